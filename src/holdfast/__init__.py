@@ -1,0 +1,89 @@
+"""Holdfast: deterministic, governed, budgeted memory for AI agents. The public names, and nothing else.
+
+A name's module is imported when the name is first used, so that ``import holdfast`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
+    from holdfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
+    from holdfast.errors import HoldfastError, InvalidSettings, InvalidValue, MissingExtra, NotCanonical
+    from holdfast.settings import Settings
+    from holdfast.vocabulary import (
+        AbortReason,
+        ActionType,
+        Band,
+        Budget,
+        BufferState,
+        Evidence,
+        Experiment,
+        FloorCheck,
+        MemoryAction,
+        Record,
+        Run,
+        Snapshot,
+        Step,
+        Tier,
+        Verdict,
+        VisibilityMode,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NORMALIZATION_VERSION",
+    "AbortReason",
+    "ActionType",
+    "Band",
+    "Budget",
+    "BufferState",
+    "Clock",
+    "CountedIds",
+    "Evidence",
+    "Experiment",
+    "FloorCheck",
+    "HoldfastError",
+    "IdSource",
+    "InvalidSettings",
+    "InvalidValue",
+    "ManualClock",
+    "MemoryAction",
+    "MissingExtra",
+    "NotCanonical",
+    "RandomIds",
+    "Record",
+    "Run",
+    "Settings",
+    "Snapshot",
+    "Step",
+    "SystemClock",
+    "Tier",
+    "Verdict",
+    "VisibilityMode",
+    "__version__",
+    "canonical_bytes",
+    "fingerprint",
+    "parse",
+]
+
+# In which module each name lives; the vocabulary holds all that are not named here.
+_HOMES = {
+    "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
+    "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
+    "errors": ("HoldfastError", "InvalidSettings", "InvalidValue", "MissingExtra", "NotCanonical"),
+    "settings": ("Settings",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), "vocabulary")
+    value = globals()[name] = getattr(import_module(f"holdfast.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,25 @@
+"""Every bound of the house, in one place, with the relations between them asserted.
+
+A limit that nobody can find is a surprise in production; a limit that contradicts another is a bug. Units come
+last in each name.
+"""
+
+from typing import Final
+
+# Canonical JSON (json-v1). Changing one of these changes what can be hashed, so it needs a new version name.
+SAFE_INTEGER: Final = 2**53 - 1
+FLOAT_DECIMALS: Final = 6
+MAX_DEPTH_LEVELS: Final = 128
+MAX_VALUE_BYTES: Final = 1 << 20
+
+# Names that users choose: ids, namespaces, subjects, tags.
+MAX_NAME_CHARS: Final = 256
+MAX_TAGS: Final = 256
+
+# `memory.read`.
+DEFAULT_MAX_ITEMS: Final = 50
+
+assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
+assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
+assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
+assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"

@@ -1,0 +1,86 @@
+"""What a deployment decides: read once, from a file and the environment, then frozen.
+
+A setting has the same name everywhere: ``store`` here is ``store`` in ``holdfast.toml`` and ``HOLDFAST_STORE`` in the
+environment, which wins. An unknown name is an error, because a misspelt safety setting must not be a silent default.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import msgspec
+
+from holdfast.errors import InvalidSettings
+from holdfast.vocabulary import VisibilityMode
+
+ENVIRONMENT_PREFIX: Final = "HOLDFAST_"
+TEST_PREFIX: Final = "HOLDFAST_TEST_"
+FILE_NAME: Final = "holdfast.toml"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings, with defaults that are safe: nothing writes unless it is asked to."""
+
+    store: str = "holdfast.db"
+    """Where memory lives: the path of a SQLite file, or ``postgresql://…``, or ``:memory:``."""
+
+    namespace: str = "default"
+    """Whose memory it is, where a command does not say."""
+
+    visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
+    """What a run may do that does not say."""
+
+    allow_live_read_write: bool = False
+    """Whether ``live_read_write`` may be used at all: it gives up reproducibility."""
+
+    def __post_init__(self) -> None:
+        if not self.store:
+            raise InvalidSettings(
+                name="store", source="settings", problem="it is empty; give a path or a URL"
+            )
+        if self.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self.allow_live_read_write:
+            raise InvalidSettings(
+                name="visibility_mode",
+                source="settings",
+                problem="live_read_write gives up reproducibility; set allow_live_read_write = true to mean it",
+            )
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str], *, file: str | os.PathLike[str] | None = None) -> Self:
+        """Settings from ``file`` (by default ``holdfast.toml`` in the working folder, if it is there) and environment."""
+        chosen: dict[str, tuple[Any, str]] = {}
+        for name, value in _read_file(file).items():
+            chosen[name] = (value, os.fspath(file or FILE_NAME))
+        for variable in sorted(environment):
+            if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX):
+                name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+                chosen[name] = (environment[variable], variable)
+        return cls(**{name: cls._checked(name, value, source) for name, (value, source) in chosen.items()})
+
+    @classmethod
+    def _checked(cls, name: str, value: object, source: str) -> Any:
+        kinds = {field.name: field.type for field in msgspec.structs.fields(cls)}
+        if name not in kinds:
+            raise InvalidSettings(
+                name=name, source=source, problem=f"there are only {', '.join(sorted(kinds))}"
+            )
+        try:
+            # Text from the environment becomes a number or a boolean where the setting is one.
+            return msgspec.convert(value, kinds[name], strict=not isinstance(value, str))
+        except msgspec.ValidationError as error:
+            raise InvalidSettings(name=name, source=source, problem=str(error)) from None
+
+
+def _read_file(file: str | os.PathLike[str] | None) -> dict[str, Any]:
+    path = os.fspath(file or FILE_NAME)
+    if file is None and not os.path.exists(path):  # noqa: PTH110  # pathlib costs every start 6 ms, and only this file asks.
+        return {}
+    import tomllib  # noqa: PLC0415  # Only a deployment with a file pays for the parser.
+
+    try:
+        with open(path, "rb") as toml:  # noqa: PTH123  # As above.
+            return tomllib.load(toml)
+    except FileNotFoundError:
+        raise InvalidSettings(name="(file)", source=path, problem="there is no such file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidSettings(name="(file)", source=path, problem=str(error)) from None

@@ -1,0 +1,370 @@
+"""The words that all five documents share, each defined once. Start here.
+
+Values are frozen and check themselves: one that breaks its document's rules can't be built, and says so with an
+``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
+
+    what happened       Run -> VisibilityMode, BufferState, AbortReason, Snapshot
+    what is remembered  Record -> Band, Tier
+    who allowed it      Evidence -> FloorCheck, Verdict
+    what it costs       Step -> MemoryAction, ActionType; Budget
+    what is tried       Experiment
+"""
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Self
+
+import msgspec
+
+from holdfast.canon import utc_text
+from holdfast.errors import InvalidValue
+from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
+
+_HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+class VisibilityMode(StrEnum):
+    """What a run may see and write. Only ``live_read_write`` is outside the determinism contract."""
+
+    OFF = "off"
+    READ_ONLY = "read_only"
+    BUFFERED_WRITE = "buffered_write"
+    LIVE_READ_WRITE = "live_read_write"
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a run in this mode can claim determinism."""
+        return self is not VisibilityMode.LIVE_READ_WRITE
+
+    @property
+    def may_write(self) -> bool:
+        """Whether a run in this mode can change memory."""
+        return self in (VisibilityMode.BUFFERED_WRITE, VisibilityMode.LIVE_READ_WRITE)
+
+
+class BufferState(StrEnum):
+    """The four states of a run's write buffer."""
+
+    OPEN = "buffer_open"
+    PENDING = "commit_pending"
+    APPLIED = "commit_applied"
+    ABORTED = "commit_aborted"
+
+
+class AbortReason(StrEnum):
+    """Why a commit was aborted."""
+
+    POLICY_REJECTED = "policy_rejected"
+    VALIDATION_FAILED = "validation_failed"
+    STORAGE_APPLY_FAILED = "storage_apply_failed"
+    PAYLOAD_MISMATCH = "payload_mismatch"
+
+
+class Verdict(StrEnum):
+    """What the judge said of a thing to remember."""
+
+    SEAL = "SEAL"
+    SABAR = "SABAR"
+    PARTIAL = "PARTIAL"
+    VOID = "VOID"
+    HOLD = "888_HOLD"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """A verdict as people write it: in any case, and ``HOLD`` for ``888_HOLD``."""
+        upper = text.upper() if isinstance(text, str) else text
+        try:
+            return cls("888_HOLD" if upper == "HOLD" else upper)
+        except ValueError:
+            raise InvalidValue(what="Verdict", problem=_none_of(text, cls)) from None
+
+
+class Band(StrEnum):
+    """Where a remembered thing lives."""
+
+    VAULT = "VAULT"
+    LEDGER = "LEDGER"
+    ACTIVE = "ACTIVE"
+    PHOENIX = "PHOENIX"
+    WITNESS = "WITNESS"
+    VOID = "VOID"
+
+    @property
+    def tier(self) -> "Tier":
+        """How long this band keeps what it holds."""
+        return TIER_OF_BAND[self]
+
+
+class Tier(StrEnum):
+    """How long a thing is kept."""
+
+    HOT = "HOT"
+    WARM = "WARM"
+    COLD = "COLD"
+    VOID = "VOID"
+
+
+TIER_OF_BAND: Final = {
+    Band.VAULT: Tier.COLD,
+    Band.LEDGER: Tier.WARM,
+    Band.ACTIVE: Tier.HOT,
+    Band.PHOENIX: Tier.WARM,
+    Band.WITNESS: Tier.WARM,
+    Band.VOID: Tier.VOID,
+}
+assert set(TIER_OF_BAND) == set(Band)
+
+
+class ActionType(StrEnum):
+    """What a write policy can do with a step."""
+
+    SKIP = "SKIP"
+    WRITE = "WRITE"
+    MERGE = "MERGE"
+    EXPIRE = "EXPIRE"
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A frozen value that checks itself. ``as_json`` gives plain JSON with the documents' field names."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON, ready for ``canonical_bytes``."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: object) -> Self:
+        """The value that ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
+        try:
+            return msgspec.convert(plain, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidValue(what=cls.__name__, problem=str(error)) from None
+
+    def _require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise InvalidValue(what=type(self).__name__, problem=problem)
+
+    def _coerce(self, field: str, kind: type[StrEnum]) -> None:
+        """Let callers write ``"VOID"`` for ``Verdict.VOID``, and hold the enum from then on."""
+        given = getattr(self, field)
+        try:
+            msgspec.structs.force_setattr(self, field, kind(given))
+        except ValueError:
+            raise InvalidValue(what=type(self).__name__, problem=f"{field} {_none_of(given, kind)}") from None
+
+    def _require_whole(self, field: str, number: int, *, least: int) -> None:
+        self._require(
+            type(number) is int and number >= least,
+            f"{field} must be a whole number from {least} on, not {number!r:.80}",
+        )
+
+    def _require_name(self, field: str, name: str) -> None:
+        self._require(
+            isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and name.isprintable(),
+            f"{field} must be 1 to {MAX_NAME_CHARS} printable characters, not {name!r:.80}",
+        )
+
+    def _require_digest(self, field: str, digest: str) -> None:
+        self._require(
+            isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest) is not None,
+            f"{field} must be 64 lower-case hexadecimal digits, not {digest!r:.80}",
+        )
+
+
+class Snapshot(Value, frozen=True, kw_only=True):
+    """A committed state. Ids are 0 (nothing yet), 1, 2, 3 … without gaps; each but 0 is made by one commit."""
+
+    memory_snapshot_id: int
+    commit_id: str | None = None
+    committed_at: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        self._require(
+            (self.memory_snapshot_id == 0) == (self.commit_id is None),
+            "every snapshot but 0 is made by a commit, and 0 by none",
+        )
+        if self.commit_id is not None:
+            self._require_digest("commit_id", self.commit_id)
+
+
+class Run(Value, frozen=True, kw_only=True):
+    """One run of an agent: what it is, what it reads from, and what it may do."""
+
+    run_id: str
+    workflow_id: str
+    memory_snapshot_id: int
+    visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
+    policy_set_id: str
+    model_config_id: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("run_id", self.run_id)
+        self._require_name("workflow_id", self.workflow_id)
+        self._require_name("policy_set_id", self.policy_set_id)
+        self._coerce("visibility_mode", VisibilityMode)
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+
+
+class FloorCheck(Value, frozen=True, kw_only=True):
+    """What one floor found. A hard floor that fails makes the verdict VOID, a soft one PARTIAL."""
+
+    floor: str
+    score: float
+    passed: bool
+    threshold: float | None = None
+    hard: bool | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("floor", self.floor)
+        for field, number in (("score", self.score), ("threshold", self.threshold)):
+            self._require(
+                number is None or (isinstance(number, int | float) and 0 <= number <= 1),
+                f"{field} must be between 0 and 1, not {number!r}",
+            )
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set, as the document writes a floor check."""
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
+
+
+class Evidence(Value, frozen=True, kw_only=True):
+    """The chain that ties a write to its verdict: floor checks, verdict, time, and a hash over the three."""
+
+    floor_checks: tuple[FloorCheck, ...]
+    verdict: Verdict
+    timestamp: str
+    hash: str
+
+    def __post_init__(self) -> None:
+        self._coerce("verdict", Verdict)
+        self._require_digest("hash", self.hash)
+        self._require_name("timestamp", self.timestamp)
+
+    def as_json(self) -> dict[str, Any]:
+        """The chain as the document writes it."""
+        return {
+            "floor_checks": [check.as_json() for check in self.floor_checks],
+            "verdict": self.verdict.value,
+            "timestamp": self.timestamp,
+            "hash": self.hash,
+        }
+
+
+class Record(Value, frozen=True, kw_only=True):
+    """One remembered thing, as ``memory.read`` knows it, with what governance needs to answer for it."""
+
+    memory_id: str
+    text: str
+    ts_utc: str | None = None
+    tags: tuple[str, ...] = ()
+    refs: tuple[dict[str, Any], ...] = ()
+    subject: str | None = None
+    source: dict[str, Any] | None = None
+    band: Band = Band.LEDGER
+    verdict: Verdict | None = None
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("memory_id", self.memory_id)
+        self._require(isinstance(self.text, str), "text must be a string")
+        self._coerce("band", Band)
+        if self.verdict is not None:
+            self._coerce("verdict", Verdict)
+        if self.subject is not None:
+            self._require_name("subject", self.subject)
+        self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
+        self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique and in lower case")
+        self._require(
+            self.band is not Band.VOID or self.verdict in (None, Verdict.VOID),
+            "only a VOID verdict puts a record into the VOID band",
+        )
+        self._require(
+            self.verdict is not Verdict.VOID or self.band is Band.VOID,
+            "a VOID verdict never becomes canonical: its record belongs in the VOID band",
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set: an absent field and a null one are different things in json-v1."""
+        plain = {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, ())}
+        if self.evidence is not None:
+            plain["evidence"] = self.evidence.as_json()
+        return plain
+
+
+class Step(Value, frozen=True, kw_only=True):
+    """One observation of a stream, at timestep ``t``."""
+
+    t: int
+    observation: Any
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        self._require_whole("t", self.t, least=0)
+        self._require(isinstance(self.metadata, dict), "metadata must be an object")
+
+
+class MemoryAction(Value, frozen=True, kw_only=True):
+    """What a policy wants done. Whether it can be done is the store's word."""
+
+    action: ActionType
+    step: Step | None = None
+    target_t: int | None = None
+    delta: dict[str, Any] | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self._coerce("action", ActionType)
+        action = self.action
+        needs_step = action in (ActionType.WRITE, ActionType.MERGE)
+        needs_target = action in (ActionType.MERGE, ActionType.EXPIRE)
+        self._require(not needs_step or self.step is not None, f"{action} needs a step")
+        if needs_target:
+            self._require(self.target_t is not None, f"{action} needs a target_t")
+        if self.target_t is not None:
+            self._require_whole("target_t", self.target_t, least=0)
+
+
+class Budget(Value, frozen=True, kw_only=True):
+    """How much ``memory.read`` may hand back, in tokens of its own deterministic estimator."""
+
+    max_excerpt_tokens: int
+    per_item_max_excerpt_tokens: int | None = None
+    max_items: int = DEFAULT_MAX_ITEMS
+
+    def __post_init__(self) -> None:
+        self._require_whole("max_excerpt_tokens", self.max_excerpt_tokens, least=1)
+        self._require_whole("max_items", self.max_items, least=1)
+        if self.per_item_max_excerpt_tokens is not None:
+            self._require_whole("per_item_max_excerpt_tokens", self.per_item_max_excerpt_tokens, least=1)
+
+
+class Experiment(Value, frozen=True, kw_only=True):
+    """An isolated trial of a prompt, backed by an overrides tag."""
+
+    id: str
+    name: str
+    overrides_tag: str
+    parent_tag: str | None = None
+    flags: dict[str, bool] = {}
+    created_at: str
+
+    def __post_init__(self) -> None:
+        self._require_name("id", self.id)
+        self._require_name("overrides_tag", self.overrides_tag)
+
+    @classmethod
+    def begin(cls, *, at: datetime, **fields: Any) -> Self:
+        """An experiment that begins at an instant of a clock."""
+        return cls(created_at=utc_text(at), **fields)
+
+
+def _none_of(given: object, kind: type[StrEnum]) -> str:
+    return f"is {given!r:.80}, which is none of {', '.join(kind)}"
+
+
+def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Tags as every reader compares them: lower case, each once, in order."""
+    return tuple(sorted({tag.lower() for tag in tags}))

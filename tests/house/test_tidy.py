@@ -1,0 +1,107 @@
+"""Sizes, names and silences of the tree: what a reviewer would say every time, said once."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_FOLDER_FILES = 10
+DRAWERS = re.compile(r"(^|_)(utils?|helpers?|common|base|core|misc|managers?|services?|phase\d*|v\d+)(_|$)")
+
+TRACKED = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    if (ROOT / name).is_file()
+]
+PYTHON = [path for path in TRACKED if path.suffix == ".py"]
+SOURCE = [path for path in PYTHON if path.is_relative_to(ROOT / "src")]
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=_name)
+def test_a_file_is_one_noun_of_readable_size(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) <= MAX_FILE_LINES, "would it be two nouns?"
+    assert not DRAWERS.search(path.stem), "a drawer's name says nothing about what is in it"
+
+
+@pytest.mark.parametrize("path", SOURCE, ids=_name)
+def test_a_function_fits_a_screen(path: Path) -> None:
+    long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= MAX_FUNCTION_LINES
+    ]
+
+    assert long == []
+
+
+def test_a_folder_of_the_package_can_be_overlooked() -> None:
+    """The package's own folder holds the house's rooms and words, as DESIGN draws it, and cli one file a command."""
+    crowded = {
+        _name(folder)
+        for folder in {path.parent for path in SOURCE}
+        if folder not in (ROOT / "src" / "holdfast", ROOT / "src" / "holdfast" / "cli")
+        and sum(path.parent == folder and path.name != "__init__.py" for path in SOURCE) > MAX_FOLDER_FILES
+    }
+
+    assert crowded == set()
+
+
+def test_nothing_is_left_to_be_done() -> None:
+    marks = re.compile(
+        "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error", "no " + "cover"))
+    )
+
+    assert [_name(path) for path in PYTHON if marks.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_every_silenced_check_says_why() -> None:
+    silence = re.compile(r"#\s*(noqa|type:\s*ignore)")
+    silence_with_reason = re.compile(r"#\s*(noqa: [A-Z0-9, ]+|type: ignore\[[a-z-, ]+\])\s+#\s+\S")
+    bare = [
+        f"{_name(path)}:{number}"
+        for path in SOURCE
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if silence.search(line) and not silence_with_reason.search(line)
+    ]
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    lint = pyproject[
+        pyproject.index("[tool.ruff.lint]") : pyproject.index("[tool.ruff.lint.flake8-tidy-imports]")
+    ]
+    unexplained = [
+        line for line in lint.splitlines() if re.match(r'  "[A-Z]+\d*",', line) and "#" not in line
+    ]
+
+    assert bare == []
+    assert unexplained == []
+
+
+def test_no_machine_and_no_registry_is_named() -> None:
+    parts = ("/wor" + "k/", "/roo" + "t/", "/hom" + "e/", "pyp" + "i.org", "python" + "hosted", "npm" + "js.")
+    named = [
+        f"{_name(path)}: {part}"
+        for path in TRACKED
+        if path.suffix not in (".png", ".ico")
+        for part in parts
+        if part in path.read_text(encoding="utf-8", errors="replace")
+    ]
+
+    assert named == []

@@ -1,0 +1,53 @@
+"""The command line, used as a user would."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from holdfast import __version__, fingerprint
+from holdfast.cli import main
+
+
+def test_canon_prints_the_canonical_text_and_its_fingerprint(tmp_path: Path) -> None:
+    file = tmp_path / "value.json"
+    file.write_text('{"b": 1.0, "a": [true]}', encoding="utf-8")
+    runner = CliRunner()
+
+    assert runner.invoke(main, ["canon", str(file)]).output == '{"a":[true],"b":1}\n'
+    assert runner.invoke(main, ["canon", "--fingerprint"], input="[1]").output == fingerprint([1]) + "\n"
+    assert json.loads(runner.invoke(main, ["canon", "--json"], input="[1]").output) == {
+        "normalization_version": "json-v1",
+        "canonical": "[1]",
+        "fingerprint": fingerprint([1]),
+    }
+
+
+def test_a_users_mistake_is_told_in_words_with_exit_code_2() -> None:
+    result = CliRunner().invoke(main, ["canon"], input='{"a": NaN}')
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: At $")
+    assert "[canon_number]" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_errors_follow_the_json_flag() -> None:
+    result = CliRunner().invoke(main, ["canon", "--json"], input="[")
+
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["code"] == "canon_syntax"
+
+
+def test_the_demo_runs_to_its_end_and_every_claim_holds() -> None:
+    told = CliRunner().invoke(main, ["demo"])
+    counted = json.loads(CliRunner().invoke(main, ["demo", "--json"]).output)
+
+    assert told.exit_code == 0
+    assert "✗" not in told.output
+    assert counted["failed"] == 0
+    assert all(claim["holds"] for claim in counted["claims"])
+
+
+def test_the_version_is_the_packages() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"holdfast {__version__}\n"
