@@ -1,6 +1,10 @@
 """The command line, used as a user would."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -51,3 +55,26 @@ def test_the_demo_runs_to_its_end_and_every_claim_holds() -> None:
 
 def test_the_version_is_the_packages() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"holdfast {__version__}\n"
+
+
+def test_an_interrupt_has_its_own_exit_code_and_no_traceback() -> None:
+    program = "import sys; from holdfast.cli import main; print('ready', flush=True); main(['canon'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        _wait_until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert told == b"Interrupted.\n"
+
+
+def _wait_until_it_reads(pid: int) -> None:
+    """Wait until the process sleeps in a read of its standard input, which is where a user would interrupt it."""
+    for _ in range(2_000):
+        if Path(f"/proc/{pid}/wchan").read_text(encoding="ascii").find("pipe") >= 0:
+            return
+        time.sleep(0.005)

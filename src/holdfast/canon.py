@@ -168,7 +168,7 @@ def _normalised(value: object, levels: int) -> object:
     if value is None or kind is bool:
         return value
     if isinstance(value, str) and kind is str:
-        return _normalised_string(value)
+        return normal_string(value)
     if isinstance(value, int) and kind is int:
         return _in_range(value)
     if isinstance(value, float) and kind is float:
@@ -203,7 +203,7 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
     for given, member in value.items():
         if type(given) is not str:
             raise UnsupportedType(type=f"a key of type {type(given).__qualname__}")
-        key = _normalised_string(given)
+        key = normal_string(given)
         if key in normal:
             raise DuplicateKey(key=key)
         try:
@@ -214,7 +214,8 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
     return dict(sorted(normal.items(), key=lambda item: item[0].encode("utf-16-be")))
 
 
-def _normalised_string(text: str) -> str:
+def normal_string(text: str) -> str:
+    """A string as json-v1 keeps it: NFC as of Unicode 14.0. Two strings are one if these are equal."""
     if text.isascii():
         return text
     if surrogate := _SURROGATE.search(text):

@@ -19,7 +19,17 @@ MAX_TAGS: Final = 256
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
 
+# Commits and their recovery.
+MAX_COMMIT_WRITES: Final = 10_000
+MAX_GROUP_COMMITS: Final = 64
+LEASE_SECONDS: Final = 30.0
+LEASE_RENEW_SECONDS: Final = 10.0
+MAX_BUSY_SECONDS: Final = 30.0
+MAX_ATTEMPTS: Final = 5
+SCAN_PAGE_RECORDS: Final = 1_000
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
+assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"

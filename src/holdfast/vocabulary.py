@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.canon import utc_text
+from holdfast.canon import normal_string, utc_text
 from holdfast.errors import InvalidValue
 from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
 
@@ -161,8 +161,11 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _require_name(self, field: str, name: str) -> None:
         self._require(
-            isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and name.isprintable(),
-            f"{field} must be 1 to {MAX_NAME_CHARS} printable characters, not {name!r:.80}",
+            isinstance(name, str)
+            and 0 < len(name) <= MAX_NAME_CHARS
+            and name.isprintable()
+            and (name.isascii() or normal_string(name) == name),
+            f"{field} must be 1 to {MAX_NAME_CHARS} printable characters in NFC, not {name!r:.80}",
         )
 
     def _require_digest(self, field: str, digest: str) -> None:

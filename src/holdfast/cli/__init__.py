@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli.output import Failure
+from holdfast.cli.output import INTERRUPTED, Failure
 from holdfast.errors import HoldfastError
 
 COMMANDS: Final = {
@@ -31,6 +31,9 @@ class _Door(click.Group):
             return super().invoke(ctx)
         except HoldfastError as error:
             raise Failure(error) from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            raise SystemExit(INTERRUPTED) from None
 
 
 @click.group(

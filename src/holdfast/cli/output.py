@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 
 ANSWER_IS_NO: Final = 1
 BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130
 _JSON: Final = "holdfast.json"
 _F = TypeVar("_F", bound=Callable[..., Any])
 

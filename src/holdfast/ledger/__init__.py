@@ -1,0 +1,1 @@
+"""The ledger: an append-only chain of entries, each naming the hash of the one before it."""

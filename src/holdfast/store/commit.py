@@ -1,0 +1,147 @@
+"""What is committed: writes, the commit that holds them, and the receipt that answers for it."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final, Self
+
+import msgspec
+
+from holdfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
+from holdfast.limits import MAX_COMMIT_WRITES
+from holdfast.vocabulary import ActionType, Value
+
+ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
+
+
+class Write(Value, frozen=True, kw_only=True):
+    """One change of one record. Build it with ``of``; the content is kept as the canonical bytes that are stored.
+
+    WRITE makes a new record. MERGE puts a new version on a record, EXPIRE ends it; both fail if the record changed
+    since the run's snapshot.
+    """
+
+    namespace: str
+    key: str
+    action: ActionType
+    content: bytes | None
+    fingerprint: str | None
+
+    @classmethod
+    def of(cls, namespace: str, key: str, action: ActionType, value: object = None) -> Self:
+        """A change whose content is the canonical form of ``value``; EXPIRE has none."""
+        content = None if action == ActionType.EXPIRE else canonical_bytes(value)
+        return cls(
+            namespace=namespace,
+            key=key,
+            action=action,
+            content=content,
+            fingerprint=None if content is None else fingerprint_of_bytes(content),
+        )
+
+    def __post_init__(self) -> None:
+        self._require_name("namespace", self.namespace)
+        self._require_name("key", self.key)
+        self._require(
+            self.action in ACTIONS, f"action is {self.action!r}, but a write is one of {', '.join(ACTIONS)}"
+        )
+        self._require(
+            (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE),
+            "EXPIRE has no content, the others have one",
+        )
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it lands: namespace and key."""
+        return self.namespace, self.key
+
+
+class Commit(Value, frozen=True, kw_only=True):
+    """All that a run wants to change, as one thing that happens or does not. Build it with ``of``.
+
+    ``commit_id`` names the attempt (run, start snapshot, policy set), ``payload_fingerprint`` what it holds: the same
+    pair submitted again is the same commit; the same id with another payload is refused.
+    """
+
+    run_id: str
+    memory_snapshot_id: int
+    policy_set_id: str
+    writes: tuple[Write, ...]
+    commit_id: str
+    payload_fingerprint: str
+
+    @classmethod
+    def of(cls, *, run_id: str, memory_snapshot_id: int, policy_set_id: str, writes: Iterable[Write]) -> Self:
+        """The commit of these writes; their order does not matter, but no place may be written twice."""
+        ordered = tuple(sorted(writes, key=_place))
+        return cls(
+            run_id=run_id,
+            memory_snapshot_id=memory_snapshot_id,
+            policy_set_id=policy_set_id,
+            writes=ordered,
+            commit_id=commit_id_of(run_id, memory_snapshot_id, policy_set_id),
+            payload_fingerprint=payload_fingerprint_of(ordered),
+        )
+
+    def __post_init__(self) -> None:
+        self._require_name("run_id", self.run_id)
+        self._require_name("policy_set_id", self.policy_set_id)
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        self._require(
+            0 < len(self.writes) <= MAX_COMMIT_WRITES, f"a commit has 1 to {MAX_COMMIT_WRITES} writes"
+        )
+        self._require(len(set(map(_place, self.writes))) == len(self.writes), "a place is written twice")
+
+    def as_bytes(self) -> bytes:
+        """The commit as a pending buffer keeps it."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Self:
+        """What ``as_bytes`` gave; a commit whose ids or fingerprints do not fit its content is a ``ValueError``."""
+        commit = msgspec.json.decode(stored, type=cls)
+        again = cls.of(
+            run_id=commit.run_id,
+            memory_snapshot_id=commit.memory_snapshot_id,
+            policy_set_id=commit.policy_set_id,
+            writes=commit.writes,
+        )
+        contents_fit = all(
+            w.content is None or fingerprint_of_bytes(w.content) == w.fingerprint for w in commit.writes
+        )
+        if again != commit or not contents_fit:
+            raise ValueError("the stored commit does not have its own fingerprint")
+        return commit
+
+
+class Receipt(Value, frozen=True, kw_only=True):
+    """The answer to a commit that was applied: durable, and the same however often it is asked for."""
+
+    commit_id: str
+    memory_snapshot_id: int
+    payload_fingerprint: str
+    committed_at: str
+    ledger_seq: int
+    ledger_hash: str
+    replayed: bool = False
+
+
+def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> str:
+    """The id of a commit attempt; no two different triples share one."""
+    return fingerprint(["commit-id/v1", run_id, memory_snapshot_id, policy_set_id])
+
+
+def payload_fingerprint_of(writes: Iterable[Write]) -> str:
+    """The fingerprint of a write set: one canonical line a write, contents by their own fingerprints.
+
+    Contents enter by fingerprint so that a commit can still be verified after one of them was lawfully deleted.
+    """
+    digest = hashlib.sha256()
+    for write in writes:
+        digest.update(
+            canonical_bytes([write.namespace, write.key, write.action.value, write.fingerprint]) + b"\n"
+        )
+    return digest.hexdigest()
+
+
+def _place(write: Write) -> tuple[str, str]:
+    return write.namespace, write.key

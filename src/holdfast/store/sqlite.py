@@ -1,0 +1,391 @@
+"""The embedded store: one SQLite file, one writer at a time, readers that never wait.
+
+Beside the file stands ``<file>-head``: the end of the ledger as last acknowledged. It is written after each commit,
+never synced and never ahead of what is durable; a store that is found behind it has lost something, and says so.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import apsw
+
+from holdfast.canon import canonical_bytes, fingerprint_of_bytes, parse
+from holdfast.clock import Clock, IdSource
+from holdfast.errors import Corruption, NotCanonical, OutcomeUnknown, StoreBusy, StoreFailed
+from holdfast.ledger.chain import Entry, Tip
+from holdfast.limits import MAX_BUSY_SECONDS
+from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
+from holdfast.store.sqlite_file import open_reader, open_writer
+from holdfast.vocabulary import ActionType, BufferState
+
+_APPLIED: Final = (
+    "memory_snapshot_id, commit_id, run_id, payload_fingerprint, committed_at, ledger_seq, ledger_hash"
+)
+_BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner, fence, lease_until, waits_for, reason_code, problem"
+_VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content"
+
+
+class SQLiteStorage:
+    """A backend in one file."""
+
+    def __init__(self, path: str, *, clock: Clock, ids: IdSource) -> None:
+        self._path = path
+        self._clock = clock
+        self._ids = ids
+        self._lock = threading.Lock()
+        self._readers: list[apsw.Connection] = []
+        self._open()
+
+    def _open(self) -> None:
+        with _translated(self._path):
+            self._writer = open_writer(self._path, self._clock, int(self._ids.new_id(), 16))
+            self._head_file = os.open(self._path + "-head", os.O_RDWR | os.O_CREAT, 0o600)
+            self._check_nothing_was_lost()
+
+    def _check_nothing_was_lost(self) -> None:
+        witnessed = _read_witness(self._head_file)
+        if witnessed.seq == 0:
+            return
+        found = self._writer.execute("SELECT hash FROM ledger WHERE seq = ?", (witnessed.seq,)).get
+        if found != witnessed.hash:
+            problem = (
+                f"entry {witnessed.seq} of the ledger was acknowledged and is {'another' if found else 'missing'}; "
+                f"if you put an older copy there yourself, remove {self._path}-head"
+            )
+            raise Corruption(what=self._path, problem=problem)
+
+    @contextmanager
+    def transaction(self) -> Iterator["SQLiteTransaction"]:
+        """One writer a process, one a file: ``BEGIN IMMEDIATE`` waits for others, with a bound."""
+        with self._lock:
+            with _translated(self._path):
+                self._writer.execute("BEGIN IMMEDIATE")
+            transaction = SQLiteTransaction(self._writer, self._clock)
+            try:
+                with _translated(self._path):
+                    yield transaction
+            except BaseException:
+                self._roll_back()
+                raise
+            self._commit(transaction)
+
+    def _commit(self, transaction: "SQLiteTransaction") -> None:
+        try:
+            self._writer.execute("COMMIT")
+        except apsw.BusyError:
+            self._roll_back()
+            raise StoreBusy(waited_seconds=MAX_BUSY_SECONDS) from None
+        except apsw.Error as error:
+            # The commit may be in the file or not; who asks again by commit id will learn it.
+            raise OutcomeUnknown(problem=str(error)) from None
+        if transaction.tip is not None:
+            _write_witness(self._head_file, transaction.tip)
+
+    def _roll_back(self) -> None:
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except apsw.Error:
+            self._writer.close(True)
+            self._writer = open_writer(self._path, self._clock, int(self._ids.new_id(), 16))
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            with _translated(self._path):
+                connection = open_reader(self._path, self._clock, int(self._ids.new_id(), 16))
+        try:
+            with _translated(self._path):
+                yield connection
+        except BaseException:
+            connection.close(True)
+            raise
+        self._readers.append(connection)
+
+    def head(self) -> int:
+        """The newest snapshot."""
+        with self._reading() as connection:
+            head: int = connection.execute("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits").get
+            return head
+
+    def versions_at(self, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
+        """For each key that has one, its newest version not newer than ``at``."""
+        found = {}
+        with self._reading() as connection:
+            execute = connection.execute
+            for key in keys:
+                row = execute(
+                    f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
+                    " ORDER BY memory_snapshot_id DESC LIMIT 1",
+                    (namespace, key, at),
+                ).fetchone()
+                if row is not None:
+                    found[key] = _version(row)
+        return found
+
+    def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
+        """What a snapshot shows in a namespace, by key. SQLite takes the other columns from the row with the maximum."""
+        return self._versions(
+            "SELECT namespace, key, max(memory_snapshot_id), action, fingerprint, content FROM versions"
+            " WHERE namespace = ? AND key > ? AND memory_snapshot_id <= ? GROUP BY key ORDER BY key LIMIT ?",
+            (namespace, after, at, limit),
+        )
+
+    def history(self, namespace: str, key: str) -> list[Version]:
+        """Every version of one record, oldest first."""
+        return self._versions(
+            f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id",
+            (namespace, key),
+        )
+
+    def snapshot_rows(self, memory_snapshot_id: int) -> list[Version]:
+        """The versions that one commit made."""
+        return self._versions(
+            f"SELECT {_VERSION} FROM versions WHERE memory_snapshot_id = ? ORDER BY namespace, key",
+            (memory_snapshot_id,),
+        )
+
+    def _versions(self, sql: str, parameters: tuple[Any, ...]) -> list[Version]:
+        with self._reading() as connection:
+            return [_version(row) for row in connection.execute(sql, parameters)]
+
+    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+        """What is known of these commits."""
+        with self._reading() as connection:
+            return _find(connection, commit_ids)
+
+    def applied(self, *, after: int, limit: int) -> list[Applied]:
+        """Commits in snapshot order."""
+        sql = (
+            f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
+        )
+        with self._reading() as connection:
+            return [_applied(row) for row in connection.execute(sql, (after, limit))]
+
+    def entries(self, *, after: int, limit: int) -> list[Entry]:
+        """Ledger entries in order."""
+        sql = "SELECT seq, content, hash FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?"
+        with self._reading() as connection:
+            rows = connection.execute(sql, (after, limit))
+            return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
+
+    def namespaces(self) -> list[str]:
+        """Every namespace that ever held a record, found by leaping from one to the next in the index."""
+        found: list[str] = []
+        with self._reading() as connection:
+            while True:
+                sql = "SELECT min(namespace) FROM versions WHERE namespace > ?"
+                following = connection.execute(sql, (found[-1] if found else "",)).get
+                if following is None:
+                    return found
+                found.append(following)
+
+    def reset(self) -> None:
+        """Reopen the file and push all that is committed into it, so that what a look-up finds is on the disk."""
+        with self._lock:
+            self._close()
+            self._open()
+            with _translated(self._path):
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def check(self) -> Iterator[str]:
+        """SQLite's own check of pages, trees and indexes; checksums are verified on the way."""
+        with self._reading() as connection:
+            for (problem,) in connection.execute("PRAGMA integrity_check"):
+                if problem != "ok":
+                    yield problem
+            for table, rowid, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+                yield f"row {rowid} of {table} points to nothing in {parent}"
+
+    def rebuild(self) -> None:
+        """Make every index anew from its table."""
+        with self._lock, _translated(self._path):
+            self._writer.execute("REINDEX")
+
+    def close(self) -> None:
+        """Close the file; SQLite folds its log into it when nobody else has it open."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        while self._readers:
+            self._readers.pop().close(True)
+        self._writer.close(True)
+        if self._head_file >= 0:
+            os.close(self._head_file)
+            self._head_file = -1
+
+
+class SQLiteTransaction:
+    """Loads and appends inside one ``BEGIN IMMEDIATE``."""
+
+    def __init__(self, connection: apsw.Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.tip: Tip | None = None
+
+    def load(self, question: Question) -> View:
+        """See what the question asks for."""
+        execute = self._connection.execute
+        now = self._clock.now().timestamp()
+        applied, buffers = _find(self._connection, question.commit_ids)
+        if question.abandoned:
+            sql = (
+                f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
+                " ORDER BY lease_until, commit_id LIMIT ?"
+            )
+            buffers |= {row[0]: _buffer(row) for row in execute(sql, (now, question.abandoned))}
+        latest = {}
+        for place in question.places:
+            row = execute(
+                "SELECT memory_snapshot_id, action, fingerprint FROM versions WHERE namespace = ? AND key = ?"
+                " ORDER BY memory_snapshot_id DESC LIMIT 1",
+                place,
+            ).fetchone()
+            if row is not None:
+                latest[place] = _version((*place, *row, None))
+        last = execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
+        return View(
+            now=now,
+            head=execute("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits").get,
+            tip=Tip() if last is None else Tip(seq=last[0], hash=last[1]),
+            applied=applied,
+            buffers=buffers,
+            latest=latest,
+            commit_of=self._commit_of,
+        )
+
+    def _commit_of(self, snapshot: int) -> str:
+        sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = ?"
+        name: str = self._connection.execute(sql, (snapshot,)).get
+        return name
+
+    def append(self, changes: Changes) -> None:
+        """Add the rows, parents before children."""
+        connection = self._connection
+        if changes.entries:
+            rows = [(entry.seq, entry.content, entry.hash) for entry in changes.entries]
+            connection.executemany("INSERT INTO ledger VALUES (?, ?, ?)", rows)
+            self.tip = changes.entries[-1].tip
+        if changes.applied:
+            connection.executemany(
+                "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", map(_applied_row, changes.applied)
+            )
+        if changes.versions:
+            sql = "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)"
+            connection.executemany(sql, map(_version_row, changes.versions))
+        if changes.buffers:
+            sql = "INSERT OR REPLACE INTO buffers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            connection.executemany(sql, map(_buffer_row, changes.buffers))
+        for commit_id in changes.dropped:
+            connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
+
+
+def _find(
+    connection: apsw.Connection, commit_ids: Sequence[str]
+) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    applied, buffers = {}, {}
+    for commit_id in commit_ids:
+        row = connection.execute(
+            f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?", (commit_id,)
+        ).fetchone()
+        if row is not None:
+            applied[commit_id] = _applied(row)
+            continue
+        row = connection.execute(
+            f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?", (commit_id,)
+        ).fetchone()
+        if row is not None:
+            buffers[commit_id] = _buffer(row)
+    return applied, buffers
+
+
+def _applied(row: Any) -> Applied:
+    snapshot, commit_id, run_id, payload, at, seq, digest = row
+    return Applied(
+        memory_snapshot_id=snapshot,
+        commit_id=commit_id,
+        run_id=run_id,
+        payload_fingerprint=payload,
+        committed_at=at,
+        ledger_seq=seq,
+        ledger_hash=digest,
+    )
+
+
+def _applied_row(applied: Applied) -> tuple[Any, ...]:
+    return tuple(getattr(applied, name) for name in Applied.__struct_fields__)
+
+
+def _version(row: Any) -> Version:
+    namespace, key, snapshot, action, fingerprint, content = row
+    return Version(
+        namespace=namespace,
+        key=key,
+        memory_snapshot_id=snapshot,
+        action=ActionType(action),
+        fingerprint=fingerprint,
+        content=content,
+    )
+
+
+def _version_row(version: Version) -> tuple[Any, ...]:
+    return (
+        version.memory_snapshot_id,
+        version.namespace,
+        version.key,
+        version.action.value,
+        version.fingerprint,
+        version.content,
+    )
+
+
+def _buffer(row: Any) -> Buffer:
+    fields = dict(zip(Buffer.__struct_fields__, row, strict=True))
+    return Buffer(**fields | {"state": BufferState(fields["state"])})
+
+
+def _buffer_row(buffer: Buffer) -> tuple[Any, ...]:
+    return tuple(
+        str(value) if isinstance(value, BufferState) else value
+        for value in map(buffer.__getattribute__, Buffer.__struct_fields__)
+    )
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours; none leaves this module."""
+    try:
+        yield
+    except apsw.BusyError:
+        raise StoreBusy(waited_seconds=MAX_BUSY_SECONDS) from None
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Corruption(what=path, problem=str(error)) from None
+    except apsw.IOError as error:
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:  # apsw's types leave it out
+            raise Corruption(what=path, problem="a page does not have its checksum") from None
+        raise StoreFailed(problem=str(error)) from None
+    except (apsw.Error, OSError) as error:
+        raise StoreFailed(problem=f"{type(error).__name__}: {error}") from None
+
+
+def _read_witness(file: int) -> Tip:
+    try:
+        told = parse(os.pread(file, 512, 0).rstrip(b" \n") or b"null")
+        tip = Tip.from_json(told["tip"])
+        return tip if told["fingerprint"] == fingerprint_of_bytes(canonical_bytes(tip.as_json())) else Tip()
+    except (NotCanonical, TypeError, KeyError, ValueError):
+        return Tip()
+
+
+def _write_witness(file: int, tip: Tip) -> None:
+    """Tell where the ledger ends. The commit is durable already, so a full disk here is nobody's failure."""
+    told = tip.as_json()
+    line = canonical_bytes({"fingerprint": fingerprint_of_bytes(canonical_bytes(told)), "tip": told})
+    with suppress(OSError):
+        os.pwrite(file, line.ljust(255) + b"\n", 0)

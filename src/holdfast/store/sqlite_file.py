@@ -1,0 +1,272 @@
+"""Opening a SQLite file so that it can be trusted: refusals in words, pragmas read back, schema in one transaction.
+
+Pages carry checksums (SQLite's own checksum VFS, which apsw's wheels bring), so that a flipped bit is an error and
+never an answer.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+import apsw.sqlite_extra
+
+from holdfast.canon import utc_text
+from holdfast.clock import Clock, seeded
+from holdfast.errors import CannotOpen
+from holdfast.limits import MAX_BUSY_SECONDS
+
+APPLICATION_ID: Final = 0x48444654  # "HDFT"
+CHECKSUM_VFS: Final = "cksmvfs"
+CHECKSUM_BYTES: Final = 8
+_CHECKSUMS_LOCK: Final = threading.Lock()
+
+# 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
+SAFE_SQLITE: Final = (3, 51, 3)
+
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs3",
+        "nfs4",
+        "ocfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+        "virtiofs",
+    ]
+)
+
+# Name, value to set, value that must be read back.
+PRAGMAS: Final = (
+    ("journal_mode", "WAL", "wal"),
+    ("synchronous", "FULL", 2),
+    ("fullfsync", "ON", 1),
+    ("checkpoint_fullfsync", "ON", 1),
+    ("foreign_keys", "ON", 1),
+    ("trusted_schema", "OFF", 0),
+    ("cell_size_check", "ON", 1),
+    ("mmap_size", "0", 0),
+)
+READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), ("cell_size_check", "ON", 1))
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL) STRICT;
+    CREATE TABLE ledger (seq INTEGER PRIMARY KEY, content BLOB NOT NULL, hash TEXT NOT NULL) STRICT;
+    CREATE TABLE commits (
+        memory_snapshot_id INTEGER PRIMARY KEY,
+        commit_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        payload_fingerprint TEXT NOT NULL,
+        committed_at TEXT NOT NULL,
+        ledger_seq INTEGER NOT NULL REFERENCES ledger (seq),
+        ledger_hash TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX commits_by_id ON commits (commit_id);
+    CREATE TABLE versions (
+        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
+        namespace TEXT NOT NULL,
+        key TEXT NOT NULL,
+        action TEXT NOT NULL CHECK (action IN ('WRITE', 'MERGE', 'EXPIRE')),
+        fingerprint TEXT,
+        content BLOB,
+        CHECK ((action = 'EXPIRE') = (fingerprint IS NULL))
+    ) STRICT;
+    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id);
+    CREATE INDEX versions_by_snapshot ON versions (memory_snapshot_id);
+    CREATE TABLE buffers (
+        commit_id TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        payload_fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('buffer_open', 'commit_pending', 'commit_aborted')),
+        content BLOB,
+        owner TEXT NOT NULL,
+        fence INTEGER NOT NULL,
+        lease_until REAL NOT NULL,
+        waits_for TEXT,
+        reason_code TEXT,
+        problem TEXT,
+        CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
+    ) STRICT;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
+    CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    """,
+)
+
+
+def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
+    """A connection that may write, to a file that is safe to write and has the present schema."""
+    _refuse_unsafe_sqlite(path)
+    _refuse_network_file_system(path)
+    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    try:
+        connection.set_busy_handler(_patience(clock, seed))
+        connection.reserve_bytes(reserve=CHECKSUM_BYTES)
+        _refuse_foreign_database(connection, path)
+        _set(connection, path, PRAGMAS)
+        _migrate(connection, path, clock)
+        _refuse_missing_checksums(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
+    """A connection that can't write. Readers never wait for the writer; only recovery after a crash can hold them up."""
+    connection = _connect(path, apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_handler(_patience(clock, seed))
+    _set(connection, path, READER_PRAGMAS)
+    return connection
+
+
+def _connect(path: str, flags: int) -> apsw.Connection:
+    _load_checksums(path)
+    try:
+        return apsw.Connection(path, flags=flags, vfs=CHECKSUM_VFS, statementcachesize=64)
+    except apsw.CantOpenError:
+        folder = os.path.dirname(path) or "."  # noqa: PTH120  # Strings throughout; SQLite takes nothing else.
+        known = os.path.isdir(folder)  # noqa: PTH112  # As above.
+        problem = (
+            "it can't be read or written here" if known else f"there is no folder {folder}; make it first"
+        )
+        raise CannotOpen(store=path, problem=problem) from None
+
+
+def _load_checksums(path: str) -> None:
+    """Register the checksum VFS once a process, without making it anybody else's default."""
+    with _CHECKSUMS_LOCK:
+        if CHECKSUM_VFS in apsw.vfs_names():
+            return
+        default = apsw.vfs_names()[0]
+        try:
+            with apsw.Connection(":memory:") as loader:
+                apsw.sqlite_extra.load(loader, "cksumvfs")
+        except (apsw.sqlite_extra.NotAvailable, LookupError, apsw.Error) as error:
+            problem = f"this apsw lacks SQLite's checksum VFS ({error}); install it from its wheel: pip install apsw"
+            raise CannotOpen(store=path, problem=problem) from None
+        apsw.set_default_vfs(default)
+
+
+def _patience(clock: Clock, seed: int) -> Callable[[int], bool]:
+    """Wait for other writers: longer each time, with jitter so that they do not all wake together, up to a bound."""
+    dice = seeded(seed)
+    waited = [0.0]
+
+    def busy(attempts: int) -> bool:
+        if attempts == 0:
+            waited[0] = 0.0
+        if waited[0] >= MAX_BUSY_SECONDS:
+            return False
+        pause = min(0.0005 * 1.5 ** min(attempts, 12), 0.05) * (0.5 + dice.random())
+        waited[0] += pause
+        clock.sleep(pause)
+        return True
+
+    return busy
+
+
+def _set(connection: apsw.Connection, path: str, pragmas: tuple[tuple[str, str, object], ...]) -> None:
+    for name, value, expected in pragmas:
+        connection.execute(f"PRAGMA {name} = {value}").fetchall()
+        told = connection.execute(f"PRAGMA {name}").get
+        if told != expected:
+            problem = f"SQLite has {name} = {told} where {expected} is needed; is the folder on a local disk?"
+            raise CannotOpen(store=path, problem=problem)
+
+
+def _refuse_unsafe_sqlite(path: str) -> None:
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_SQLITE:
+        problem = (
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a write-ahead log that is restarted under load; "
+            "install apsw 3.51.3 or newer"
+        )
+        raise CannotOpen(store=path, problem=problem)
+
+
+def _refuse_network_file_system(path: str) -> None:
+    kind = file_system_of(path)
+    if kind in NETWORK_FILE_SYSTEMS:
+        problem = f"it is on a network file system ({kind}), where locks and syncs can't be relied on; use a local disk, or PostgreSQL"
+        raise CannotOpen(store=path, problem=problem)
+
+
+def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
+    """The type of the file system that holds ``path``, or "" where the system does not tell."""
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH120  # Strings throughout.
+    best, kind = "", ""
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123  # As above.
+            for line in lines:
+                left, _, right = line.partition(" - ")
+                mount = left.split()[4].replace("\\040", " ")
+                inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
+                if inside and len(mount) >= len(best):
+                    best, kind = mount, right.split()[0]
+    except OSError:
+        return ""
+    return kind
+
+
+def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
+    try:
+        owner = connection.execute("PRAGMA application_id").get
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    except apsw.NotADBError:
+        raise CannotOpen(store=path, problem="the file is no SQLite database; give another path") from None
+    if owner != APPLICATION_ID and (tables or owner):
+        raise CannotOpen(store=path, problem="the database belongs to another program; give another path")
+
+
+def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
+    if connection.reserve_bytes() != CHECKSUM_BYTES:
+        raise CannotOpen(store=path, problem="its pages carry no checksums; it was not made by Holdfast")
+
+
+def _migrate(connection: apsw.Connection, path: str, clock: Clock) -> None:
+    """Bring the schema to the present version, each step in one transaction with its record."""
+    if _version(connection, path) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        for version in range(_version(connection, path) + 1, len(MIGRATIONS) + 1):
+            connection.execute(MIGRATIONS[version - 1])
+            connection.execute("INSERT INTO migrations VALUES (?, ?)", (version, utc_text(clock.now())))
+            connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection, path: str) -> int:
+    version: int = connection.execute("PRAGMA user_version").get
+    if version > len(MIGRATIONS):
+        problem = f"its schema is version {version}, and this Holdfast knows up to {len(MIGRATIONS)}; upgrade Holdfast"
+        raise CannotOpen(store=path, problem=problem)
+    return version

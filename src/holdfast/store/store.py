@@ -1,0 +1,269 @@
+"""The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.canon import fingerprint_of_bytes
+from holdfast.clock import Clock, IdSource
+from holdfast.errors import CommitAborted, Corruption, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
+from holdfast.ledger.chain import Entry, check
+from holdfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_PAGE_RECORDS
+from holdfast.store import pipeline
+from holdfast.store.commit import Commit, Receipt, Write, payload_fingerprint_of
+from holdfast.store.group import Group
+from holdfast.store.pipeline import Answer, Submission
+from holdfast.store.protocol import Applied, Buffer, Question, Storage, Version
+from holdfast.vocabulary import AbortReason, ActionType, BufferState
+
+
+class Store:
+    """Snapshots, commits and their recovery, over any backend. Safe to share between threads."""
+
+    def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource) -> None:
+        self.storage = storage
+        self.clock = clock
+        self.ids = ids
+        self.worker_id = ids.new_id()
+        self._group: Group[Submission, Answer] = Group(self._commit_batch)
+
+    # Reading.
+
+    def head(self) -> int:
+        """The newest snapshot; 0 if nothing was ever committed."""
+        return self.storage.head()
+
+    def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
+        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
+        found = self.storage.versions_at(namespace, keys, self._existing(at))
+        return {
+            key: _verified(found[key])
+            for key in keys
+            if key in found and found[key].action != ActionType.EXPIRE
+        }
+
+    def scan(self, namespace: str, *, at: int | None = None) -> Iterator[Version]:
+        """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded."""
+        snapshot, after = self._existing(at), ""
+        while page := self.storage.scan(namespace, snapshot, after=after, limit=SCAN_PAGE_RECORDS):
+            yield from (_verified(version) for version in page if version.action != ActionType.EXPIRE)
+            after = page[-1].key
+
+    def history(self, namespace: str, key: str) -> list[Version]:
+        """Every version of one record, oldest first, verified."""
+        return [_verified(version) for version in self.storage.history(namespace, key)]
+
+    def _existing(self, at: int | None) -> int:
+        head = self.storage.head()
+        if at is None:
+            return head
+        if not 0 <= at <= head:
+            raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
+        return at
+
+    # Committing.
+
+    def commit(self, commit: Commit, *, fence: int | None = None) -> Receipt:
+        """Apply a commit, atomically and durably, and give its receipt; the same commit again gives the same receipt.
+
+        Raises ``CommitAborted`` (refused, for a reason), ``PayloadMismatch``, ``StaleFence``, ``StoreFailed`` (nothing was
+        changed) or, when even looking it up failed, ``OutcomeUnknown``.
+        """
+        answer = self._group.ask(Submission(commit, fence))
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
+        question = pipeline.question_for(submission.commit for submission in batch)
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                with self.storage.transaction() as transaction:
+                    changes, answers = pipeline.decide_commits(transaction.load(question), batch)
+                    if changes:
+                        transaction.append(changes)
+            except OutcomeUnknown as error:
+                # Submitting again is safe: what was applied answers with its receipt.
+                unknown = error
+                self._reset(error)
+            except StoreFailed as error:
+                return [self._alone(submission, error) for submission in batch] if len(batch) > 1 else [error]
+            else:
+                return answers
+        return [unknown] * len(batch)
+
+    def _alone(self, submission: Submission, error: StoreFailed) -> Answer:
+        """A batch failed, perhaps for one member's sake; each gets its own transaction and its own answer."""
+        try:
+            return self._commit_batch([submission])[0]
+        except StoreError as own:
+            return own if isinstance(own, StoreFailed) else error
+
+    def _reset(self, error: OutcomeUnknown) -> None:
+        try:
+            self.storage.reset()
+        except StoreError as again:
+            raise OutcomeUnknown(problem=f"{error}; then {again}") from None
+
+    def status(self, commit_id: str) -> Receipt | Buffer | None:
+        """What is known of a commit: its receipt, its buffer (open, pending or aborted), or nothing."""
+        applied, buffers = self.storage.find([commit_id])
+        if commit_id in applied:
+            return pipeline.receipt_of(applied[commit_id], replayed=True)
+        return buffers.get(commit_id)
+
+    # Staging, and recovering what a crash left.
+
+    def stage(self, commit: Commit, *, settled: bool = True, waits_for: str | None = None) -> Buffer:
+        """Persist a commit before it is applied: as open while it grows, as pending once it is ``settled``.
+
+        ``waits_for`` names what must happen first (an approval); recovery leaves such a commit alone. The buffer's fence
+        is what ``commit`` asks for.
+        """
+        state = BufferState.PENDING if settled else BufferState.OPEN
+        question = pipeline.question_for([commit])
+        with self.storage.transaction() as transaction:
+            view = transaction.load(question)
+            changes, answer = pipeline.decide_stage(
+                view, commit, owner=self.worker_id, state=state, waits_for=waits_for
+            )
+            if changes:
+                transaction.append(changes)
+        if isinstance(answer, Buffer):
+            return answer
+        if isinstance(answer, StoreError):
+            raise answer
+        raise CommitAborted(
+            commit_id=commit.commit_id,
+            run_id=commit.run_id,
+            reason_code=AbortReason.VALIDATION_FAILED.value,
+            problem=f"it was applied already, as snapshot {answer.memory_snapshot_id}",
+        )
+
+    def renew(self, buffer: Buffer) -> Buffer:
+        """Keep a staged commit for another lease; ``StaleFence`` if somebody else took it over."""
+        with self.storage.transaction() as transaction:
+            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
+            changes, answer = pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
+            if changes:
+                transaction.append(changes)
+        return _raised(answer)
+
+    def discard(self, buffer: Buffer) -> bool:
+        """Drop an open buffer; False if it is not this owner's any more, or settled."""
+        with self.storage.transaction() as transaction:
+            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
+            changes, dropped = pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
+            if changes:
+                transaction.append(changes)
+        return dropped
+
+    def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
+        """Mark a staged commit as aborted, for good."""
+        with self.storage.transaction() as transaction:
+            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
+            changes, answer = pipeline.decide_abort(view, buffer, reason, problem)
+            if changes:
+                transaction.append(changes)
+        if not isinstance(answer, CommitAborted):
+            raise answer
+        return answer
+
+    def recover(self, *, limit: int = MAX_GROUP_COMMITS) -> list[Answer | None]:
+        """Finish what dead owners left: apply or abort what was settled, discard what was open (answered by None).
+
+        Only buffers whose lease has run out are taken over, each under a higher fence, so that of two workers one at
+        most can finish it, and an owner that comes back can't.
+        """
+        with self.storage.transaction() as transaction:
+            changes, claimed = pipeline.decide_claims(
+                transaction.load(Question(abandoned=limit)), worker=self.worker_id
+            )
+            if changes:
+                transaction.append(changes)
+        return [self._finish(buffer) for buffer in claimed]
+
+    def _finish(self, buffer: Buffer) -> Answer | None:
+        if buffer.state is BufferState.OPEN:
+            self.discard(buffer)
+            return None
+        try:
+            commit = Commit.from_bytes(buffer.content or b"")
+        except ValueError as error:
+            return self.abort(buffer, AbortReason.STORAGE_APPLY_FAILED, str(error))
+        try:
+            return self.commit(commit, fence=buffer.fence)
+        except StoreError as error:
+            return error
+
+    # Auditing.
+
+    def verify(self) -> Iterator[str]:
+        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds."""
+        yield from self.storage.check()
+        try:
+            check(self._all_entries())
+        except StoreError as error:
+            yield str(error)
+        expected = 1
+        for applied in self._all_applied():
+            if applied.memory_snapshot_id != expected:
+                yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
+            yield from self._verify_commit(applied)
+            expected = applied.memory_snapshot_id + 1
+
+    def _verify_commit(self, applied: Applied) -> Iterator[str]:
+        name = f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id})"
+        rows = self.storage.snapshot_rows(applied.memory_snapshot_id)
+        for row in rows:
+            try:
+                _verified(row)
+            except Corruption as error:
+                yield str(error)
+        if payload_fingerprint_of(map(_write, rows)) != applied.payload_fingerprint:
+            yield f"{name}: its records do not have its payload fingerprint"
+        entry = next(iter(self.storage.entries(after=applied.ledger_seq - 1, limit=1)), None)
+        body = {} if entry is None or entry.seq != applied.ledger_seq else entry.read().get("body", {})
+        told = (body.get("commit_id"), body.get("commit_payload_fingerprint"), body.get("memory_snapshot_id"))
+        if told != (applied.commit_id, applied.payload_fingerprint, applied.memory_snapshot_id):
+            yield f"{name}: entry {applied.ledger_seq} of the ledger does not tell of it"
+
+    def _all_entries(self) -> Iterator[Entry]:
+        after = 0
+        while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
+            yield from page
+            after = page[-1].seq
+
+    def _all_applied(self) -> Iterator[Applied]:
+        after = 0
+        while page := self.storage.applied(after=after, limit=SCAN_PAGE_RECORDS):
+            yield from page
+            after = page[-1].memory_snapshot_id
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.storage.close()
+
+
+def _verified(version: Version) -> Version:
+    """The version, if its content has its fingerprint; a wrong answer is never given."""
+    if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
+        return version
+    if version.content is None and version.fingerprint is None and version.action is ActionType.EXPIRE:
+        return version
+    what = f"{version.namespace}/{version.key} in snapshot {version.memory_snapshot_id}"
+    raise Corruption(what=what, problem="its content does not have its fingerprint")
+
+
+def _write(version: Version) -> Write:
+    return Write(
+        namespace=version.namespace,
+        key=version.key,
+        action=version.action,
+        content=version.content,
+        fingerprint=version.fingerprint,
+    )
+
+
+def _raised(answer: Buffer | StoreError) -> Buffer:
+    if isinstance(answer, StoreError):
+        raise answer
+    return answer

@@ -1,0 +1,1 @@
+"""Tests of the store: one contract over all backends, and the proofs that it loses nothing."""

@@ -1,0 +1,49 @@
+"""Short ways to build what the store's tests are full of."""
+
+from typing import Any
+
+from holdfast.clock import Clock, CountedIds, IdSource, ManualClock
+from holdfast.store.commit import Commit, Write
+from holdfast.store.in_memory import InMemoryStorage
+from holdfast.store.sqlite import SQLiteStorage
+from holdfast.store.store import Store
+from holdfast.vocabulary import ActionType
+
+NAMESPACE = "tests"
+
+
+def write(key: str, value: object = "x") -> Write:
+    """A new record."""
+    return Write.of(NAMESPACE, key, ActionType.WRITE, value)
+
+
+def merge(key: str, value: object = "x") -> Write:
+    """A new version of a record."""
+    return Write.of(NAMESPACE, key, ActionType.MERGE, value)
+
+
+def expire(key: str) -> Write:
+    """The end of a record."""
+    return Write.of(NAMESPACE, key, ActionType.EXPIRE)
+
+
+def commit(run_id: str, *writes: Write, at: int = 0) -> Commit:
+    """The commit of a run that started at snapshot ``at``."""
+    return Commit.of(run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes)
+
+
+def memory_store(clock: Clock | None = None) -> Store:
+    """A store that lives as long as the test."""
+    clock = clock or ManualClock()
+    return Store(InMemoryStorage(clock), clock=clock, ids=CountedIds())
+
+
+def sqlite_store(path: object, clock: Clock | None = None, ids: IdSource | None = None) -> Store:
+    """A store in a file."""
+    clock, ids = clock or ManualClock(), ids or CountedIds()
+    return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids)
+
+
+def contents(store: Store, at: int | None = None) -> dict[str, Any]:
+    """What a snapshot shows, as plain text by key."""
+    return {version.key: (version.content or b"").decode() for version in store.scan(NAMESPACE, at=at)}

@@ -1,0 +1,272 @@
+"""The contract that every backend keeps."""
+
+import pytest
+
+from holdfast.clock import ManualClock
+from holdfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
+from holdfast.store.commit import Receipt
+from holdfast.store.protocol import Buffer
+from holdfast.store.store import Store
+from holdfast.vocabulary import AbortReason, BufferState
+from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
+from tests.store.conftest import Opener
+
+
+def test_an_empty_store_is_at_snapshot_zero(store: Store) -> None:
+    assert store.head() == 0
+    assert contents(store) == {}
+    assert list(store.verify()) == []
+
+
+def test_a_commit_makes_the_next_snapshot_and_is_read_back(store: Store) -> None:
+    receipt = store.commit(commit("r1", write("a", {"n": 1}), write("b", "text")))
+
+    assert (receipt.memory_snapshot_id, receipt.ledger_seq, receipt.replayed) == (1, 1, False)
+    assert contents(store) == {"a": '{"n":1}', "b": '"text"'}
+    assert store.read(NAMESPACE, ["b", "nothing"])["b"].fingerprint == write("b", "text").fingerprint
+    assert list(store.verify()) == []
+
+
+def test_snapshots_have_no_gaps_and_each_can_be_read_again(store: Store) -> None:
+    for number in range(1, 6):
+        store.commit(commit(f"r{number}", write(f"k{number}"), at=number - 1))
+    store.commit(commit("r6", merge("k1", "changed"), expire("k2"), at=5))
+
+    assert [sorted(contents(store, at)) for at in range(7)] == [
+        [],
+        ["k1"],
+        ["k1", "k2"],
+        ["k1", "k2", "k3"],
+        ["k1", "k2", "k3", "k4"],
+        ["k1", "k2", "k3", "k4", "k5"],
+        ["k1", "k3", "k4", "k5"],
+    ]
+    assert (contents(store, 5)["k1"], contents(store, 6)["k1"]) == ('"x"', '"changed"')
+
+
+def test_a_state_that_never_was_can_not_be_read(store: Store) -> None:
+    for at in (-1, 1):
+        with pytest.raises(NoSuchSnapshot):
+            store.read(NAMESPACE, ["a"], at=at)
+
+
+def test_history_tells_every_version(store: Store) -> None:
+    store.commit(commit("r1", write("a", 1)))
+    store.commit(commit("r2", merge("a", 2), at=1))
+    store.commit(commit("r3", expire("a"), at=2))
+    store.commit(commit("r4", write("a", 3), at=3))
+
+    assert [(v.memory_snapshot_id, v.action, v.content) for v in store.history(NAMESPACE, "a")] == [
+        (1, "WRITE", b"1"),
+        (2, "MERGE", b"2"),
+        (3, "EXPIRE", None),
+        (4, "WRITE", b"3"),
+    ]
+
+
+def test_committing_twice_changes_nothing(store: Store) -> None:
+    first = store.commit(commit("r1", write("a")))
+    again = store.commit(commit("r1", write("a")))
+
+    assert again.replayed
+    assert Receipt.from_json(again.as_json() | {"replayed": False}) == first
+    assert store.head() == 1
+
+
+def test_the_same_commit_id_with_another_payload_is_refused(store: Store) -> None:
+    store.commit(commit("r1", write("a", 1)))
+
+    with pytest.raises(PayloadMismatch):
+        store.commit(commit("r1", write("a", 2)))
+    assert contents(store) == {"a": "1"}
+
+
+def test_runs_that_start_together_lose_no_update(store: Store) -> None:
+    """The second of two runs that change one record is told of the first; both commits are named."""
+    store.commit(commit("r0", write("a", 0)))
+    left = store.commit(commit("left", merge("a", 1), at=1))
+    with pytest.raises(CommitAborted) as refusal:
+        store.commit(commit("right", merge("a", 2), at=1))
+
+    assert refusal.value.facts["reason_code"] == "validation_failed"
+    assert left.commit_id in str(refusal.value)
+    assert refusal.value.facts["commit_id"] in str(refusal.value)
+    assert contents(store) == {"a": "1"}
+
+
+def test_new_records_of_runs_that_start_together_never_conflict(store: Store) -> None:
+    store.commit(commit("left", write("a", 1)))
+    store.commit(commit("right", write("b", 2)))
+
+    assert contents(store) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        (write("a", "other"), "another record"),
+        (merge("nothing"), "no such record"),
+        (expire("nothing"), "no such record"),
+        (merge("gone"), "expired"),
+        (expire("gone"), "expired"),
+    ],
+    ids=["overwrite", "merge nothing", "expire nothing", "merge expired", "expire expired"],
+)
+def test_a_write_that_does_not_fit_the_head_aborts_all_of_its_commit(
+    store: Store, second: object, problem: str
+) -> None:
+    store.commit(commit("r0", write("a"), write("gone")))
+    store.commit(commit("r1", expire("gone"), at=1))
+    with pytest.raises(CommitAborted, match=problem):
+        store.commit(commit("r2", write("new"), second, at=2))  # type: ignore[arg-type]
+
+    assert sorted(contents(store)) == ["a"]
+    assert store.head() == 2
+
+
+def test_two_runs_may_remember_the_same_thing(store: Store) -> None:
+    store.commit(commit("left", write("a", "same")))
+    store.commit(commit("right", write("a", "same")))
+
+    assert store.head() == 2
+
+
+def test_a_run_can_not_start_from_the_future(store: Store) -> None:
+    with pytest.raises(CommitAborted, match="newest is 0"):
+        store.commit(commit("r1", write("a"), at=1))
+
+
+def test_an_aborted_commit_stays_aborted(store: Store) -> None:
+    refused = commit("r1", merge("a"))
+    for _ in range(2):
+        with pytest.raises(CommitAborted, match="no such record"):
+            store.commit(refused)
+    status = store.status(refused.commit_id)
+
+    assert isinstance(status, Buffer)
+    assert (status.state, status.reason_code, status.content) == (
+        BufferState.ABORTED,
+        "validation_failed",
+        None,
+    )
+
+
+def test_status_tells_what_is_known_of_a_commit(store: Store) -> None:
+    applied = commit("r1", write("a"))
+    store.commit(applied)
+    staged = store.stage(commit("r2", write("b"), at=1))
+
+    assert isinstance(store.status(applied.commit_id), Receipt)
+    assert store.status(staged.commit_id) == staged
+    assert store.status("0" * 64) is None
+
+
+def test_a_staged_commit_is_invisible_until_it_is_applied(store: Store, opener: Opener) -> None:
+    pending = commit("r1", write("a"))
+    buffer = store.stage(pending)
+
+    assert buffer.state is BufferState.PENDING
+    assert contents(opener()) == {}
+    assert store.commit(pending, fence=buffer.fence).memory_snapshot_id == 1
+    assert contents(opener()) == {"a": '"x"'}
+
+
+def test_a_staged_commit_needs_its_fence(store: Store) -> None:
+    pending = commit("r1", write("a"))
+    buffer = store.stage(pending)
+    for fence in (None, buffer.fence + 1, 0):
+        with pytest.raises(StaleFence):
+            store.commit(pending, fence=fence)
+
+    assert store.head() == 0
+
+
+def test_recovery_leaves_the_living_alone(store: Store, clock: ManualClock, backend: str) -> None:
+    pending = store.stage(commit("r1", write("a")))
+    if backend != "postgres":
+        clock.advance(29)
+
+    assert store.recover() == []
+    assert store.renew(pending).fence == pending.fence
+
+
+def test_recovery_applies_what_was_settled_and_discards_what_was_open(store: Store, opener: Opener) -> None:
+    settled, growing = commit("r1", write("a")), commit("r2", write("b"))
+    store.stage(settled)
+    store.stage(growing, settled=False)
+    _let_leases_run_out(store)
+    answers = opener().recover()
+
+    assert sorted(str(type(answer).__name__) for answer in answers) == ["NoneType", "Receipt"]
+    assert contents(store) == {"a": '"x"'}
+    assert store.status(growing.commit_id) is None
+
+
+def test_an_owner_that_comes_back_too_late_is_shut_out(store: Store, opener: Opener) -> None:
+    pending = commit("r1", merge("a"))
+    buffer = store.stage(pending)
+    _let_leases_run_out(store)
+    (answer,) = opener().recover()
+
+    assert isinstance(answer, CommitAborted)
+    with pytest.raises(CommitAborted):
+        store.commit(pending, fence=buffer.fence)
+    with pytest.raises(StaleFence):
+        store.renew(buffer)
+
+
+def test_a_commit_that_waits_for_an_approval_is_not_recovered(store: Store) -> None:
+    waiting = commit("r1", write("a"))
+    buffer = store.stage(waiting, waits_for="approval")
+    _let_leases_run_out(store)
+
+    assert store.recover() == []
+    assert store.commit(waiting, fence=buffer.fence).memory_snapshot_id == 1
+
+
+def test_a_policy_can_reject_what_was_staged(store: Store) -> None:
+    pending = commit("r1", write("a"))
+    buffer = store.stage(pending)
+    aborted = store.abort(buffer, AbortReason.POLICY_REJECTED, "the judge said VOID")
+
+    assert aborted.facts["reason_code"] == "policy_rejected"
+    with pytest.raises(CommitAborted, match="VOID"):
+        store.commit(pending, fence=buffer.fence)
+
+
+def test_an_open_buffer_grows_and_can_be_discarded(store: Store) -> None:
+    store.stage(commit("r1", write("a")), settled=False)
+    grown = store.stage(commit("r1", write("a"), write("b")), settled=False)
+
+    assert store.discard(grown)
+    assert not store.discard(grown)
+    assert store.status(grown.commit_id) is None
+
+
+def test_everything_is_there_after_a_restart(opener: Opener) -> None:
+    before = opener()
+    receipt = before.commit(commit("r1", write("a", {"ü": [1.5, None]})))
+    after = opener()
+
+    assert contents(after) == {"a": '{"ü":[1.5,null]}'}
+    assert after.commit(commit("r1", write("a", {"ü": [1.5, None]}))).ledger_hash == receipt.ledger_hash
+    assert list(after.verify()) == []
+
+
+def test_namespaces_are_apart(store: Store) -> None:
+    store.commit(commit("r1", write("a")))
+
+    assert store.read("elsewhere", ["a"]) == {}
+    assert list(store.scan("elsewhere")) == []
+    assert store.storage.namespaces() == [NAMESPACE]
+
+
+def test_scanning_goes_on_over_many_pages(store: Store) -> None:
+    keys = [f"k{number:05}" for number in range(2_500)]
+    store.commit(commit("r1", *(write(key) for key in keys)))
+
+    assert list(contents(store)) == keys
+
+
+def _let_leases_run_out(store: Store) -> None:
+    store.clock.sleep(31)
