@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ()
+pytest_plugins = ("tests.servers.fixtures",)
 
 # Derandomised: the fast run tries the same examples everywhere, so that a red build is red on every machine.
 settings.register_profile(

@@ -7,25 +7,38 @@ never synced and never ahead of what is durable; a store that is found behind it
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Any, Final, Self
 
 import apsw
+import msgspec
 
-from holdfast.canon import canonical_bytes, fingerprint_of_bytes, parse
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import Corruption, NotCanonical, OutcomeUnknown, StoreBusy, StoreFailed
+from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
 from holdfast.limits import MAX_BUSY_SECONDS
 from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
-from holdfast.store.sqlite_file import open_reader, open_writer
+from holdfast.store.sqlite_file import open_reader, open_writer, read_witness, write_witness
 from holdfast.vocabulary import ActionType, BufferState
 
+_ACTIONS: Final = {action.value: action for action in ActionType}
 _APPLIED: Final = (
     "memory_snapshot_id, commit_id, run_id, payload_fingerprint, committed_at, ledger_seq, ledger_hash"
 )
 _BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner, fence, lease_until, waits_for, reason_code, problem"
 _VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content"
+_ABANDONED: Final = (
+    f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
+    " ORDER BY lease_until, commit_id LIMIT ?"
+)
+_ENDS: Final = (
+    "SELECT (SELECT max(memory_snapshot_id) FROM commits), seq, hash FROM ledger"
+    " WHERE seq = (SELECT max(seq) FROM ledger)"
+)
+_LATEST: Final = (
+    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL FROM versions"
+    " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
+)
 
 
 class SQLiteStorage:
@@ -33,7 +46,7 @@ class SQLiteStorage:
 
     def __init__(self, path: str, *, clock: Clock, ids: IdSource) -> None:
         self._path = path
-        self._clock = clock
+        self.clock = clock
         self._ids = ids
         self._lock = threading.Lock()
         self._readers: list[apsw.Connection] = []
@@ -41,12 +54,12 @@ class SQLiteStorage:
 
     def _open(self) -> None:
         with _translated(self._path):
-            self._writer = open_writer(self._path, self._clock, int(self._ids.new_id(), 16))
+            self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
             self._head_file = os.open(self._path + "-head", os.O_RDWR | os.O_CREAT, 0o600)
             self._check_nothing_was_lost()
 
     def _check_nothing_was_lost(self) -> None:
-        witnessed = _read_witness(self._head_file)
+        witnessed = read_witness(self._head_file)
         if witnessed.seq == 0:
             return
         found = self._writer.execute("SELECT hash FROM ledger WHERE seq = ?", (witnessed.seq,)).get
@@ -57,32 +70,44 @@ class SQLiteStorage:
             )
             raise Corruption(what=self._path, problem=problem)
 
-    @contextmanager
-    def transaction(self) -> Iterator["SQLiteTransaction"]:
+    def transaction(self) -> "SQLiteTransaction":
         """One writer a process, one a file: ``BEGIN IMMEDIATE`` waits for others, with a bound."""
-        with self._lock:
-            with _translated(self._path):
-                self._writer.execute("BEGIN IMMEDIATE")
-            transaction = SQLiteTransaction(self._writer, self._clock)
-            try:
-                with _translated(self._path):
-                    yield transaction
-            except BaseException:
-                self._roll_back()
-                raise
-            self._commit(transaction)
+        return SQLiteTransaction(self)
 
-    def _commit(self, transaction: "SQLiteTransaction") -> None:
+    def begin(self) -> apsw.Connection:
+        """Become the one writer."""
+        self._lock.acquire()
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except apsw.Error as error:
+            self._lock.release()
+            raise _ours(error, self._path) from None
+        except BaseException:
+            self._lock.release()
+            raise
+        return self._writer
+
+    def end(self, tip: Tip | None, error: BaseException | None) -> None:
+        """Commit and witness, or roll back; then let the next writer in."""
+        try:
+            if error is not None:
+                self._roll_back()
+                raise _ours(error, self._path) from None
+            self._commit()
+            if tip is not None:
+                write_witness(self._head_file, tip)
+        finally:
+            self._lock.release()
+
+    def _commit(self) -> None:
         try:
             self._writer.execute("COMMIT")
-        except apsw.BusyError:
+        except apsw.BusyError as error:
             self._roll_back()
-            raise StoreBusy(waited_seconds=MAX_BUSY_SECONDS) from None
+            raise _ours(error, self._path) from None
         except apsw.Error as error:
             # The commit may be in the file or not; who asks again by commit id will learn it.
             raise OutcomeUnknown(problem=str(error)) from None
-        if transaction.tip is not None:
-            _write_witness(self._head_file, transaction.tip)
 
     def _roll_back(self) -> None:
         try:
@@ -90,7 +115,7 @@ class SQLiteStorage:
                 self._writer.execute("ROLLBACK")
         except apsw.Error:
             self._writer.close(True)
-            self._writer = open_writer(self._path, self._clock, int(self._ids.new_id(), 16))
+            self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
@@ -98,7 +123,7 @@ class SQLiteStorage:
             connection = self._readers.pop()
         except IndexError:
             with _translated(self._path):
-                connection = open_reader(self._path, self._clock, int(self._ids.new_id(), 16))
+                connection = open_reader(self._path, self.clock, int(self._ids.new_id(), 16))
         try:
             with _translated(self._path):
                 yield connection
@@ -224,39 +249,33 @@ class SQLiteStorage:
 class SQLiteTransaction:
     """Loads and appends inside one ``BEGIN IMMEDIATE``."""
 
-    def __init__(self, connection: apsw.Connection, clock: Clock) -> None:
-        self._connection = connection
-        self._clock = clock
-        self.tip: Tip | None = None
+    def __init__(self, storage: SQLiteStorage) -> None:
+        self._storage = storage
+        self._tip: Tip | None = None
+
+    def __enter__(self) -> Self:
+        self._connection = self._storage.begin()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._storage.end(self._tip, error)
 
     def load(self, question: Question) -> View:
         """See what the question asks for."""
-        execute = self._connection.execute
-        now = self._clock.now().timestamp()
-        applied, buffers = _find(self._connection, question.commit_ids)
+        connection = self._connection
+        now = self._storage.clock.now().timestamp()
+        applied, buffers = _find(connection, question.commit_ids)
         if question.abandoned:
-            sql = (
-                f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
-                " ORDER BY lease_until, commit_id LIMIT ?"
-            )
-            buffers |= {row[0]: _buffer(row) for row in execute(sql, (now, question.abandoned))}
-        latest = {}
-        for place in question.places:
-            row = execute(
-                "SELECT memory_snapshot_id, action, fingerprint FROM versions WHERE namespace = ? AND key = ?"
-                " ORDER BY memory_snapshot_id DESC LIMIT 1",
-                place,
-            ).fetchone()
-            if row is not None:
-                latest[place] = _version((*place, *row, None))
-        last = execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
+            abandoned = connection.execute(_ABANDONED, (now, question.abandoned))
+            buffers |= {row[0]: _buffer(row) for row in abandoned}
+        head, seq, digest = connection.execute(_ENDS).fetchone() or (0, 0, Tip().hash)
         return View(
             now=now,
-            head=execute("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits").get,
-            tip=Tip() if last is None else Tip(seq=last[0], hash=last[1]),
+            head=head or 0,
+            tip=Tip(seq=seq, hash=digest),
             applied=applied,
             buffers=buffers,
-            latest=latest,
+            latest={row[:2]: _version(row) for row in connection.executemany(_LATEST, question.places)},
             commit_of=self._commit_of,
         )
 
@@ -271,7 +290,7 @@ class SQLiteTransaction:
         if changes.entries:
             rows = [(entry.seq, entry.content, entry.hash) for entry in changes.entries]
             connection.executemany("INSERT INTO ledger VALUES (?, ?, ?)", rows)
-            self.tip = changes.entries[-1].tip
+            self._tip = changes.entries[-1].tip
         if changes.applied:
             connection.executemany(
                 "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", map(_applied_row, changes.applied)
@@ -289,20 +308,10 @@ class SQLiteTransaction:
 def _find(
     connection: apsw.Connection, commit_ids: Sequence[str]
 ) -> tuple[dict[str, Applied], dict[str, Buffer]]:
-    applied, buffers = {}, {}
-    for commit_id in commit_ids:
-        row = connection.execute(
-            f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?", (commit_id,)
-        ).fetchone()
-        if row is not None:
-            applied[commit_id] = _applied(row)
-            continue
-        row = connection.execute(
-            f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?", (commit_id,)
-        ).fetchone()
-        if row is not None:
-            buffers[commit_id] = _buffer(row)
-    return applied, buffers
+    names = [(commit_id,) for commit_id in commit_ids]
+    applied = connection.executemany(f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?", names)
+    buffers = connection.executemany(f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?", names)
+    return {row[1]: _applied(row) for row in applied}, {row[0]: _buffer(row) for row in buffers}
 
 
 def _applied(row: Any) -> Applied:
@@ -319,7 +328,7 @@ def _applied(row: Any) -> Applied:
 
 
 def _applied_row(applied: Applied) -> tuple[Any, ...]:
-    return tuple(getattr(applied, name) for name in Applied.__struct_fields__)
+    return msgspec.structs.astuple(applied)
 
 
 def _version(row: Any) -> Version:
@@ -328,7 +337,7 @@ def _version(row: Any) -> Version:
         namespace=namespace,
         key=key,
         memory_snapshot_id=snapshot,
-        action=ActionType(action),
+        action=_ACTIONS[action],
         fingerprint=fingerprint,
         content=content,
     )
@@ -351,10 +360,11 @@ def _buffer(row: Any) -> Buffer:
 
 
 def _buffer_row(buffer: Buffer) -> tuple[Any, ...]:
-    return tuple(
-        str(value) if isinstance(value, BufferState) else value
-        for value in map(buffer.__getattribute__, Buffer.__struct_fields__)
-    )
+    return tuple(map(_plain, msgspec.structs.astuple(buffer)))
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, BufferState) else value
 
 
 @contextmanager
@@ -362,30 +372,19 @@ def _translated(path: str) -> Iterator[None]:
     """Turn SQLite's errors into ours; none leaves this module."""
     try:
         yield
-    except apsw.BusyError:
-        raise StoreBusy(waited_seconds=MAX_BUSY_SECONDS) from None
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise Corruption(what=path, problem=str(error)) from None
-    except apsw.IOError as error:
-        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:  # apsw's types leave it out
-            raise Corruption(what=path, problem="a page does not have its checksum") from None
-        raise StoreFailed(problem=str(error)) from None
     except (apsw.Error, OSError) as error:
-        raise StoreFailed(problem=f"{type(error).__name__}: {error}") from None
+        raise _ours(error, path) from None
 
 
-def _read_witness(file: int) -> Tip:
-    try:
-        told = parse(os.pread(file, 512, 0).rstrip(b" \n") or b"null")
-        tip = Tip.from_json(told["tip"])
-        return tip if told["fingerprint"] == fingerprint_of_bytes(canonical_bytes(tip.as_json())) else Tip()
-    except (NotCanonical, TypeError, KeyError, ValueError):
-        return Tip()
-
-
-def _write_witness(file: int, tip: Tip) -> None:
-    """Tell where the ledger ends. The commit is durable already, so a full disk here is nobody's failure."""
-    told = tip.as_json()
-    line = canonical_bytes({"fingerprint": fingerprint_of_bytes(canonical_bytes(told)), "tip": told})
-    with suppress(OSError):
-        os.pwrite(file, line.ljust(255) + b"\n", 0)
+def _ours(error: BaseException, path: str) -> BaseException:
+    """What an error means to our callers; errors that are ours already stay as they are."""
+    if isinstance(error, apsw.BusyError):
+        return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Corruption(what=path, problem=str(error))
+    # apsw's types leave `extendedresult` out.
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+        return Corruption(what=path, problem="a page does not have its checksum")
+    if isinstance(error, apsw.Error | OSError):
+        return StoreFailed(problem=f"{type(error).__name__}: {error}")
+    return error

@@ -6,7 +6,9 @@ never an answer.
 
 import os
 import threading
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import apsw
@@ -15,8 +17,10 @@ import apsw.sqlite_extra
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, seeded
 from holdfast.errors import CannotOpen
+from holdfast.ledger.chain import Tip
 from holdfast.limits import MAX_BUSY_SECONDS
 
+_WITNESS_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 APPLICATION_ID: Final = 0x48444654  # "HDFT"
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
@@ -270,3 +274,20 @@ def _version(connection: apsw.Connection, path: str) -> int:
         problem = f"its schema is version {version}, and this Holdfast knows up to {len(MIGRATIONS)}; upgrade Holdfast"
         raise CannotOpen(store=path, problem=problem)
     return version
+
+
+def read_witness(file: int) -> Tip:
+    """The end of the ledger as it was last acknowledged; an empty one if that can't be read."""
+    line = os.pread(file, _WITNESS_BYTES, 0)
+    told = line[: _WITNESS_BYTES - 9]
+    if len(line) < _WITNESS_BYTES or line[-9:] != b"%08x\n" % zlib.crc32(told):
+        return Tip()
+    seq, digest = told.split()
+    return Tip(seq=int(seq), hash=digest.decode())
+
+
+def write_witness(file: int, tip: Tip) -> None:
+    """Tell where the ledger ends. The commit is durable already, so a full disk here is nobody's failure."""
+    told = b"%020d %s " % (tip.seq, tip.hash.encode())
+    with suppress(OSError):
+        os.pwrite(file, told + b"%08x\n" % zlib.crc32(told), 0)

@@ -1,0 +1,84 @@
+"""The servers as pytest fixtures: each starts when a test first asks for it and stops when the session ends.
+
+With pytest-xdist every worker is a session and has servers of its own. A server that is not installed is an
+error with the way out in its message; no test is skipped for it.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.model import ModelServer
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+from tests.servers.s3 import MotoServer, S3Server
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """PostgreSQL. A test that only needs a database asks for `postgres_url`."""
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
+    server.start()
+    yield server
+    server.stop()
+    _remove(server.data)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """A fresh, empty database. A server that an earlier test killed and left so is started again."""
+    postgres_server.start()
+    return postgres_server.new_database()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Redis, durable: a test may kill it and start it again."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+    _remove(server.data)
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """The server's address, with nothing in it. A server that an earlier test killed is started again."""
+    redis_server.start()
+    redis_server.flush()
+    return redis_server.url
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """S3 as strict as the real one. It takes 2 s to start."""
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.stop()
+    _remove(server.data)
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[MotoServer]:
+    """S3 for quick tests, in this process."""
+    server = MotoServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
+    """A real language model, for tests marked slow: its packages are installed by `make test-all` only."""
+    server = ModelServer(tmp_path_factory.mktemp("model"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def _remove(data: Path) -> None:
+    """Free the disk: pytest keeps the folders of three sessions, and a database takes 8 MB. The log stays."""
+    shutil.rmtree(data, ignore_errors=True)
