@@ -83,9 +83,11 @@ def fingerprint_of_bytes(canonical: bytes) -> str:
 def utc_text(moment: datetime) -> str:
     """An aware datetime as json-v1 writes it: ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
     try:
-        if moment.utcoffset() is None:
-            raise NaiveDatetime(value=moment.isoformat())
-        return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        if moment.tzinfo is not UTC:
+            if moment.utcoffset() is None:
+                raise NaiveDatetime(value=moment.isoformat())
+            moment = moment.astimezone(UTC)
+        return moment.isoformat(timespec="microseconds")[:-6] + "Z"
     except (OverflowError, ValueError):
         raise NaiveDatetime(value=moment.isoformat()) from None
 

@@ -9,8 +9,13 @@ from holdfast.cli.output import INTERRUPTED, Failure
 from holdfast.errors import HoldfastError
 
 COMMANDS: Final = {
+    "backup": "holdfast.cli.backup",
     "canon": "holdfast.cli.canon",
     "demo": "holdfast.cli.demo",
+    "doctor": "holdfast.cli.doctor",
+    "export": "holdfast.cli.export",
+    "import": "holdfast.cli.import_",
+    "recover": "holdfast.cli.recover",
 }
 
 

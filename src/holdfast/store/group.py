@@ -6,9 +6,10 @@ answer. There is no background thread, and a lone committer pays nothing for it.
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Generic, TypeVar
 
-from holdfast.limits import MAX_GROUP_COMMITS
+from holdfast.limits import MAX_COMPANY_SECONDS, MAX_GROUP_COMMITS
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -17,13 +18,14 @@ Answered = TypeVar("Answered")
 class _Seat(Generic[Asked, Answered]):
     """One waiting caller: what it asked, and the lock that is released when it may go on."""
 
-    __slots__ = ("answer", "asked", "done", "error", "gate")
+    __slots__ = ("answer", "asked", "done", "error", "gate", "next")
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.answer: Answered | None = None
         self.error: BaseException | None = None
         self.done = False
+        self.next: _Seat[Asked, Answered] | None = None
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -36,44 +38,80 @@ class Group(Generic[Asked, Answered]):
         self._lock = threading.Lock()
         self._waiting: list[_Seat[Asked, Answered]] = []
         self._busy = False
+        self._company = 1
+        self._assembled: threading.Lock | None = None
 
     def ask(self, asked: Asked) -> Answered:
         """The answer to one question, alone or in company."""
-        seat: _Seat[Asked, Answered] = _Seat(asked)
+        seat: _Seat[Asked, Answered] | None = None
         with self._lock:
-            self._waiting.append(seat)
-            leads = not self._busy
+            if self._busy:
+                seat = _Seat(asked)
+                self._waiting.append(seat)
+                if self._assembled is not None and len(self._waiting) + 1 >= self._company:
+                    self._assembled.release()
+                    self._assembled = None
             self._busy = True
-        if not leads:
-            seat.gate.acquire()
+        if seat is None:
+            return self._lead(asked)
+        seat.gate.acquire()
         if not seat.done:
-            self._lead(seat)
+            # The one before handed the lead on, to the first who waited.
+            with self._lock:
+                self._waiting.remove(seat)
+            return self._lead(asked)
+        if seat.next is not None:
+            seat.next.gate.release()
         if seat.error is not None:
             raise seat.error
         assert seat.answer is not None
         return seat.answer
 
-    def _lead(self, own: _Seat[Asked, Answered]) -> None:
-        """Work until the own question is answered, then hand the lead to the first who still waits."""
-        while not own.done:
-            with self._lock:
-                batch, self._waiting = self._waiting[:MAX_GROUP_COMMITS], self._waiting[MAX_GROUP_COMMITS:]
-            self._answer(batch)
-            for seat in batch:
-                if seat is not own:
-                    seat.gate.release()
+    def _lead(self, asked: Asked) -> Answered:
+        """Answer the own question together with all that wait by now, then hand the lead on."""
+        self._await_company()
+        with self._lock:
+            others, self._waiting = (
+                self._waiting[: MAX_GROUP_COMMITS - 1],
+                self._waiting[MAX_GROUP_COMMITS - 1 :],
+            )
+        self._company = 1 + len(others)
+        try:
+            own, *answers = self._work([asked, *(seat.asked for seat in others)])
+            for seat, answer in zip(others, answers, strict=True):
+                seat.answer = answer
+        except BaseException as error:
+            # Everybody in the batch hears of it, each in its own thread.
+            for seat in others:
+                seat.error = error
+            raise
+        finally:
+            for seat, following in zip_longest(others, others[1:]):
+                seat.done, seat.next = True, following
+            self._hand_on()
+            if others:
+                others[0].gate.release()
+        return own
+
+    def _await_company(self) -> None:
+        """Give those who shared the last batch a moment to come back, so that they share this one too.
+
+        Without it the first to come back would pay a sync alone while the others wait for the next. It ends as soon
+        as they are here, and costs a lone caller nothing.
+        """
+        with self._lock:
+            if len(self._waiting) + 1 >= self._company:
+                return
+            self._assembled = assembled = threading.Lock()
+            assembled.acquire()
+        assembled.acquire(timeout=MAX_COMPANY_SECONDS)
+        with self._lock:
+            self._assembled = None
+
+    def _hand_on(self) -> None:
+        """Give the lead to the first who waits, or to nobody."""
         with self._lock:
             follower = self._waiting[0] if self._waiting else None
             self._busy = follower is not None
         if follower is not None:
             follower.gate.release()
-
-    def _answer(self, batch: list[_Seat[Asked, Answered]]) -> None:
-        try:
-            for seat, answer in zip(batch, self._work([seat.asked for seat in batch]), strict=True):
-                seat.answer = answer
-        except BaseException as error:  # noqa: BLE001  # It is raised again in the thread of every caller.
-            for seat in batch:
-                seat.error = error
-        for seat in batch:
-            seat.done = True

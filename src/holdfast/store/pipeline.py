@@ -9,6 +9,7 @@ plays thousands of schedules of crashes and stopped workers against them.
     buffer_open ──crash───> discarded
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -57,8 +58,9 @@ def _known(view: View, submission: Submission) -> Answer | None:
     if applied := view.applied.get(commit.commit_id):
         return _same_payload(commit, applied.payload_fingerprint) or receipt_of(applied, replayed=True)
     buffer = view.buffers.get(commit.commit_id)
-    if buffer is None:
-        return None if submission.fence is None else _stale(commit, 0, submission.fence)
+    if buffer is None or buffer.is_vacant:
+        fence = 0 if buffer is None else buffer.fence
+        return None if submission.fence is None else _stale(commit, fence, submission.fence)
     if refusal := _same_payload(commit, buffer.payload_fingerprint):
         # An open buffer still grows: only from pending on is its payload settled.
         return None if buffer.state is BufferState.OPEN and submission.fence == buffer.fence else refusal
@@ -165,22 +167,26 @@ def _commit_of(view: View, snapshot: int) -> str:
 def decide_stage(
     view: View, commit: Commit, *, owner: str, state: BufferState, waits_for: str | None
 ) -> tuple[Changes, Answer | Buffer]:
-    """Persist a commit before it is applied: open while it grows, pending once it is settled."""
+    """Persist a commit before it is applied: open while it grows, pending once it is settled.
+
+    What is settled stays so: staging it again can add what it waits for, but neither open it nor lift the wait.
+    """
     held = view.buffers.get(commit.commit_id)
     fence = held.fence if held is not None and held.owner == owner else None
     known = _known(view, Submission(commit, fence))
     if known is not None:
         return Changes(), known
+    settled = held if held is not None and held.state is BufferState.PENDING else None
     buffer = Buffer(
         commit_id=commit.commit_id,
         run_id=commit.run_id,
         payload_fingerprint=commit.payload_fingerprint,
-        state=state,
+        state=state if settled is None else settled.state,
         content=commit.as_bytes(),
         owner=owner,
         fence=1 if held is None else held.fence,
         lease_until=view.now + LEASE_SECONDS,
-        waits_for=waits_for,
+        waits_for=waits_for if settled is None else settled.waits_for or waits_for,
     )
     return Changes(buffers=[buffer]), buffer
 
@@ -209,11 +215,18 @@ def decide_renewal(view: View, commit_id: str, fence: int) -> tuple[Changes, Buf
 
 
 def decide_discard(view: View, commit_id: str, fence: int) -> tuple[Changes, bool]:
-    """Drop an open buffer, if it is still this owner's. What is settled can't be discarded, only aborted."""
+    """Empty an open buffer, if it is still this owner's. What is settled can't be discarded, only aborted.
+
+    Its row stays, with a fence that nobody holds: were the run staged anew from fence 1, a late owner's old fence
+    would fit again.
+    """
     held = view.buffers.get(commit_id)
     if held is None or held.fence != fence or held.state is not BufferState.OPEN:
         return Changes(), False
-    return Changes(dropped=[commit_id]), True
+    vacant = msgspec.structs.replace(
+        held, content=None, owner="", fence=fence + 1, lease_until=math.inf, waits_for=None
+    )
+    return Changes(buffers=[vacant]), True
 
 
 def decide_abort(view: View, buffer: Buffer, reason: AbortReason, problem: str) -> tuple[Changes, StoreError]:

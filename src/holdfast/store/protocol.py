@@ -44,7 +44,7 @@ class Buffer(msgspec.Struct, frozen=True, kw_only=True):
     """A run's writes that are not applied: open, pending or aborted. ``content`` is the commit; aborted ones have none.
 
     ``fence`` grows by one with each owner; only who knows the present one may act. ``lease_until`` (seconds since
-    1970) only says when another may try.
+    1970) only says when another may try. An open buffer without content was discarded: it only keeps the fence.
     """
 
     commit_id: str
@@ -58,6 +58,11 @@ class Buffer(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str | None = None
     reason_code: str | None = None
     problem: str | None = None
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether it was discarded; then it is nobody's, and stands only so that no fence is given twice."""
+        return self.content is None and self.state is BufferState.OPEN
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ never synced and never ahead of what is durable; a store that is found behind it
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Self
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, Self
 
 import apsw
 import msgspec
@@ -18,7 +18,7 @@ from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
 from holdfast.limits import MAX_BUSY_SECONDS
 from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
-from holdfast.store.sqlite_file import open_reader, open_writer, read_witness, write_witness
+from holdfast.store.sqlite_file import close_untouched, open_reader, open_writer, read_witness, write_witness
 from holdfast.vocabulary import ActionType, BufferState
 
 _ACTIONS: Final = {action.value: action for action in ActionType}
@@ -27,18 +27,28 @@ _APPLIED: Final = (
 )
 _BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner, fence, lease_until, waits_for, reason_code, problem"
 _VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content"
+_APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
+_BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
 _ABANDONED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
     " ORDER BY lease_until, commit_id LIMIT ?"
 )
 _ENDS: Final = (
-    "SELECT (SELECT max(memory_snapshot_id) FROM commits), seq, hash FROM ledger"
+    "SELECT (SELECT max(memory_snapshot_id) FROM commits), seq, hash, EXISTS (SELECT 1 FROM buffers) FROM ledger"
     " WHERE seq = (SELECT max(seq) FROM ledger)"
 )
 _LATEST: Final = (
     "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL FROM versions"
     " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
 )
+
+
+class _Ends(NamedTuple):
+    """The ends of the append-only tables, and whether there are buffers, as of a state of the file."""
+
+    head: int
+    tip: Tip
+    buffered: bool
 
 
 class SQLiteStorage:
@@ -50,13 +60,22 @@ class SQLiteStorage:
         self._ids = ids
         self._lock = threading.Lock()
         self._readers: list[apsw.Connection] = []
+        self._known: tuple[int, _Ends] | None = None
+        self._unsure = False
+        self._head_file = -1
         self._open()
 
     def _open(self) -> None:
+        self._known = None
         with _translated(self._path):
             self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
-            self._head_file = os.open(self._path + "-head", os.O_RDWR | os.O_CREAT, 0o600)
-            self._check_nothing_was_lost()
+            try:
+                self._head_file = os.open(self._path + "-head", os.O_RDWR | os.O_CREAT, 0o600)
+                self._check_nothing_was_lost()
+            except BaseException:
+                close_untouched(self._writer)
+                self._close()
+                raise
 
     def _check_nothing_was_lost(self) -> None:
         witnessed = read_witness(self._head_file)
@@ -78,6 +97,8 @@ class SQLiteStorage:
         """Become the one writer."""
         self._lock.acquire()
         try:
+            if self._unsure:
+                self._start_over()
             self._writer.execute("BEGIN IMMEDIATE")
         except apsw.Error as error:
             self._lock.release()
@@ -87,17 +108,28 @@ class SQLiteStorage:
             raise
         return self._writer
 
-    def end(self, tip: Tip | None, error: BaseException | None) -> None:
-        """Commit and witness, or roll back; then let the next writer in."""
+    def end(self, ends: _Ends | None, error: BaseException | None) -> None:
+        """Commit and witness, or roll back; then let the next writer in. ``ends`` is told if anything was appended."""
+        known, self._known = self._known, None
         try:
             if error is not None:
                 self._roll_back()
                 raise _ours(error, self._path) from None
             self._commit()
-            if tip is not None:
-                write_witness(self._head_file, tip)
+            if ends is not None:
+                write_witness(self._head_file, ends.tip)
+                known = self._writer.data_version(), ends
+            self._known = known
         finally:
             self._lock.release()
+
+    def ends(self) -> _Ends:
+        """The ends as the writer sees them now: as we left them, unless the file's version tells of somebody else."""
+        version = self._writer.data_version()
+        if self._known is None or self._known[0] != version:
+            head, seq, digest, buffered = self._writer.execute(_ENDS).fetchone() or (0, 0, Tip().hash, True)
+            self._known = version, _Ends(head or 0, Tip(seq=seq, hash=digest), bool(buffered))
+        return self._known[1]
 
     def _commit(self) -> None:
         try:
@@ -107,6 +139,7 @@ class SQLiteStorage:
             raise _ours(error, self._path) from None
         except apsw.Error as error:
             # The commit may be in the file or not; who asks again by commit id will learn it.
+            self._unsure = True
             raise OutcomeUnknown(problem=str(error)) from None
 
     def _roll_back(self) -> None:
@@ -114,8 +147,7 @@ class SQLiteStorage:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except apsw.Error:
-            self._writer.close(True)
-            self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
+            self._unsure = True
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
@@ -128,7 +160,7 @@ class SQLiteStorage:
             with _translated(self._path):
                 yield connection
         except BaseException:
-            connection.close(True)
+            _close(connection)
             raise
         self._readers.append(connection)
 
@@ -213,10 +245,16 @@ class SQLiteStorage:
     def reset(self) -> None:
         """Reopen the file and push all that is committed into it, so that what a look-up finds is on the disk."""
         with self._lock:
-            self._close()
-            self._open()
-            with _translated(self._path):
-                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._start_over()
+
+    def _start_over(self) -> None:
+        """Until this succeeds nothing is written: nobody knows what the writer's last words on the disk are."""
+        self._unsure = True
+        self._close()
+        self._open()
+        with _translated(self._path):
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._unsure = False
 
     def check(self) -> Iterator[str]:
         """SQLite's own check of pages, trees and indexes; checksums are verified on the way."""
@@ -239,8 +277,8 @@ class SQLiteStorage:
 
     def _close(self) -> None:
         while self._readers:
-            self._readers.pop().close(True)
-        self._writer.close(True)
+            _close(self._readers.pop())
+        _close(self._writer)
         if self._head_file >= 0:
             os.close(self._head_file)
             self._head_file = -1
@@ -251,28 +289,28 @@ class SQLiteTransaction:
 
     def __init__(self, storage: SQLiteStorage) -> None:
         self._storage = storage
-        self._tip: Tip | None = None
+        self._ends: _Ends | None = None
 
     def __enter__(self) -> Self:
         self._connection = self._storage.begin()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._storage.end(self._tip, error)
+        self._storage.end(self._ends, error)
 
     def load(self, question: Question) -> View:
         """See what the question asks for."""
         connection = self._connection
         now = self._storage.clock.now().timestamp()
-        applied, buffers = _find(connection, question.commit_ids)
+        ends = self._storage.ends()
+        applied, buffers = _find(connection, question.commit_ids, buffered=ends.buffered)
         if question.abandoned:
             abandoned = connection.execute(_ABANDONED, (now, question.abandoned))
             buffers |= {row[0]: _buffer(row) for row in abandoned}
-        head, seq, digest = connection.execute(_ENDS).fetchone() or (0, 0, Tip().hash)
         return View(
             now=now,
-            head=head or 0,
-            tip=Tip(seq=seq, hash=digest),
+            head=ends.head,
+            tip=ends.tip,
             applied=applied,
             buffers=buffers,
             latest={row[:2]: _version(row) for row in connection.executemany(_LATEST, question.places)},
@@ -290,7 +328,6 @@ class SQLiteTransaction:
         if changes.entries:
             rows = [(entry.seq, entry.content, entry.hash) for entry in changes.entries]
             connection.executemany("INSERT INTO ledger VALUES (?, ?, ?)", rows)
-            self._tip = changes.entries[-1].tip
         if changes.applied:
             connection.executemany(
                 "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", map(_applied_row, changes.applied)
@@ -303,14 +340,20 @@ class SQLiteTransaction:
             connection.executemany(sql, map(_buffer_row, changes.buffers))
         for commit_id in changes.dropped:
             connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
+        before = self._storage.ends()
+        self._ends = _Ends(
+            changes.applied[-1].memory_snapshot_id if changes.applied else before.head,
+            changes.entries[-1].tip if changes.entries else before.tip,
+            before.buffered or bool(changes.buffers),
+        )
 
 
 def _find(
-    connection: apsw.Connection, commit_ids: Sequence[str]
+    connection: apsw.Connection, commit_ids: Sequence[str], *, buffered: bool = True
 ) -> tuple[dict[str, Applied], dict[str, Buffer]]:
     names = [(commit_id,) for commit_id in commit_ids]
-    applied = connection.executemany(f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?", names)
-    buffers = connection.executemany(f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?", names)
+    applied = connection.executemany(_APPLIED_BY_ID, names)
+    buffers = connection.executemany(_BUFFER_BY_ID, names) if buffered else ()
     return {row[1]: _applied(row) for row in applied}, {row[0]: _buffer(row) for row in buffers}
 
 
@@ -365,6 +408,12 @@ def _buffer_row(buffer: Buffer) -> tuple[Any, ...]:
 
 def _plain(value: object) -> object:
     return value.value if isinstance(value, BufferState) else value
+
+
+def _close(connection: apsw.Connection) -> None:
+    """Let go of a connection. What it can't fold into the database any more stays in the log, where it is safe."""
+    with suppress(apsw.Error):
+        connection.close(True)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Final
 
 import apsw
@@ -16,7 +17,7 @@ import apsw.sqlite_extra
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, seeded
-from holdfast.errors import CannotOpen
+from holdfast.errors import CannotOpen, Corruption
 from holdfast.ledger.chain import Tip
 from holdfast.limits import MAX_BUSY_SECONDS
 
@@ -131,12 +132,34 @@ def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
         _set(connection, path, PRAGMAS)
+        _refuse_emptied_database(connection, path)
         _migrate(connection, path, clock)
         _refuse_missing_checksums(connection, path)
+        _settle(connection, _patience(clock, seed))
     except BaseException:
-        connection.close()
+        close_untouched(connection)
         raise
     return connection
+
+
+def close_untouched(connection: apsw.Connection) -> None:
+    """Close without folding the log into the database: what can't be trusted stays as it was found."""
+    with suppress(apsw.Error):
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close(True)
+
+
+def _settle(connection: apsw.Connection, busy: Callable[[int], bool]) -> None:
+    """Make durable what a killed process wrote and never synced, before anybody is told that it is there."""
+    for attempt in count():
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            # Another opener is at it, and SQLite does not wait for that by itself.
+            if not busy(attempt):
+                raise
+        else:
+            return
 
 
 def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
@@ -150,7 +173,7 @@ def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
 def _connect(path: str, flags: int) -> apsw.Connection:
     _load_checksums(path)
     try:
-        return apsw.Connection(path, flags=flags, vfs=CHECKSUM_VFS, statementcachesize=64)
+        connection = apsw.Connection(path, flags=flags, vfs=CHECKSUM_VFS, statementcachesize=64)
     except apsw.CantOpenError:
         folder = os.path.dirname(path) or "."  # noqa: PTH120  # Strings throughout; SQLite takes nothing else.
         known = os.path.isdir(folder)  # noqa: PTH112  # As above.
@@ -158,6 +181,9 @@ def _connect(path: str, flags: int) -> apsw.Connection:
             "it can't be read or written here" if known else f"there is no folder {folder}; make it first"
         )
         raise CannotOpen(store=path, problem=problem) from None
+    # One plan for a statement, whatever is bound to it: plans are reproducible, and nothing is prepared twice.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    return connection
 
 
 def _load_checksums(path: str) -> None:
@@ -245,6 +271,15 @@ def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
         raise CannotOpen(store=path, problem="the database belongs to another program; give another path")
 
 
+def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
+    """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
+    if _version(connection, path) == 0 and (lost := _witnessed(path)).seq:
+        problem = (
+            f"it is empty, but held {lost.seq} entries; restore a backup, or remove {path}-head to start anew"
+        )
+        raise Corruption(what=path, problem=problem)
+
+
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
     if connection.reserve_bytes() != CHECKSUM_BYTES:
         raise CannotOpen(store=path, problem="its pages carry no checksums; it was not made by Holdfast")
@@ -284,6 +319,17 @@ def read_witness(file: int) -> Tip:
         return Tip()
     seq, digest = told.split()
     return Tip(seq=int(seq), hash=digest.decode())
+
+
+def _witnessed(path: str) -> Tip:
+    try:
+        file = os.open(path + "-head", os.O_RDONLY)
+    except FileNotFoundError:
+        return Tip()
+    try:
+        return read_witness(file)
+    finally:
+        os.close(file)
 
 
 def write_witness(file: int, tip: Tip) -> None:

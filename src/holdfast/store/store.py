@@ -35,7 +35,7 @@ class Store:
         """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
         found = self.storage.versions_at(namespace, keys, self._existing(at))
         return {
-            key: _verified(found[key])
+            key: verified(found[key])
             for key in keys
             if key in found and found[key].action != ActionType.EXPIRE
         }
@@ -44,12 +44,12 @@ class Store:
         """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded."""
         snapshot, after = self._existing(at), ""
         while page := self.storage.scan(namespace, snapshot, after=after, limit=SCAN_PAGE_RECORDS):
-            yield from (_verified(version) for version in page if version.action != ActionType.EXPIRE)
+            yield from (verified(version) for version in page if version.action != ActionType.EXPIRE)
             after = page[-1].key
 
     def history(self, namespace: str, key: str) -> list[Version]:
         """Every version of one record, oldest first, verified."""
-        return [_verified(version) for version in self.storage.history(namespace, key)]
+        return [verified(version) for version in self.storage.history(namespace, key)]
 
     def _existing(self, at: int | None) -> int:
         head = self.storage.head()
@@ -108,7 +108,8 @@ class Store:
         applied, buffers = self.storage.find([commit_id])
         if commit_id in applied:
             return pipeline.receipt_of(applied[commit_id], replayed=True)
-        return buffers.get(commit_id)
+        buffer = buffers.get(commit_id)
+        return None if buffer is None or buffer.is_vacant else buffer
 
     # Staging, and recovering what a crash left.
 
@@ -215,7 +216,7 @@ class Store:
         rows = self.storage.snapshot_rows(applied.memory_snapshot_id)
         for row in rows:
             try:
-                _verified(row)
+                verified(row)
             except Corruption as error:
                 yield str(error)
         if payload_fingerprint_of(map(_write, rows)) != applied.payload_fingerprint:
@@ -243,7 +244,7 @@ class Store:
         self.storage.close()
 
 
-def _verified(version: Version) -> Version:
+def verified(version: Version) -> Version:
     """The version, if its content has its fingerprint; a wrong answer is never given."""
     if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
         return version

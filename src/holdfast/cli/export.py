@@ -1,0 +1,25 @@
+"""``holdfast export``: records as JSON lines."""
+
+from typing import BinaryIO
+
+import click
+
+from holdfast.cli.options import namespace_option, opened, settings, store_option
+from holdfast.store.transfer import export_lines
+
+
+@click.command("export")
+@click.argument("file", type=click.File("wb", atomic=True), default="-")
+@store_option
+@namespace_option
+@click.option(
+    "--at", type=click.IntRange(min=0), default=None, help="The snapshot to export; by default the newest."
+)
+def command(file: BinaryIO, store_url: str | None, namespace: str | None, at: int | None) -> None:
+    """Write the records of a namespace to FILE (or standard output), one JSON object a line, by key.
+
+    'holdfast read' accepts such a file, and 'holdfast import' brings it back with the same fingerprints.
+    """
+    with opened(store_url) as store:
+        for line in export_lines(store, namespace or settings().namespace, at=at):
+            click.echo(line, file=file, nl=False)

@@ -1,0 +1,41 @@
+"""Options that several commands share."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.settings import Settings
+from holdfast.store.store import Store
+from holdfast.wiring import open_store
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def store_option(command: _F) -> _F:
+    """Give a command ``--store``, which the settings fill in."""
+    text = "Path of a SQLite file, or postgresql://…; by default what the settings say (HOLDFAST_STORE)."
+    return click.option("--store", "store_url", default=None, help=text)(command)
+
+
+def namespace_option(command: _F) -> _F:
+    """Give a command ``--namespace``, which the settings fill in."""
+    text = "Whose memory; by default what the settings say."
+    return click.option("--namespace", default=None, help=text)(command)
+
+
+def settings() -> Settings:
+    """The deployment's settings, read anew for each command."""
+    return Settings.load(os.environ)
+
+
+@contextmanager
+def opened(store_url: str | None, *, create: bool = False, recover: bool = True) -> Iterator[Store]:
+    """The store that a command works on, closed when it is done."""
+    store = open_store(store_url or settings().store, create=create, recover=recover)
+    try:
+        yield store
+    finally:
+        store.close()

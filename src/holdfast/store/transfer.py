@@ -1,0 +1,160 @@
+"""Moving memory in and out: JSON lines that ``memory.read`` accepts, and verified copies of a whole store."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, Final
+
+from holdfast.canon import canonical_bytes, fingerprint, parse
+from holdfast.errors import Corruption, InvalidValue, NotCanonical
+from holdfast.ledger.chain import Entry, Tip, check
+from holdfast.limits import MAX_COMMIT_WRITES, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
+from holdfast.store.commit import Commit, Write
+from holdfast.store.protocol import Changes, Storage
+from holdfast.store.store import Store, verified
+from holdfast.vocabulary import ActionType
+
+_AS_TEXT: Final = "content-as-text/v1"
+Progress = Callable[[int, int], None]
+
+
+def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iterator[bytes]:
+    """Every record that a snapshot shows, one canonical line each, by key; importing them gives the same fingerprints.
+
+    A record is its own line. Content of another shape is carried as the text of a record.
+    """
+    for version in store.scan(namespace, at=at):
+        content = version.content or b"null"
+        value = parse(content)
+        if not (
+            isinstance(value, dict)
+            and value.get("memory_id") == version.key
+            and isinstance(value.get("text"), str)
+        ):
+            content = canonical_bytes(
+                {"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT}
+            )
+        yield content + b"\n"
+
+
+def import_lines(
+    store: Store, namespace: str, file: BinaryIO, *, name: str, update: bool = False
+) -> dict[str, int]:
+    """Store every line of a seekable file as a record; all of it is read and checked before anything is written.
+
+    Records that are there already, with the same content, are left alone, so that importing twice changes nothing.
+    Others are refused, or get a new version with ``update``.
+    """
+    known: dict[str, str] = {}
+    for _ in _records(file, name, known):
+        pass
+    file.seek(0)
+    counts = {"read": len(known), "new": 0, "updated": 0, "unchanged": 0}
+    seen: set[str] = set()
+    for number, page in enumerate(_pages(_records(file, name, {}), seen)):
+        head = store.head()
+        present = store.read(namespace, list(page), at=head)
+        writes = []
+        for key, value in page.items():
+            there = present.get(key)
+            if there is not None and there.fingerprint == known[key]:
+                counts["unchanged"] += 1
+                continue
+            if there is not None and not update:
+                problem = f"the store has another record {key!r}; update it with --update, or choose another namespace"
+                raise InvalidValue(what=name, problem=problem)
+            counts["new" if there is None else "updated"] += 1
+            action = ActionType.WRITE if there is None else ActionType.MERGE
+            writes.append(Write.of(namespace, key, action, value))
+        if writes:
+            run_id = f"import-{store.ids.new_id()}-{number}"
+            store.commit(
+                Commit.of(run_id=run_id, memory_snapshot_id=head, policy_set_id="import", writes=writes)
+            )
+    return counts
+
+
+def _records(file: BinaryIO, name: str, known: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Key and content of each line; ``known`` gathers fingerprints, and a key with two contents is refused."""
+    for number, line in enumerate(_lines(file), 1):
+        what = f"line {number} of {name}"
+        try:
+            value = parse(line)
+        except NotCanonical as error:
+            raise InvalidValue(what=what, problem=str(error)) from None
+        if not (
+            isinstance(value, dict)
+            and isinstance(value.get("memory_id"), str)
+            and isinstance(value.get("text"), str)
+        ):
+            raise InvalidValue(
+                what=what, problem='a record is an object with the strings "memory_id" and "text"'
+            )
+        key = value["memory_id"]
+        try:
+            content = parse(value["text"]) if value.get("holdfast") == _AS_TEXT else value
+        except NotCanonical as error:
+            raise InvalidValue(what=what, problem=str(error)) from None
+        digest = fingerprint(content)
+        if known.setdefault(key, digest) != digest:
+            raise InvalidValue(
+                what=what, problem=f"memory_id {key!r} stands in the file twice, with two contents"
+            )
+        yield key, content
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines that are not blank, each of a bounded length."""
+    while line := file.readline(MAX_VALUE_BYTES + 2):
+        if line.strip():
+            yield line.rstrip(b"\r\n")
+
+
+def _pages(records: Iterable[tuple[str, Any]], seen: set[str]) -> Iterator[dict[str, Any]]:
+    page: dict[str, Any] = {}
+    for key, value in records:
+        if key in seen:
+            continue
+        seen.add(key)
+        page[key] = value
+        if len(page) == MAX_COMMIT_WRITES // 10:
+            yield page
+            page = {}
+    if page:
+        yield page
+
+
+def copy_store(source: Storage, target: Storage, *, progress: Progress | None = None) -> int:
+    """Copy every commit up to the present head, verifying each on the way, while writers go on; gives the new head.
+
+    A target that holds an earlier copy of the same store is brought up to date; one that holds anything else is refused.
+    Truth is copied (records, commits, ledger); buffers of unfinished runs are not.
+    """
+    head, done = source.head(), target.head()
+    tip = _shared_tip(source, target, done)
+    while done < head:
+        page = source.applied(after=done, limit=min(SCAN_PAGE_RECORDS, head - done))
+        last = page[-1].ledger_seq
+        entries: list[Entry] = []
+        while tip.seq + len(entries) < last:
+            after = tip.seq + len(entries)
+            entries += source.entries(after=after, limit=min(SCAN_PAGE_RECORDS, last - after))
+        tip = check(entries, start=tip)
+        versions = [
+            verified(row) for applied in page for row in source.snapshot_rows(applied.memory_snapshot_id)
+        ]
+        with target.transaction() as transaction:
+            transaction.append(Changes(versions=versions, applied=page, entries=entries))
+        done = page[-1].memory_snapshot_id
+        if progress is not None:
+            progress(done, head)
+    return done
+
+
+def _shared_tip(source: Storage, target: Storage, done: int) -> Tip:
+    """Where the target's copy ends, if it is a copy of this source."""
+    if done == 0:
+        return Tip()
+    theirs = target.applied(after=done - 1, limit=1)[0]
+    ours = source.applied(after=done - 1, limit=1)
+    if not ours or ours[0].ledger_hash != theirs.ledger_hash:
+        raise Corruption(what="the backup's target", problem="it holds another store; choose another path")
+    return Tip(seq=theirs.ledger_seq, hash=theirs.ledger_hash)

@@ -1,0 +1,151 @@
+"""Export, import and copies: what goes out comes back to the same fingerprints."""
+
+import io
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.canon import fingerprint_of_bytes, parse
+from holdfast.errors import Corruption, InvalidValue
+from holdfast.store.store import Store
+from holdfast.store.transfer import copy_store, export_lines, import_lines
+from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
+
+RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]
+
+
+def _filled() -> Store:
+    store = memory_store()
+    store.commit(
+        commit("r1", *(write(str(r["memory_id"]), r) for r in RECORDS), write("other", [1, {"x": None}]))
+    )
+    store.commit(commit("r2", merge("m1", RECORDS[1] | {"text": "changed"}), expire("m2"), at=1))
+    return store
+
+
+def _fingerprints(store: Store) -> dict[str, str | None]:
+    return {version.key: version.fingerprint for version in store.scan(NAMESPACE)}
+
+
+def test_an_export_comes_back_to_the_same_fingerprints(store: Store) -> None:
+    source = _filled()
+    lines = b"".join(export_lines(source, NAMESPACE))
+    counts = import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
+
+    assert counts == {"read": 5, "new": 5, "updated": 0, "unchanged": 0}
+    assert _fingerprints(store) == _fingerprints(source)
+    assert b"".join(export_lines(store, NAMESPACE)) == lines
+
+
+def test_a_record_is_its_own_line() -> None:
+    source = _filled()
+    lines = [line for line in export_lines(source, NAMESPACE) if b'"memory_id":"m0"' in line]
+
+    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [_fingerprints(source)["m0"]]
+    assert all(isinstance(parse(line)["text"], str) for line in export_lines(source, NAMESPACE))
+
+
+def test_an_old_snapshot_can_be_exported() -> None:
+    assert b"fact 2" in b"".join(export_lines(_filled(), NAMESPACE, at=1))
+    assert b"fact 2" not in b"".join(export_lines(_filled(), NAMESPACE))
+
+
+def test_importing_twice_changes_nothing(store: Store) -> None:
+    lines = b"".join(export_lines(_filled(), NAMESPACE))
+    import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
+    head = store.head()
+    counts = import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
+
+    assert counts["unchanged"] == counts["read"] == 5
+    assert store.head() == head
+
+
+def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: Store) -> None:
+    store.commit(commit("r1", write("m0", "mine")))
+    line = io.BytesIO(b'{"memory_id":"m0","text":"theirs"}\n')
+    with pytest.raises(InvalidValue, match="--update"):
+        import_lines(store, NAMESPACE, line, name="lines")
+    line.seek(0)
+    counts = import_lines(store, NAMESPACE, line, name="lines", update=True)
+
+    assert counts["updated"] == 1
+    assert [version.action for version in store.history(NAMESPACE, "m0")] == ["WRITE", "MERGE"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"{", "canon"),
+        (b"[]", "memory_id"),
+        (b'{"memory_id":"x"}', "text"),
+        (b'{"memory_id":"x","text":"a"}\n{"memory_id":"x","text":"b"}', "twice"),
+        (b'{"memory_id":"x","text":NaN}', "NaN"),
+        (b'{"memory_id":"' + b"x" * 300 + b'","text":""}', "256"),
+        (b'{"memory_id":"x","text":"[","holdfast":"content-as-text/v1"}', "JSON"),
+        (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', "split"),
+    ],
+    ids=["syntax", "no object", "no text", "two contents", "NaN", "long name", "bad text", "too long"],
+)
+def test_a_bad_line_is_named_and_nothing_is_written(store: Store, line: bytes, problem: str) -> None:
+    good = b'{"memory_id":"good","text":""}\r\n\n'
+    with pytest.raises(InvalidValue) as refusal:
+        import_lines(store, NAMESPACE, io.BytesIO(good + line), name="lines")
+
+    assert store.head() == 0
+    assert problem in str(refusal.value) or problem == "canon"
+
+
+def test_a_copy_is_the_same_store(tmp_path: Path, store: Store) -> None:
+    source = _filled()
+    copy_store(source.storage, store.storage)
+
+    assert store.head() == source.head()
+    assert [contents(store, at) for at in range(3)] == [contents(source, at) for at in range(3)]
+    assert list(store.verify()) == []
+    assert store.storage.entries(after=0, limit=9) == source.storage.entries(after=0, limit=9)
+
+
+def test_a_copy_can_be_brought_up_to_date_and_used_further(store: Store) -> None:
+    source = _filled()
+    copy_store(source.storage, store.storage)
+    source.commit(commit("r3", write("later"), at=2))
+    copy_store(source.storage, store.storage)
+
+    assert contents(store) == contents(source)
+    assert store.commit(commit("r4", write("own"), at=3)).memory_snapshot_id == 4
+
+
+def test_another_store_is_not_copied_over(store: Store) -> None:
+    store.commit(commit("r1", write("mine")))
+    with pytest.raises(Corruption, match="another store"):
+        copy_store(_filled().storage, store.storage)
+
+    assert list(contents(store)) == ["mine"]
+
+
+def test_a_copy_is_of_one_moment_while_writers_go_on(tmp_path: Path) -> None:
+    source, target = sqlite_store(tmp_path / "source.db"), sqlite_store(tmp_path / "target.db")
+    stop = threading.Event()
+
+    def keep_writing() -> None:
+        number = 0
+        while not stop.is_set():
+            source.commit(commit(f"w{number}", write(f"k{number}"), at=0))
+            number += 1
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    try:
+        while source.head() < 50:
+            pass
+        heads = [copy_store(source.storage, target.storage) for _ in range(5)]
+    finally:
+        stop.set()
+        writer.join()
+
+    assert heads == sorted(heads)
+    assert contents(target) == contents(source, heads[-1])
+    assert list(target.verify()) == []
+    source.close()
+    target.close()

@@ -1,0 +1,115 @@
+"""The commands around a store, used as a user would."""
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.cli import main
+
+LINES = '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19 %."}\n'
+
+
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _call(*words: str) -> Result:
+    return CliRunner().invoke(main, words, catch_exceptions=False)
+
+
+def _imported() -> None:
+    Path("facts.jsonl").write_text(LINES, encoding="utf-8")
+    assert _call("import", "facts.jsonl").output == "2 read, 2 new, 0 updated, 0 unchanged\n"
+
+
+def test_what_is_imported_is_exported_again() -> None:
+    _imported()
+
+    assert _call("export").output == LINES
+    assert json.loads(_call("import", "facts.jsonl", "--json").output)["unchanged"] == 2
+
+
+def test_the_doctor_finds_nothing_in_a_sound_store() -> None:
+    _imported()
+
+    assert _call("doctor").output == "holdfast.db: all of 1 snapshots hold\n"
+    assert json.loads(_call("doctor", "--rebuild", "--json").output)["problems"] == []
+
+
+def test_the_doctor_finds_a_row_that_somebody_edited() -> None:
+    _imported()
+    with apsw.Connection("holdfast.db", vfs="cksmvfs") as connection:
+        connection.execute("DROP TRIGGER versions_never_change")
+        connection.execute("UPDATE versions SET content = CAST('{}' AS BLOB) WHERE key = 'm1'")
+    connection.close()
+    result = _call("doctor")
+
+    assert result.exit_code == 1
+    assert "default/m1 in snapshot 1" in result.output
+
+
+def test_the_doctor_finds_a_flipped_bit() -> None:
+    _imported()
+    damaged = bytearray(Path("holdfast.db").read_bytes())
+    damaged[damaged.rindex(b"EU refunds")] ^= 1
+    Path("holdfast.db").write_bytes(damaged)
+    result = _call("doctor")
+
+    assert result.exit_code == 1
+    assert "checksum" in result.output
+
+
+def test_a_backup_is_verified_and_kept_up_to_date() -> None:
+    _imported()
+
+    assert _call("backup", "copy.db").output == "copy.db: 1 snapshots copied, now at 1\n"
+    assert json.loads(_call("backup", "copy.db", "--json").output)["copied"] == 0
+    assert _call("export", "--store", "copy.db").output == LINES
+
+
+def test_recover_tells_what_it_did() -> None:
+    _imported()
+
+    assert _call("recover").output == "0 applied, 0 aborted, 0 discarded\n"
+    assert json.loads(_call("recover", "--json").output) == {"applied": 0, "aborted": 0, "discarded": 0}
+
+
+@pytest.mark.parametrize("words", [("export",), ("doctor",), ("recover",), ("backup", "copy.db")])
+def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...]) -> None:
+    result = _call(*words)
+
+    assert result.exit_code == 2
+    assert "there is no such store" in result.stderr
+    assert not Path("holdfast.db").exists()
+
+
+def test_a_file_of_another_program_is_left_alone() -> None:
+    Path("holdfast.db").write_text("Dear diary, today I learnt …", encoding="utf-8")
+    text = Path("holdfast.db").read_bytes()
+    result = _call("export")
+
+    assert result.exit_code == 2
+    assert "no SQLite database" in result.stderr
+    assert Path("holdfast.db").read_bytes() == text
+
+
+def test_a_database_of_another_program_is_left_alone() -> None:
+    connection = apsw.Connection("holdfast.db")
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+    result = _call("doctor")
+
+    assert result.exit_code == 2
+    assert "another program" in result.stderr
+
+
+def test_a_bad_line_is_told_by_its_number() -> None:
+    Path("facts.jsonl").write_text(LINES + "{}\n", encoding="utf-8")
+    result = _call("import", "facts.jsonl")
+
+    assert result.exit_code == 2
+    assert "line 3 of facts.jsonl" in result.stderr
