@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
     from holdfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
-    from holdfast.errors import HoldfastError, InvalidSettings, InvalidValue, MissingExtra, NotCanonical
+    from holdfast.errors import (
+        CannotOpen,
+        CommitAborted,
+        Corruption,
+        HoldfastError,
+        InvalidSettings,
+        InvalidValue,
+        MissingExtra,
+        NotCanonical,
+        OutcomeUnknown,
+        PayloadMismatch,
+        StoreError,
+    )
     from holdfast.settings import Settings
     from holdfast.vocabulary import (
         AbortReason,
@@ -39,7 +51,10 @@ __all__ = [
     "Band",
     "Budget",
     "BufferState",
+    "CannotOpen",
     "Clock",
+    "CommitAborted",
+    "Corruption",
     "CountedIds",
     "Evidence",
     "Experiment",
@@ -52,12 +67,15 @@ __all__ = [
     "MemoryAction",
     "MissingExtra",
     "NotCanonical",
+    "OutcomeUnknown",
+    "PayloadMismatch",
     "RandomIds",
     "Record",
     "Run",
     "Settings",
     "Snapshot",
     "Step",
+    "StoreError",
     "SystemClock",
     "Tier",
     "Verdict",
@@ -72,7 +90,19 @@ __all__ = [
 _HOMES = {
     "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
     "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
-    "errors": ("HoldfastError", "InvalidSettings", "InvalidValue", "MissingExtra", "NotCanonical"),
+    "errors": (
+        "CannotOpen",
+        "CommitAborted",
+        "Corruption",
+        "HoldfastError",
+        "InvalidSettings",
+        "InvalidValue",
+        "MissingExtra",
+        "NotCanonical",
+        "OutcomeUnknown",
+        "PayloadMismatch",
+        "StoreError",
+    ),
     "settings": ("Settings",),
 }
 

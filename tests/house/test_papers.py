@@ -30,6 +30,10 @@ def _name(paper: Path) -> str:
 def test_python_snippets_run(paper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The snippets of one paper share their names, as a reader who types them in order would expect."""
     monkeypatch.chdir(tmp_path)
+    _run_python(paper)
+
+
+def _run_python(paper: Path) -> None:
     names: dict[str, object] = {"__name__": paper.stem}
     for fence in _fences(paper, "python"):
         first_line = (fence.map or [0, 0])[0] + 1
@@ -40,8 +44,13 @@ def test_python_snippets_run(paper: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_console_snippets_print_what_they_show(
     paper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``$ holdfast …`` lines are run; what stands below must come out, ``…`` standing for anything."""
+    """``$ holdfast …`` lines are run; what stands below must come out, ``…`` standing for anything.
+
+    They find what the paper's Python snippets left in the working folder, as a reader's would.
+    """
     monkeypatch.chdir(tmp_path)
+    Path("facts.jsonl").write_text('{"memory_id":"m1","text":"VAT is 19 %."}\n', encoding="utf-8")
+    _run_python(paper)
     for fence in _fences(paper, "console"):
         for block in re.split(r"^\$ ", fence.content, flags=re.MULTILINE)[1:]:
             call, _, shown = block.partition("\n")

@@ -25,6 +25,7 @@ _WITNESS_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 APPLICATION_ID: Final = 0x48444654  # "HDFT"
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
+_RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
 
 # 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
@@ -281,7 +282,9 @@ def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
 
 
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
-    if connection.reserve_bytes() != CHECKSUM_BYTES:
+    # What `reserve_bytes` tells is what was asked for; the file's header tells what is.
+    _, reserved = connection.read("main", 0, _RESERVED_BYTES_OFFSET, 1)
+    if reserved != bytes([CHECKSUM_BYTES]):
         raise CannotOpen(store=path, problem="its pages carry no checksums; it was not made by Holdfast")
 
 

@@ -1,0 +1,228 @@
+"""Opening a SQLite file: everything that makes it safe is asked for and read back, the rest is refused in words."""
+
+import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
+from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
+from holdfast.store import sqlite_file
+from holdfast.store.sqlite_file import PRAGMAS, file_system_of, open_reader, open_writer
+from tests.store.builders import commit, contents, sqlite_store, write
+
+
+def test_the_file_is_set_up_as_promised(tmp_path: Path) -> None:
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+    told = {name: connection.execute(f"PRAGMA {name}").get for name, _, _ in PRAGMAS}
+    strict = connection.execute(
+        "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND NOT strict"
+    ).get
+
+    assert told == {name: expected for name, _, expected in PRAGMAS}
+    assert strict == 1  # only SQLite's own schema table
+    assert connection.reserve_bytes() == 8
+
+
+def test_a_reader_can_not_write(tmp_path: Path) -> None:
+    sqlite_store(tmp_path / "store.db").commit(commit("r1", write("a")))
+    reader = open_reader(str(tmp_path / "store.db"), ManualClock(), 1)
+
+    with pytest.raises(apsw.ReadOnlyError):
+        reader.execute("INSERT INTO ledger VALUES (9, x'00', 'x')")
+
+
+@pytest.mark.parametrize("table", ["ledger", "commits", "versions"])
+def test_truth_is_append_only(tmp_path: Path, table: str) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("a")))
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+
+    for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = rowid + 1"):
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize("version", ["3.7.0", "3.45.1", "3.51.2"])
+def test_a_sqlite_with_the_log_restart_bug_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(sqlite_file.apsw, "sqlite_lib_version", lambda: version)
+
+    with pytest.raises(CannotOpen, match=r"install apsw 3\.51\.3"):
+        sqlite_store(tmp_path / "store.db")
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p"])
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"1 1 0:1 / / rw - ext4 x rw\n2 1 0:2 / {tmp_path} rw shared:1 - {kind} x rw\n", encoding="utf-8"
+    )
+    found = file_system_of(str(tmp_path / "store.db"), str(mounts))
+    monkeypatch.setattr(sqlite_file, "file_system_of", lambda _: found)
+
+    assert found == kind
+    with pytest.raises(CannotOpen, match="network file system"):
+        sqlite_store(tmp_path / "store.db")
+
+
+def test_the_nearest_mount_counts(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("1 1 0:1 / / rw - nfs x rw\n2 1 0:2 / /a\\040b rw - ext4 x rw\n", encoding="utf-8")
+
+    assert file_system_of("/a b/store.db", str(mounts)) == "ext4"
+    assert file_system_of("/a bc/store.db", str(mounts)) == "nfs"
+    assert file_system_of("/x", str(tmp_path / "none")) == ""
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    sqlite_store(tmp_path / "store.db").close()
+    connection = apsw.Connection(str(tmp_path / "store.db"), vfs="cksmvfs")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(CannotOpen, match="upgrade Holdfast"):
+        sqlite_store(tmp_path / "store.db")
+
+
+def test_a_migration_and_its_record_are_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sqlite_store(tmp_path / "store.db")
+    first.commit(commit("r1", write("a")))
+    first.close()
+    broken = (*sqlite_file.MIGRATIONS, "CREATE TABLE extra (a) STRICT; this is no SQL")
+    monkeypatch.setattr(sqlite_file, "MIGRATIONS", broken)
+    with pytest.raises(StoreError):
+        sqlite_store(tmp_path / "store.db")
+    monkeypatch.setattr(
+        sqlite_file, "MIGRATIONS", (*sqlite_file.MIGRATIONS[:1], "CREATE TABLE extra (a ANY) STRICT")
+    )
+    store = sqlite_store(tmp_path / "store.db")
+
+    assert contents(store) == {"a": '"x"'}
+    store.close()
+    with apsw.Connection(str(tmp_path / "store.db")) as connection:
+        assert connection.execute("SELECT version FROM migrations ORDER BY version").fetchall() == [
+            (1,),
+            (2,),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("no/such/folder/store.db", "no folder"), ("", "can't be read or written")],
+    ids=["folder missing", "a folder itself"],
+)
+def test_a_path_that_can_not_be_opened_is_told(tmp_path: Path, path: str, words: str) -> None:
+    with pytest.raises(CannotOpen, match=words):
+        sqlite_store(tmp_path / path)
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"hello" * 1000)
+    with pytest.raises(CannotOpen, match="no SQLite database"):
+        sqlite_store(tmp_path / "store.db")
+
+    assert (tmp_path / "store.db").read_bytes() == b"hello" * 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_a_database_without_checksums_is_refused(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "store.db"))
+    connection.execute(
+        f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}; PRAGMA user_version = 1; CREATE TABLE a (b)"
+    )
+    connection.close()
+
+    with pytest.raises(CannotOpen, match="checksums"):
+        sqlite_store(tmp_path / "store.db")
+
+
+def test_an_older_copy_of_the_file_is_noticed(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("a")))
+    store.close()
+    older = (tmp_path / "store.db").read_bytes()
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r2", write("b"), at=1))
+    store.close()
+    (tmp_path / "store.db").write_bytes(older)
+    with pytest.raises(Corruption, match=r"remove .*store\.db-head"):
+        sqlite_store(tmp_path / "store.db")
+    (tmp_path / "store.db-head").unlink()
+
+    assert contents(sqlite_store(tmp_path / "store.db")) == {"a": '"x"'}
+
+
+def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    other = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy):
+        store.commit(commit("r1", write("a")))
+    other.execute("ROLLBACK")
+
+    assert store.commit(commit("r1", write("a"))).memory_snapshot_id == 1
+
+
+def test_many_processes_can_make_one_store_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [
+        context.Process(target=_open_and_commit, args=(str(tmp_path / "store.db"), name)) for name in range(6)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert [worker.exitcode for worker in workers] == [0] * 6
+    assert sorted(contents(sqlite_store(tmp_path / "store.db"))) == [f"k{name}" for name in range(6)]
+
+
+def _open_and_commit(path: str, name: int) -> None:
+    store = sqlite_store(path, SystemClock(), RandomIds())
+    store.commit(commit(f"r{name}", write(f"k{name}")))
+    store.close()
+
+
+def test_the_checksum_vfs_is_nobody_elses_default(tmp_path: Path) -> None:
+    sqlite_store(tmp_path / "store.db").close()
+
+    assert apsw.vfs_names()[0] != "cksmvfs"
+    assert "cksmvfs" in apsw.vfs_names()
+
+
+def test_an_apsw_without_the_checksum_vfs_is_told(tmp_path: Path) -> None:
+    program = (
+        "import apsw.sqlite_extra as extra, sys\n"
+        "def lacking(name): raise extra.NotAvailable(name)\n"
+        "extra._get_entry = lacking\n"
+        "from tests.store.builders import sqlite_store\n"
+        "from holdfast.errors import CannotOpen\n"
+        "try: sqlite_store(sys.argv[1])\n"
+        "except CannotOpen as error: print(error)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "store.db")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "install it from its wheel" in told.stdout
+
+
+def test_ids_and_time_are_handed_in(tmp_path: Path) -> None:
+    """Two stores that are handed the same time and ids and told the same things are the same, to the ledger's hash."""
+    receipts = []
+    for name in ("one", "two"):
+        store = sqlite_store(tmp_path / f"{name}.db", ManualClock(), CountedIds())
+        receipts.append(store.commit(commit("r1", write("a"))))
+        store.close()
+
+    assert receipts[0] == receipts[1]
