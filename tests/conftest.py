@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.servers.fixtures",)
+pytest_plugins = ("tests.servers.fixtures", "tests.figures")
 
 # Derandomised: the fast run tries the same examples everywhere, so that a red build is red on every machine.
 settings.register_profile(

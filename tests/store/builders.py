@@ -44,6 +44,14 @@ def sqlite_store(path: object, clock: Clock | None = None, ids: IdSource | None 
     return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids)
 
 
+def postgres_store(url: str, clock: Clock | None = None, ids: IdSource | None = None) -> Store:
+    """A store on a server."""
+    from holdfast.store.postgres import PostgresStorage
+
+    clock, ids = clock or ManualClock(), ids or CountedIds()
+    return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids)
+
+
 def contents(store: Store, at: int | None = None) -> dict[str, Any]:
     """What a snapshot shows, as plain text by key."""
     return {version.key: (version.content or b"").decode() for version in store.scan(NAMESPACE, at=at)}

@@ -1,5 +1,7 @@
 """The same store over each backend: a test that asks for ``store`` runs once for every one of them."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,9 +9,19 @@ import pytest
 
 from holdfast.clock import ManualClock
 from holdfast.store.store import Store
-from tests.store.builders import memory_store, sqlite_store
+from tests.store.builders import memory_store, postgres_store, sqlite_store
 
 Opener = Callable[[], Store]
+Ager = Callable[[float], None]
+
+
+@pytest.fixture
+def ram_folder() -> Iterator[Path]:
+    """An empty folder whose syncs cost nothing, where the system has one."""
+    memory = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(prefix="holdfast-", dir=memory if memory.is_dir() else None))
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture
@@ -18,7 +30,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["in_memory", "sqlite"])
+@pytest.fixture(params=["in_memory", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest) -> str:
     """The name of a backend."""
     name: str = request.param
@@ -26,15 +38,26 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opener(backend: str, clock: ManualClock, tmp_path: Path) -> Iterator[Opener]:
+def place(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where the store is: a path or a URL. The server starts only for the tests that need it."""
+    if backend == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return str(tmp_path / "store.db")
+
+
+@pytest.fixture
+def opener(backend: str, clock: ManualClock, place: str) -> Iterator[Opener]:
     """Opens the same store again and again, as restarts and other processes do."""
     opened: list[Store] = []
 
     def open_store() -> Store:
         if backend == "in_memory":
             store = opened[0] if opened else memory_store(clock)
+        elif backend == "sqlite":
+            store = sqlite_store(place, clock)
         else:
-            store = sqlite_store(tmp_path / "store.db", clock)
+            store = postgres_store(place, clock)
         opened.append(store)
         return store
 
@@ -47,3 +70,19 @@ def opener(backend: str, clock: ManualClock, tmp_path: Path) -> Iterator[Opener]
 def store(opener: Opener) -> Store:
     """A new, empty store."""
     return opener()
+
+
+@pytest.fixture
+def age_leases(backend: str, clock: ManualClock, place: str) -> Ager:
+    """Lets that many seconds pass for every lease: by the clock, or where it is the server's, by moving the leases."""
+
+    def age(seconds: float) -> None:
+        if backend == "postgres":
+            import psycopg
+
+            with psycopg.connect(place) as connection:
+                connection.execute("UPDATE holdfast.buffers SET lease_until = lease_until - %s", [seconds])
+        else:
+            clock.advance(seconds)
+
+    return age

@@ -2,14 +2,13 @@
 
 import pytest
 
-from holdfast.clock import ManualClock
 from holdfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
 from holdfast.store.commit import Receipt
 from holdfast.store.protocol import Buffer
 from holdfast.store.store import Store
 from holdfast.vocabulary import AbortReason, BufferState
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
-from tests.store.conftest import Opener
+from tests.store.conftest import Ager, Opener
 
 
 def test_an_empty_store_is_at_snapshot_zero(store: Store) -> None:
@@ -181,20 +180,21 @@ def test_a_staged_commit_needs_its_fence(store: Store) -> None:
     assert store.head() == 0
 
 
-def test_recovery_leaves_the_living_alone(store: Store, clock: ManualClock, backend: str) -> None:
+def test_recovery_leaves_the_living_alone(store: Store, age_leases: Ager) -> None:
     pending = store.stage(commit("r1", write("a")))
-    if backend != "postgres":
-        clock.advance(29)
+    age_leases(29)
 
     assert store.recover() == []
     assert store.renew(pending).fence == pending.fence
 
 
-def test_recovery_applies_what_was_settled_and_discards_what_was_open(store: Store, opener: Opener) -> None:
+def test_recovery_applies_what_was_settled_and_discards_what_was_open(
+    store: Store, opener: Opener, age_leases: Ager
+) -> None:
     settled, growing = commit("r1", write("a")), commit("r2", write("b"))
     store.stage(settled)
     store.stage(growing, settled=False)
-    _let_leases_run_out(store)
+    age_leases(31)
     answers = opener().recover()
 
     assert sorted(str(type(answer).__name__) for answer in answers) == ["NoneType", "Receipt"]
@@ -202,10 +202,12 @@ def test_recovery_applies_what_was_settled_and_discards_what_was_open(store: Sto
     assert store.status(growing.commit_id) is None
 
 
-def test_an_owner_that_comes_back_too_late_is_shut_out(store: Store, opener: Opener) -> None:
+def test_an_owner_that_comes_back_too_late_is_shut_out(
+    store: Store, opener: Opener, age_leases: Ager
+) -> None:
     pending = commit("r1", merge("a"))
     buffer = store.stage(pending)
-    _let_leases_run_out(store)
+    age_leases(31)
     (answer,) = opener().recover()
 
     assert isinstance(answer, CommitAborted)
@@ -215,10 +217,10 @@ def test_an_owner_that_comes_back_too_late_is_shut_out(store: Store, opener: Ope
         store.renew(buffer)
 
 
-def test_a_commit_that_waits_for_an_approval_is_not_recovered(store: Store) -> None:
+def test_a_commit_that_waits_for_an_approval_is_not_recovered(store: Store, age_leases: Ager) -> None:
     waiting = commit("r1", write("a"))
     buffer = store.stage(waiting, waits_for="approval")
-    _let_leases_run_out(store)
+    age_leases(31)
 
     assert store.recover() == []
     assert store.commit(waiting, fence=buffer.fence).memory_snapshot_id == 1
@@ -266,7 +268,3 @@ def test_scanning_goes_on_over_many_pages(store: Store) -> None:
     store.commit(commit("r1", *(write(key) for key in keys)))
 
     assert list(contents(store)) == keys
-
-
-def _let_leases_run_out(store: Store) -> None:
-    store.clock.sleep(31)

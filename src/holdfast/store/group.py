@@ -6,7 +6,6 @@ answer. There is no background thread, and a lone committer pays nothing for it.
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from typing import Generic, TypeVar
 
 from holdfast.limits import MAX_COMPANY_SECONDS, MAX_GROUP_COMMITS
@@ -16,16 +15,15 @@ Answered = TypeVar("Answered")
 
 
 class _Seat(Generic[Asked, Answered]):
-    """One waiting caller: what it asked, and the lock that is released when it may go on."""
+    """One waiting caller: what it asked, and the gate that opens when it is answered or has to lead."""
 
-    __slots__ = ("answer", "asked", "done", "error", "gate", "next")
+    __slots__ = ("answer", "asked", "error", "gate", "leads")
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.answer: Answered | None = None
         self.error: BaseException | None = None
-        self.done = False
-        self.next: _Seat[Asked, Answered] | None = None
+        self.leads = False
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -43,41 +41,53 @@ class Group(Generic[Asked, Answered]):
 
     def ask(self, asked: Asked) -> Answered:
         """The answer to one question, alone or in company."""
-        seat: _Seat[Asked, Answered] | None = None
         with self._lock:
-            if self._busy:
-                seat = _Seat(asked)
-                self._waiting.append(seat)
-                if self._assembled is not None and len(self._waiting) + 1 >= self._company:
-                    self._assembled.release()
-                    self._assembled = None
-            self._busy = True
-        if seat is None:
+            if not self._busy:
+                self._busy = True
+                seat = None
+            else:
+                seat = self._take_seat(asked)
+        if seat is not None:
+            try:
+                seat.gate.acquire()
+            except BaseException:
+                self._give_up(seat)
+                raise
+        if seat is None or seat.leads:
             return self._lead(asked)
-        seat.gate.acquire()
-        if not seat.done:
-            # The one before handed the lead on, to the first who waited.
-            with self._lock:
-                self._waiting.remove(seat)
-            return self._lead(asked)
-        if seat.next is not None:
-            seat.next.gate.release()
         if seat.error is not None:
             raise seat.error
         assert seat.answer is not None
         return seat.answer
 
+    def _take_seat(self, asked: Asked) -> _Seat[Asked, Answered]:
+        seat: _Seat[Asked, Answered] = _Seat(asked)
+        self._waiting.append(seat)
+        if self._assembled is not None and len(self._waiting) + 1 >= self._company:
+            self._assembled.release()
+            self._assembled = None
+        return seat
+
+    def _give_up(self, seat: _Seat[Asked, Answered]) -> None:
+        """A waiting caller was interrupted: nobody may wait for it, or get the lead through it."""
+        with self._lock:
+            if seat in self._waiting:
+                self._waiting.remove(seat)
+        if seat.leads:
+            self._hand_on()
+
     def _lead(self, asked: Asked) -> Answered:
         """Answer the own question together with all that wait by now, then hand the lead on."""
-        self._await_company()
-        with self._lock:
-            others, self._waiting = (
-                self._waiting[: MAX_GROUP_COMMITS - 1],
-                self._waiting[MAX_GROUP_COMMITS - 1 :],
-            )
-        self._company = 1 + len(others)
+        others: list[_Seat[Asked, Answered]] = []
         try:
-            own, *answers = self._work([asked, *(seat.asked for seat in others)])
+            if self._company > 1:
+                self._await_company()
+            if self._waiting:
+                with self._lock:
+                    others = self._waiting[: MAX_GROUP_COMMITS - 1]
+                    del self._waiting[: MAX_GROUP_COMMITS - 1]
+            self._company = 1 + len(others)
+            own, *answers = self._work([asked, *[seat.asked for seat in others]])
             for seat, answer in zip(others, answers, strict=True):
                 seat.answer = answer
         except BaseException as error:
@@ -86,18 +96,16 @@ class Group(Generic[Asked, Answered]):
                 seat.error = error
             raise
         finally:
-            for seat, following in zip_longest(others, others[1:]):
-                seat.done, seat.next = True, following
             self._hand_on()
-            if others:
-                others[0].gate.release()
+            for seat in others:
+                seat.gate.release()
         return own
 
     def _await_company(self) -> None:
         """Give those who shared the last batch a moment to come back, so that they share this one too.
 
         Without it the first to come back would pay a sync alone while the others wait for the next. It ends as soon
-        as they are here, and costs a lone caller nothing.
+        as they are here.
         """
         with self._lock:
             if len(self._waiting) + 1 >= self._company:
@@ -111,7 +119,8 @@ class Group(Generic[Asked, Answered]):
     def _hand_on(self) -> None:
         """Give the lead to the first who waits, or to nobody."""
         with self._lock:
-            follower = self._waiting[0] if self._waiting else None
-            self._busy = follower is not None
-        if follower is not None:
-            follower.gate.release()
+            self._busy = bool(self._waiting)
+            if self._waiting:
+                follower = self._waiting.pop(0)
+                follower.leads = True
+                follower.gate.release()

@@ -10,7 +10,7 @@ plays thousands of schedules of crashes and stopped workers against them.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,12 +33,11 @@ class Submission(msgspec.Struct, frozen=True):
     fence: int | None = None
 
 
-def question_for(commits: Iterable[Commit]) -> Question:
+def question_for(commits: Sequence[Commit]) -> Question:
     """What deciding on these commits needs to see."""
-    asked = list(commits)
     return Question(
-        commit_ids=[commit.commit_id for commit in asked],
-        places=[write.place for commit in asked for write in commit.writes],
+        commit_ids=[commit.commit_id for commit in commits],
+        places=[(write.namespace, write.key) for commit in commits for write in commit.writes],
     )
 
 

@@ -1,5 +1,7 @@
 """What a backend promises, and the rows that go in and out of it.
 
+Rows are built by position where they come from a table, whose columns stand in the order of their fields.
+
 A backend knows nothing of commits and leases. It loads what a decision needs to see, and appends what was decided, in
 one transaction; ``pipeline.py`` decides. That keeps the three backends small and every rule in one place.
 """
@@ -17,7 +19,7 @@ Place = tuple[str, str]
 """Where a record lives: namespace and key."""
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
+class Version(msgspec.Struct, frozen=True):
     """One version of one record, made by the commit that made the snapshot of that number. Never changed."""
 
     namespace: str
@@ -28,7 +30,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes | None
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
+class Applied(msgspec.Struct, frozen=True):
     """One applied commit: the snapshot it made, and where the ledger tells of it."""
 
     memory_snapshot_id: int
@@ -40,7 +42,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     ledger_hash: str
 
 
-class Buffer(msgspec.Struct, frozen=True, kw_only=True):
+class Buffer(msgspec.Struct, frozen=True):
     """A run's writes that are not applied: open, pending or aborted. ``content`` is the commit; aborted ones have none.
 
     ``fence`` grows by one with each owner; only who knows the present one may act. ``lease_until`` (seconds since

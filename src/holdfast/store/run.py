@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from holdfast.errors import InvalidValue, NotAllowed, RunOver
+from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, RunOver
 from holdfast.store.commit import Commit, Receipt, Write
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
@@ -28,6 +28,7 @@ class StoreRun:
         self.namespace = namespace
         self._writes: dict[str, Write] = {}
         self._over = False
+        self._refused = 0
         self._lock = threading.RLock()
 
     @classmethod
@@ -93,23 +94,32 @@ class StoreRun:
         with self._lock:
             self._refuse_if_over()
             if self.mode is VisibilityMode.LIVE_READ_WRITE:
-                self.store.commit(self._commit_of([write], at=self.store.head()))
+                self._commit_live(write)
             elif write.key in self._writes:
                 problem = f"{write.namespace}/{write.key} is written twice in one run; write it once, or use two runs"
                 raise InvalidValue(what="Write", problem=problem)
             else:
                 self._writes[write.key] = write
 
+    def _commit_live(self, write: Write) -> None:
+        """Commit one write at once. A refused one has used its commit id up; what follows goes by another name."""
+        run_id = f"{self.run.run_id}#{self._refused}" if self._refused else self.run.run_id
+        try:
+            self.store.commit(self._commit_of([write], at=self.store.head(), run_id=run_id))
+        except CommitAborted:
+            self._refused += 1
+            raise
+
     def pending_commit(self) -> Commit | None:
         """The commit that this run's buffer makes; None if nothing was written."""
         with self._lock:
             writes = list(self._writes.values())
-            return self._commit_of(writes, at=self.run.memory_snapshot_id) if writes else None
+            run = self.run
+            return self._commit_of(writes, at=run.memory_snapshot_id, run_id=run.run_id) if writes else None
 
-    def _commit_of(self, writes: list[Write], *, at: int) -> Commit:
-        run = self.run
+    def _commit_of(self, writes: list[Write], *, at: int, run_id: str) -> Commit:
         return Commit.of(
-            run_id=run.run_id, memory_snapshot_id=at, policy_set_id=run.policy_set_id, writes=writes
+            run_id=run_id, memory_snapshot_id=at, policy_set_id=self.run.policy_set_id, writes=writes
         )
 
     def commit(self) -> Receipt | None:

@@ -7,18 +7,27 @@ never synced and never ahead of what is durable; a store that is found behind it
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Self
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
 from holdfast.clock import Clock, IdSource
 from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
-from holdfast.limits import MAX_BUSY_SECONDS
 from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
-from holdfast.store.sqlite_file import close_untouched, open_reader, open_writer, read_witness, write_witness
+from holdfast.store.sqlite_file import (
+    close_quietly,
+    close_untouched,
+    open_reader,
+    open_writer,
+    ours,
+    read_witness,
+    translated,
+    write_witness,
+)
 from holdfast.vocabulary import ActionType, BufferState
 
 _ACTIONS: Final = {action.value: action for action in ActionType}
@@ -29,13 +38,17 @@ _BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner,
 _VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content"
 _APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
 _BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
+_INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
+_INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?)"
+_PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ABANDONED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
     " ORDER BY lease_until, commit_id LIMIT ?"
 )
 _ENDS: Final = (
-    "SELECT (SELECT max(memory_snapshot_id) FROM commits), seq, hash, EXISTS (SELECT 1 FROM buffers) FROM ledger"
-    " WHERE seq = (SELECT max(seq) FROM ledger)"
+    "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"
+    " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
 )
 _LATEST: Final = (
     "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL FROM versions"
@@ -67,7 +80,7 @@ class SQLiteStorage:
 
     def _open(self) -> None:
         self._known = None
-        with _translated(self._path):
+        with translated(self._path):
             self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
             try:
                 self._head_file = os.open(self._path + "-head", os.O_RDWR | os.O_CREAT, 0o600)
@@ -102,7 +115,7 @@ class SQLiteStorage:
             self._writer.execute("BEGIN IMMEDIATE")
         except apsw.Error as error:
             self._lock.release()
-            raise _ours(error, self._path) from None
+            raise ours(error, self._path) from None
         except BaseException:
             self._lock.release()
             raise
@@ -114,7 +127,7 @@ class SQLiteStorage:
         try:
             if error is not None:
                 self._roll_back()
-                raise _ours(error, self._path) from None
+                raise ours(error, self._path) from None
             self._commit()
             if ends is not None:
                 write_witness(self._head_file, ends.tip)
@@ -127,16 +140,17 @@ class SQLiteStorage:
         """The ends as the writer sees them now: as we left them, unless the file's version tells of somebody else."""
         version = self._writer.data_version()
         if self._known is None or self._known[0] != version:
-            head, seq, digest, buffered = self._writer.execute(_ENDS).fetchone() or (0, 0, Tip().hash, True)
-            self._known = version, _Ends(head or 0, Tip(seq=seq, hash=digest), bool(buffered))
+            head, seq, digest, buffered = self._writer.execute(_ENDS).get
+            self._known = version, _Ends(head, Tip(seq=seq, hash=digest) if seq else Tip(), bool(buffered))
         return self._known[1]
 
     def _commit(self) -> None:
         try:
             self._writer.execute("COMMIT")
-        except apsw.BusyError as error:
+        except (apsw.BusyError, apsw.FullError) as error:
+            # Where there was no room for all of it, its end is missing for certain.
             self._roll_back()
-            raise _ours(error, self._path) from None
+            raise ours(error, self._path) from None
         except apsw.Error as error:
             # The commit may be in the file or not; who asks again by commit id will learn it.
             self._unsure = True
@@ -154,13 +168,13 @@ class SQLiteStorage:
         try:
             connection = self._readers.pop()
         except IndexError:
-            with _translated(self._path):
+            with translated(self._path):
                 connection = open_reader(self._path, self.clock, int(self._ids.new_id(), 16))
         try:
-            with _translated(self._path):
+            with translated(self._path):
                 yield connection
         except BaseException:
-            _close(connection)
+            close_quietly(connection)
             raise
         self._readers.append(connection)
 
@@ -222,7 +236,7 @@ class SQLiteStorage:
             f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
         )
         with self._reading() as connection:
-            return [_applied(row) for row in connection.execute(sql, (after, limit))]
+            return [Applied(*row) for row in connection.execute(sql, (after, limit))]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
@@ -251,9 +265,13 @@ class SQLiteStorage:
         """Until this succeeds nothing is written: nobody knows what the writer's last words on the disk are."""
         self._unsure = True
         self._close()
-        self._open()
-        with _translated(self._path):
-            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        try:
+            self._open()
+            with translated(self._path):
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (StoreBusy, StoreFailed) as error:
+            # Who asks may be asking for the very commit whose outcome is unknown.
+            raise OutcomeUnknown(problem=str(error)) from None
         self._unsure = False
 
     def check(self) -> Iterator[str]:
@@ -267,7 +285,7 @@ class SQLiteStorage:
 
     def rebuild(self) -> None:
         """Make every index anew from its table."""
-        with self._lock, _translated(self._path):
+        with self._lock, translated(self._path):
             self._writer.execute("REINDEX")
 
     def close(self) -> None:
@@ -277,8 +295,8 @@ class SQLiteStorage:
 
     def _close(self) -> None:
         while self._readers:
-            _close(self._readers.pop())
-        _close(self._writer)
+            close_quietly(self._readers.pop())
+        close_quietly(self._writer)
         if self._head_file >= 0:
             os.close(self._head_file)
             self._head_file = -1
@@ -324,22 +342,12 @@ class SQLiteTransaction:
 
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
-        connection = self._connection
-        if changes.entries:
-            rows = [(entry.seq, entry.content, entry.hash) for entry in changes.entries]
-            connection.executemany("INSERT INTO ledger VALUES (?, ?, ?)", rows)
-        if changes.applied:
-            connection.executemany(
-                "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", map(_applied_row, changes.applied)
-            )
-        if changes.versions:
-            sql = "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)"
-            connection.executemany(sql, map(_version_row, changes.versions))
-        if changes.buffers:
-            sql = "INSERT OR REPLACE INTO buffers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            connection.executemany(sql, map(_buffer_row, changes.buffers))
+        self._insert(_INSERT_ENTRY, changes.entries)
+        self._insert(_INSERT_APPLIED, changes.applied)
+        self._insert(_INSERT_VERSION, changes.versions)
+        self._insert(_PUT_BUFFER, changes.buffers)
         for commit_id in changes.dropped:
-            connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
+            self._connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
         before = self._storage.ends()
         self._ends = _Ends(
             changes.applied[-1].memory_snapshot_id if changes.applied else before.head,
@@ -347,93 +355,35 @@ class SQLiteTransaction:
             before.buffered or bool(changes.buffers),
         )
 
+    def _insert(self, sql: str, rows: Sequence[msgspec.Struct]) -> None:
+        if len(rows) == 1:
+            self._connection.execute(sql, astuple(rows[0]))
+        elif rows:
+            self._connection.executemany(sql, map(astuple, rows))
+
 
 def _find(
     connection: apsw.Connection, commit_ids: Sequence[str], *, buffered: bool = True
 ) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    """Buffers first: for a reader, what has left them before the second look is applied by then, and never unknown."""
     names = [(commit_id,) for commit_id in commit_ids]
-    applied = connection.executemany(_APPLIED_BY_ID, names)
-    buffers = connection.executemany(_BUFFER_BY_ID, names) if buffered else ()
-    return {row[1]: _applied(row) for row in applied}, {row[0]: _buffer(row) for row in buffers}
-
-
-def _applied(row: Any) -> Applied:
-    snapshot, commit_id, run_id, payload, at, seq, digest = row
-    return Applied(
-        memory_snapshot_id=snapshot,
-        commit_id=commit_id,
-        run_id=run_id,
-        payload_fingerprint=payload,
-        committed_at=at,
-        ledger_seq=seq,
-        ledger_hash=digest,
-    )
-
-
-def _applied_row(applied: Applied) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(applied)
+    held = connection.executemany(_BUFFER_BY_ID, names) if buffered else ()
+    buffers = {row[0]: _buffer(row) for row in held}
+    return {row[1]: Applied(*row) for row in connection.executemany(_APPLIED_BY_ID, names)}, buffers
 
 
 def _version(row: Any) -> Version:
-    namespace, key, snapshot, action, fingerprint, content = row
-    return Version(
-        namespace=namespace,
-        key=key,
-        memory_snapshot_id=snapshot,
-        action=_ACTIONS[action],
-        fingerprint=fingerprint,
-        content=content,
-    )
-
-
-def _version_row(version: Version) -> tuple[Any, ...]:
-    return (
-        version.memory_snapshot_id,
-        version.namespace,
-        version.key,
-        version.action.value,
-        version.fingerprint,
-        version.content,
-    )
+    namespace, key, snapshot, action, digest, content = row
+    try:
+        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content)
+    except KeyError:
+        what = f"{namespace}/{key} in snapshot {snapshot}"
+        raise Corruption(what=what, problem=f"{action!r} is no action") from None
 
 
 def _buffer(row: Any) -> Buffer:
-    fields = dict(zip(Buffer.__struct_fields__, row, strict=True))
-    return Buffer(**fields | {"state": BufferState(fields["state"])})
-
-
-def _buffer_row(buffer: Buffer) -> tuple[Any, ...]:
-    return tuple(map(_plain, msgspec.structs.astuple(buffer)))
-
-
-def _plain(value: object) -> object:
-    return value.value if isinstance(value, BufferState) else value
-
-
-def _close(connection: apsw.Connection) -> None:
-    """Let go of a connection. What it can't fold into the database any more stays in the log, where it is safe."""
-    with suppress(apsw.Error):
-        connection.close(True)
-
-
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours; none leaves this module."""
+    commit_id, run_id, payload, state, *rest = row
     try:
-        yield
-    except (apsw.Error, OSError) as error:
-        raise _ours(error, path) from None
-
-
-def _ours(error: BaseException, path: str) -> BaseException:
-    """What an error means to our callers; errors that are ours already stay as they are."""
-    if isinstance(error, apsw.BusyError):
-        return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Corruption(what=path, problem=str(error))
-    # apsw's types leave `extendedresult` out.
-    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
-        return Corruption(what=path, problem="a page does not have its checksum")
-    if isinstance(error, apsw.Error | OSError):
-        return StoreFailed(problem=f"{type(error).__name__}: {error}")
-    return error
+        return Buffer(commit_id, run_id, payload, BufferState(state), *rest)
+    except ValueError as error:
+        raise Corruption(what=f"the buffer of commit {commit_id}", problem=str(error)) from None

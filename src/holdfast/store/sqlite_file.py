@@ -7,8 +7,8 @@ never an answer.
 import os
 import threading
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final
 
@@ -17,7 +17,7 @@ import apsw.sqlite_extra
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, seeded
-from holdfast.errors import CannotOpen, Corruption
+from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Tip
 from holdfast.limits import MAX_BUSY_SECONDS
 
@@ -132,11 +132,11 @@ def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
         connection.set_busy_handler(_patience(clock, seed))
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
-        _set(connection, path, PRAGMAS)
+        _retry_while_busy(lambda: _set(connection, path, PRAGMAS), clock, seed)
         _refuse_emptied_database(connection, path)
         _migrate(connection, path, clock)
         _refuse_missing_checksums(connection, path)
-        _settle(connection, _patience(clock, seed))
+        _retry_while_busy(lambda: _settle(connection, path), clock, seed)
     except BaseException:
         close_untouched(connection)
         raise
@@ -147,20 +147,40 @@ def close_untouched(connection: apsw.Connection) -> None:
     """Close without folding the log into the database: what can't be trusted stays as it was found."""
     with suppress(apsw.Error):
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    close_quietly(connection)
+
+
+def close_quietly(connection: apsw.Connection) -> None:
+    """Let a connection go, whatever state it is in; what it can't fold into the database stays safe in the log."""
+    with suppress(apsw.Error):
         connection.close(True)
 
 
-def _settle(connection: apsw.Connection, busy: Callable[[int], bool]) -> None:
-    """Make durable what a killed process wrote and never synced, before anybody is told that it is there."""
+def _retry_while_busy(act: Callable[[], None], clock: Clock, seed: int) -> None:
+    """Act again while another opener is in the way: for some of its locks SQLite gives up without asking to wait."""
+    busy, deadline = _patience(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
     for attempt in count():
         try:
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            act()
         except apsw.BusyError:
-            # Another opener is at it, and SQLite does not wait for that by itself.
-            if not busy(attempt):
+            if clock.monotonic() >= deadline or not busy(attempt):
                 raise
         else:
             return
+
+
+def _settle(connection: apsw.Connection, path: str) -> None:
+    """Make durable what a killed process wrote and never synced, before anybody is told that it is there."""
+    try:
+        logged, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error as error:
+        # The log is synced before the first page is copied; that there is no room to copy it harms nobody.
+        if getattr(error, "extendedresult", 0) not in (apsw.SQLITE_FULL, apsw.SQLITE_IOERR_WRITE):
+            raise
+        return
+    # SQLite reads a page that is only half there as if the rest were zeros, and verifies no checksum then.
+    if logged == copied and os.stat(path).st_size % connection.execute("PRAGMA page_size").get:  # noqa: PTH116  # Strings throughout.
+        raise Corruption(what=path, problem="it was cut off in the middle of a page")
 
 
 def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
@@ -264,8 +284,9 @@ def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
 
 def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
     try:
-        owner = connection.execute("PRAGMA application_id").get
+        # In this order: another opener may make the tables meanwhile, and puts our name on them as it does.
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        owner = connection.execute("PRAGMA application_id").get
     except apsw.NotADBError:
         raise CannotOpen(store=path, problem="the file is no SQLite database; give another path") from None
     if owner != APPLICATION_ID and (tables or owner):
@@ -274,7 +295,8 @@ def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
 
 def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
     """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
-    if _version(connection, path) == 0 and (lost := _witnessed(path)).seq:
+    # In this order: another opener may make the first commit meanwhile, and witnesses it after the tables are there.
+    if (lost := _witnessed(path)).seq and _version(connection, path) == 0:
         problem = (
             f"it is empty, but held {lost.seq} entries; restore a backup, or remove {path}-head to start anew"
         )
@@ -338,5 +360,30 @@ def _witnessed(path: str) -> Tip:
 def write_witness(file: int, tip: Tip) -> None:
     """Tell where the ledger ends. The commit is durable already, so a full disk here is nobody's failure."""
     told = b"%020d %s " % (tip.seq, tip.hash.encode())
-    with suppress(OSError):
+    try:
         os.pwrite(file, told + b"%08x\n" % zlib.crc32(told), 0)
+    except OSError:
+        return
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours; none leaves the backend."""
+    try:
+        yield
+    except (apsw.Error, OSError) as error:
+        raise ours(error, path) from None
+
+
+def ours(error: BaseException, path: str) -> BaseException:
+    """What an error means to our callers; errors that are ours already stay as they are."""
+    if isinstance(error, apsw.BusyError):
+        return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Corruption(what=path, problem=str(error))
+    # apsw's types leave `extendedresult` out.
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+        return Corruption(what=path, problem="a page does not have its checksum")
+    if isinstance(error, apsw.Error | OSError):
+        return StoreFailed(problem=f"{type(error).__name__}: {error}")
+    return error

@@ -1,10 +1,20 @@
 """The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from holdfast.canon import fingerprint_of_bytes
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import CommitAborted, Corruption, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
+from holdfast.errors import (
+    CommitAborted,
+    Corruption,
+    HoldfastError,
+    NoSuchSnapshot,
+    NotCanonical,
+    OutcomeUnknown,
+    StoreError,
+    StoreFailed,
+)
 from holdfast.ledger.chain import Entry, check
 from holdfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_PAGE_RECORDS
 from holdfast.store import pipeline
@@ -73,7 +83,8 @@ class Store:
         return answer
 
     def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
-        question = pipeline.question_for(submission.commit for submission in batch)
+        question = pipeline.question_for([submission.commit for submission in batch])
+        unknown: OutcomeUnknown | None = None
         for _ in range(MAX_ATTEMPTS):
             try:
                 with self.storage.transaction() as transaction:
@@ -84,18 +95,24 @@ class Store:
                 # Submitting again is safe: what was applied answers with its receipt.
                 unknown = error
                 self._reset(error)
-            except StoreFailed as error:
-                return [self._alone(submission, error) for submission in batch] if len(batch) > 1 else [error]
+            except StoreError as error:
+                if unknown is not None:
+                    # This attempt changed nothing, but the one before it may have.
+                    raise OutcomeUnknown(problem=f"{unknown}; then {error}") from None
+                if not isinstance(error, StoreFailed):
+                    raise
+                return [self._alone(submission) for submission in batch] if len(batch) > 1 else [error]
             else:
                 return answers
+        assert unknown is not None
         return [unknown] * len(batch)
 
-    def _alone(self, submission: Submission, error: StoreFailed) -> Answer:
+    def _alone(self, submission: Submission) -> Answer:
         """A batch failed, perhaps for one member's sake; each gets its own transaction and its own answer."""
         try:
             return self._commit_batch([submission])[0]
         except StoreError as own:
-            return own if isinstance(own, StoreFailed) else error
+            return own
 
     def _reset(self, error: OutcomeUnknown) -> None:
         try:
@@ -204,12 +221,18 @@ class Store:
             check(self._all_entries())
         except StoreError as error:
             yield str(error)
-        expected = 1
+        expected, told_of = 1, 0
         for applied in self._all_applied():
             if applied.memory_snapshot_id != expected:
                 yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
-            yield from self._verify_commit(applied)
-            expected = applied.memory_snapshot_id + 1
+            try:
+                yield from self._verify_commit(applied)
+            except HoldfastError as error:
+                yield f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id}): {error}"
+            expected, told_of = applied.memory_snapshot_id + 1, applied.ledger_seq
+        for entry in self._all_entries(after=told_of):
+            if _said(entry).get("kind") == "commit":
+                yield f"entry {entry.seq} of the ledger tells of a commit that is missing"
 
     def _verify_commit(self, applied: Applied) -> Iterator[str]:
         name = f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id})"
@@ -222,13 +245,10 @@ class Store:
         if payload_fingerprint_of(map(_write, rows)) != applied.payload_fingerprint:
             yield f"{name}: its records do not have its payload fingerprint"
         entry = next(iter(self.storage.entries(after=applied.ledger_seq - 1, limit=1)), None)
-        body = {} if entry is None or entry.seq != applied.ledger_seq else entry.read().get("body", {})
-        told = (body.get("commit_id"), body.get("commit_payload_fingerprint"), body.get("memory_snapshot_id"))
-        if told != (applied.commit_id, applied.payload_fingerprint, applied.memory_snapshot_id):
+        if entry is None or _told_by(entry) != applied:
             yield f"{name}: entry {applied.ledger_seq} of the ledger does not tell of it"
 
-    def _all_entries(self) -> Iterator[Entry]:
-        after = 0
+    def _all_entries(self, after: int = 0) -> Iterator[Entry]:
         while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
             yield from page
             after = page[-1].seq
@@ -252,6 +272,29 @@ def verified(version: Version) -> Version:
         return version
     what = f"{version.namespace}/{version.key} in snapshot {version.memory_snapshot_id}"
     raise Corruption(what=what, problem="its content does not have its fingerprint")
+
+
+def _said(entry: Entry) -> dict[str, Any]:
+    """What an entry says; nothing, if it is damaged, which the walk over the chain tells."""
+    try:
+        return entry.read()
+    except NotCanonical:
+        return {}
+
+
+def _told_by(entry: Entry) -> Applied:
+    """The commit that an entry tells of."""
+    said = _said(entry)
+    body = said.get("body", {})
+    return Applied(
+        memory_snapshot_id=body.get("memory_snapshot_id"),
+        commit_id=body.get("commit_id"),
+        run_id=body.get("run_id"),
+        payload_fingerprint=body.get("commit_payload_fingerprint"),
+        committed_at=said.get("at", ""),
+        ledger_seq=entry.seq,
+        ledger_hash=entry.hash,
+    )
 
 
 def _write(version: Version) -> Write:

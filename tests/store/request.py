@@ -1,0 +1,94 @@
+"""What owners ask for in the lease simulation: one transaction each, with the pure function that decides it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.store import pipeline
+from holdfast.store.commit import Commit
+from holdfast.store.pipeline import Submission
+from holdfast.store.protocol import Buffer, Changes, Question, View
+from holdfast.vocabulary import AbortReason, BufferState
+
+
+@dataclass(slots=True)
+class Request:
+    """What an owner wants done in one transaction, and the grants under which it believes it may."""
+
+    what: str
+    owner: str
+    question: Question
+    decide: Callable[[View], tuple[Changes, Any]]
+    held: dict[str, int] = field(default_factory=dict)
+    granted: dict[str, int] = field(default_factory=dict)
+    stages: bool = False
+
+
+def committing(owner: str, batch: list[Submission], held: dict[str, int]) -> Request:
+    """Apply these, together."""
+    return Request(
+        what="commit " + ", ".join(f"{asked.commit.run_id} fence {asked.fence}" for asked in batch),
+        owner=owner,
+        question=pipeline.question_for([asked.commit for asked in batch]),
+        decide=lambda view: pipeline.decide_commits(view, batch),
+        held=dict(held),
+    )
+
+
+def staging(
+    owner: str, staged: Commit, state: BufferState, waits_for: str | None, held: dict[str, int]
+) -> Request:
+    """Persist a commit before it is applied."""
+    return Request(
+        what=f"stage {staged.run_id} as {state}, {len(staged.writes)} writes, waits for {waits_for}",
+        owner=owner,
+        question=pipeline.question_for([staged]),
+        decide=lambda view: pipeline.decide_stage(
+            view, staged, owner=owner, state=state, waits_for=waits_for
+        ),
+        held=dict(held),
+        stages=True,
+    )
+
+
+def claiming(owner: str, limit: int) -> Request:
+    """Take over what others left."""
+    return Request(
+        what=f"claim {limit}",
+        owner=owner,
+        question=Question(abandoned=limit),
+        decide=lambda view: pipeline.decide_claims(view, worker=owner),
+    )
+
+
+def renewing(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
+    """Keep a staged commit for another lease."""
+    return Request(
+        what=f"renew {buffer.run_id} fence {buffer.fence}",
+        owner=owner,
+        question=Question(commit_ids=[buffer.commit_id]),
+        decide=lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence),
+        held=dict(held),
+    )
+
+
+def discarding(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
+    """Empty an open buffer."""
+    return Request(
+        what=f"discard {buffer.run_id} fence {buffer.fence}",
+        owner=owner,
+        question=Question(commit_ids=[buffer.commit_id]),
+        decide=lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence),
+        held=dict(held),
+    )
+
+
+def aborting(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
+    """Mark a staged commit as aborted."""
+    return Request(
+        what=f"abort {buffer.run_id} fence {buffer.fence}",
+        owner=owner,
+        question=Question(commit_ids=[buffer.commit_id]),
+        decide=lambda view: pipeline.decide_abort(view, buffer, AbortReason.POLICY_REJECTED, "no"),
+        held=dict(held),
+    )
