@@ -183,10 +183,10 @@ def _time_travel() -> tuple[float, str]:
         keys = [f"key-{n * 7 % 10_000:08}" for n in range(1_000)]
         best = {head: float("inf"), 5: float("inf")}
         for _ in range(7):
-            for at in best:
+            for at, seconds in best.items():
                 begun = time.perf_counter()
                 assert len(store.read("bench", keys, at=at)) == len(keys)
-                best[at] = min(best[at], time.perf_counter() - begun)
+                best[at] = min(seconds, time.perf_counter() - begun)
         store.close()
     return best[5] / best[head], f"{VERSIONS:,} versions; {best[head] * 1e3:.1f} ms at the head"
 
