@@ -50,7 +50,7 @@ def test_truth_is_append_only(tmp_path: Path, table: str) -> None:
 def test_a_sqlite_with_the_log_restart_bug_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    monkeypatch.setattr(sqlite_file.apsw, "sqlite_lib_version", lambda: version)
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
 
     with pytest.raises(CannotOpen, match=r"install apsw 3\.51\.3"):
         sqlite_store(tmp_path / "store.db")
