@@ -349,7 +349,9 @@ class UnsignedNote(NotProven):
     """No known key has signed the note."""
 
     code = "unsigned_note"
-    says = "None of the known keys ({known}) has signed the note, but {signers}; give the signer's public key."
+    says = (
+        "None of the known keys ({known}) has signed the note, but {signers}; give the signer's public key."
+    )
 
 
 class MalformedCheckpoint(NotProven):
