@@ -4,7 +4,6 @@
     ├── InvalidValue              invalid_value          a value of the vocabulary can't be built from this
     ├── InvalidSettings           invalid_settings       a setting is unknown or has a value it can't have
     ├── MissingExtra              missing_extra          an optional dependency is not installed
-    ├── NotAuthorised             not_authorised         this role may not do this
     ├── StoreError                store                  the store can't do this, or not now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             what is stored is not what was written
@@ -17,34 +16,7 @@
     │   ├── StaleFence            stale_fence            another worker owns this commit now
     │   ├── StoreBusy             store_busy             other writers held the store for too long
     │   ├── StoreFailed           store_failed           the disk or the server failed; nothing was changed
-    │   ├── OutcomeUnknown        outcome_unknown        whether it was committed can't be told now; ask by commit id
-    │   └── MirrorFailed          mirror_failed          the file of checkpoints can't be written or read
-    ├── ApprovalError             approval               an approval is refused, or can't be made
-    │   ├── BadSignature          bad_signature          it can't be read, or does not match what it is said to sign
-    │   ├── UnusableKey           unusable_key           no key that may sign: not Ed25519, malformed or weak
-    │   ├── WrongNamespace        wrong_namespace        signed, or allowed, for another purpose
-    │   ├── InvalidSigners        invalid_signers        a list of signers can't be read
-    │   ├── UnknownSigner         unknown_signer         nobody on the list has this key
-    │   ├── SignerNotYetValid     signer_not_yet_valid   the signer's time has not come
-    │   ├── SignerExpired         signer_expired         the signer's time is over
-    │   ├── SignerRevoked         signer_revoked         the signer's key is revoked
-    │   ├── SelfApproval          self_approval          the author, or an agent, signed it
-    │   ├── WrongPayload          wrong_payload          what was signed is not what is proposed
-    │   ├── ApprovalReplayed      approval_replayed      its nonce was used before
-    │   ├── ApprovalExpired       approval_expired       it came too late
-    │   ├── NotPending            not_pending            the proposal is decided already
-    │   └── SigningFailed         signing_failed         no signature was made
-    ├── NotProven                 not_proven             a proof, note or receipt does not prove what it claims
-    │   ├── MalformedNote         malformed_note         the text is no signed note
-    │   ├── ForgedNote            forged_note            a known key's signature does not fit the note
-    │   ├── UnsignedNote          unsigned_note          no known key has signed the note
-    │   ├── MalformedCheckpoint   malformed_checkpoint   the note's text is no checkpoint
-    │   ├── ForeignLog            foreign_log            the checkpoint is another log's
-    │   ├── BadInclusion          bad_inclusion          the entry is not shown to be in the tree
-    │   ├── BadConsistency        bad_consistency        the newer tree is not shown to extend the older
-    │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
-    │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
-    │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    │   └── OutcomeUnknown        outcome_unknown        whether it was committed can't be told now; ask by commit id
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -109,13 +81,6 @@ class MissingExtra(HoldfastError):
 
     code = "missing_extra"
     says = "{feature} needs an optional dependency; install it with: pip install 'holdfast[{extra}]'"
-
-
-class NotAuthorised(HoldfastError):
-    """This role may not do this, whatever it was told."""
-
-    code = "not_authorised"
-    says = "{role} may not {act}; only {who} may."
 
 
 class StoreError(HoldfastError):
@@ -210,197 +175,6 @@ class OutcomeUnknown(StoreError):
 
     code = "outcome_unknown"
     says = "Whether the commit was applied can't be told now ({problem}); submit it again to learn it."
-
-
-class MirrorFailed(StoreError):
-    """The file of checkpoints can't be written or read. Appending the same checkpoint again does no harm."""
-
-    code = "mirror_failed"
-    says = "The checkpoint file {file} can't be used: {problem}; mend that, and append the checkpoint again."
-
-
-class ApprovalError(HoldfastError):
-    """An approval is refused, or can't be made."""
-
-    code = "approval"
-    says = "The approval is refused."
-
-
-class BadSignature(ApprovalError):
-    """The signature can't be read, or does not match what it is said to sign."""
-
-    code = "bad_signature"
-    says = "The signature is refused: {problem}; sign the statement again."
-
-
-class UnusableKey(ApprovalError):
-    """Not a key that may sign: of another kind than Ed25519, malformed, or weak."""
-
-    code = "unusable_key"
-    says = "The key is refused: {problem}; use an ssh-ed25519 or sk-ssh-ed25519@openssh.com key."
-
-
-class WrongNamespace(ApprovalError):
-    """Signed, or allowed, for another purpose."""
-
-    code = "wrong_namespace"
-    says = "It is signed or allowed for {found}, not for {needed}; sign with -n {needed}, by a key listed for it."
-
-
-class InvalidSigners(ApprovalError):
-    """A list of signers can't be read. All of it is refused, because a half-read list is another list."""
-
-    code = "invalid_signers"
-    says = "Line {line} of the {which} is invalid: {problem}"
-
-
-class UnknownSigner(ApprovalError):
-    """Nobody on the list of allowed signers has this key."""
-
-    code = "unknown_signer"
-    says = "No allowed signer has the key {key_fingerprint}; list it, if its owner may seal."
-
-
-class SignerNotYetValid(ApprovalError):
-    """The signer's time has not come."""
-
-    code = "signer_not_yet_valid"
-    says = "The key {key_fingerprint} of {principal} is valid from {valid_after} on, and it is {at}; wait."
-
-
-class SignerExpired(ApprovalError):
-    """The signer's time is over."""
-
-    code = "signer_expired"
-    says = "The key {key_fingerprint} of {principal} was valid until {valid_before}, and it is {at}; use another."
-
-
-class SignerRevoked(ApprovalError):
-    """The signer's key is revoked, and nothing it ever signed is taken."""
-
-    code = "signer_revoked"
-    says = "The key {key_fingerprint} is revoked; sign with another."
-
-
-class SelfApproval(ApprovalError):
-    """The author of a proposal, or an agent, signed it. AI proposes, humans seal."""
-
-    code = "self_approval"
-    says = "{principal} can't decide proposal {proposal_id}: {problem}; ask a human who did not propose it."
-
-
-class WrongPayload(ApprovalError):
-    """What was signed is not what is proposed."""
-
-    code = "wrong_payload"
-    says = "The signed {field} is {signed}, but the proposal's is {proposed}; sign what is proposed."
-
-
-class ApprovalReplayed(ApprovalError):
-    """The nonce of the statement was used before."""
-
-    code = "approval_replayed"
-    says = "The nonce {nonce} was used before; sign a new statement with a new one."
-
-
-class ApprovalExpired(ApprovalError):
-    """The approval came too late."""
-
-    code = "approval_expired"
-    says = "The approval was good until {expires_at}, and it is {at}; sign a new one."
-
-
-class NotPending(ApprovalError):
-    """The proposal is decided already, or has expired."""
-
-    code = "not_pending"
-    says = "Proposal {proposal_id} is {state}; propose the content anew."
-
-
-class SigningFailed(ApprovalError):
-    """No signature was made."""
-
-    code = "signing_failed"
-    says = "Could not sign: {problem}"
-
-
-class NotProven(HoldfastError):
-    """A proof, note or receipt does not prove what it claims. Nothing in it may be believed."""
-
-    code = "not_proven"
-    says = "This proves nothing."
-
-
-class MalformedNote(NotProven):
-    """The text is no signed note."""
-
-    code = "malformed_note"
-    says = "This is no signed note: {problem}"
-
-
-class ForgedNote(NotProven):
-    """A signature under a known key's name and id was not made by that key over this text."""
-
-    code = "forged_note"
-    says = "The signature of {name}+{key_id} does not fit the note; one of the two was changed."
-
-
-class UnsignedNote(NotProven):
-    """No known key has signed the note."""
-
-    code = "unsigned_note"
-    says = (
-        "None of the known keys ({known}) has signed the note, but {signers}; give the signer's public key."
-    )
-
-
-class MalformedCheckpoint(NotProven):
-    """The note's text is no checkpoint."""
-
-    code = "malformed_checkpoint"
-    says = "This is no checkpoint: {problem}"
-
-
-class ForeignLog(NotProven):
-    """The checkpoint is another log's."""
-
-    code = "foreign_log"
-    says = "The checkpoint is of the log {origin}, not of {expected}; take the checkpoint of that log."
-
-
-class BadInclusion(NotProven):
-    """The entry is not shown to be in the tree."""
-
-    code = "bad_inclusion"
-    says = "Leaf {index} is not shown to be in the tree of {size} leaves: {problem}"
-
-
-class BadConsistency(NotProven):
-    """The newer tree is not shown to hold all of the older one, unchanged."""
-
-    code = "bad_consistency"
-    says = "The tree of {new_size} leaves is not shown to extend the one of {old_size}: {problem}"
-
-
-class SizeMismatch(NotProven):
-    """A receipt and its checkpoint speak of different trees."""
-
-    code = "size_mismatch"
-    says = "The receipt is for a tree of {tree_size} leaves, but its checkpoint for one of {checkpoint_size}."
-
-
-class MalformedEntry(NotProven):
-    """What was proven to be in the tree is no ledger entry."""
-
-    code = "malformed_entry"
-    says = "Leaf {index} is no ledger entry: {problem}"
-
-
-class MisplacedEntry(NotProven):
-    """The entry names another place in the ledger than its receipt."""
-
-    code = "misplaced_entry"
-    says = "The entry says that it is entry {seq}, but its receipt is for leaf {index}, which is entry {expected}."
 
 
 class NotCanonical(HoldfastError):
