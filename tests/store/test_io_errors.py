@@ -23,11 +23,19 @@ LENGTHS = (1, 3, 1_000)
 """How many operations in a row fail; the last one stands for a disk that stays broken until it is replaced."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "lengths"),
+    [
+        ("sync", LENGTHS),
+        ("write", LENGTHS),
+        ("any", LENGTHS[:1]),
+        *(pytest.param(kind, LENGTHS, marks=pytest.mark.slow) for kind in ("read", "short read", "any")),
+    ],
+)
 def test_a_fault_at_any_moment_aborts_a_commit_or_leaves_its_outcome_to_be_learned(
-    ram_folder: Path, kind: str, figures: Figures
+    ram_folder: Path, kind: str, lengths: tuple[int, ...], figures: Figures
 ) -> None:
-    found = in_child(try_every_moment, ram_folder, kind, LENGTHS, folder=ram_folder)
+    found = in_child(try_every_moment, ram_folder, kind, lengths, folder=ram_folder)
     figures(f"I/O errors ({kind})", found)
 
     assert found["faults"] > 0

@@ -25,6 +25,7 @@ _WITNESS_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 APPLICATION_ID: Final = 0x48444654  # "HDFT"
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
+_HEADER_BYTES: Final = 100
 _RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
 
@@ -134,8 +135,8 @@ def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
         _refuse_foreign_database(connection, path)
         _retry_while_busy(lambda: _set(connection, path, PRAGMAS), clock, seed)
         _refuse_emptied_database(connection, path)
-        _migrate(connection, path, clock)
         _refuse_missing_checksums(connection, path)
+        _migrate(connection, path, clock)
         _retry_while_busy(lambda: _settle(connection, path), clock, seed)
     except BaseException:
         close_untouched(connection)
@@ -304,9 +305,14 @@ def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
 
 
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
+    """Have the file's header read, whole: from it the checksum VFS learns that there is something to compute.
+
+    Who opened the file while it was empty and then found the header in another opener's log would write none, ever.
+    """
     # What `reserve_bytes` tells is what was asked for; the file's header tells what is.
-    _, reserved = connection.read("main", 0, _RESERVED_BYTES_OFFSET, 1)
-    if reserved != bytes([CHECKSUM_BYTES]):
+    _, header = connection.read("main", 0, 0, _HEADER_BYTES)
+    reserved = header[_RESERVED_BYTES_OFFSET : _RESERVED_BYTES_OFFSET + 1]
+    if reserved != bytes([CHECKSUM_BYTES]) or connection.pragma("checksum_verification") != "1":
         raise CannotOpen(store=path, problem="its pages carry no checksums; it was not made by Holdfast")
 
 
