@@ -1,7 +1,7 @@
 """The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from holdfast.canon import fingerprint_of_bytes
 from holdfast.clock import Clock, IdSource
@@ -21,8 +21,10 @@ from holdfast.store import pipeline
 from holdfast.store.commit import Commit, Receipt, Write, payload_fingerprint_of
 from holdfast.store.group import Group
 from holdfast.store.pipeline import Answer, Submission
-from holdfast.store.protocol import Applied, Buffer, Question, Storage, Version
+from holdfast.store.protocol import Applied, Buffer, Changes, Question, Storage, Version, View
 from holdfast.vocabulary import AbortReason, ActionType, BufferState
+
+_T = TypeVar("_T")
 
 
 class Store:
@@ -82,15 +84,20 @@ class Store:
             raise answer
         return answer
 
+    def _transact(self, question: Question, decide: Callable[[View], tuple[Changes, _T]]) -> _T:
+        """Look, decide, append, in one transaction: the only way in which anything here changes."""
+        with self.storage.transaction() as transaction:
+            changes, answer = decide(transaction.load(question))
+            if changes:
+                transaction.append(changes)
+        return answer
+
     def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
         question = pipeline.question_for([submission.commit for submission in batch])
         unknown: OutcomeUnknown | None = None
         for _ in range(MAX_ATTEMPTS):
             try:
-                with self.storage.transaction() as transaction:
-                    changes, answers = pipeline.decide_commits(transaction.load(question), batch)
-                    if changes:
-                        transaction.append(changes)
+                answers = self._transact(question, lambda view: pipeline.decide_commits(view, batch))
             except OutcomeUnknown as error:
                 # Submitting again is safe: what was applied answers with its receipt.
                 unknown = error
@@ -137,14 +144,12 @@ class Store:
         is what ``commit`` asks for.
         """
         state = BufferState.PENDING if settled else BufferState.OPEN
-        question = pipeline.question_for([commit])
-        with self.storage.transaction() as transaction:
-            view = transaction.load(question)
-            changes, answer = pipeline.decide_stage(
+        answer = self._transact(
+            pipeline.question_for([commit]),
+            lambda view: pipeline.decide_stage(
                 view, commit, owner=self.worker_id, state=state, waits_for=waits_for
-            )
-            if changes:
-                transaction.append(changes)
+            ),
+        )
         if isinstance(answer, Buffer):
             return answer
         if isinstance(answer, StoreError):
@@ -158,29 +163,24 @@ class Store:
 
     def renew(self, buffer: Buffer) -> Buffer:
         """Keep a staged commit for another lease; ``StaleFence`` if somebody else took it over."""
-        with self.storage.transaction() as transaction:
-            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
-            changes, answer = pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
-            if changes:
-                transaction.append(changes)
-        return _raised(answer)
+        question = Question(commit_ids=[buffer.commit_id])
+        return _raised(
+            self._transact(
+                question, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
+            )
+        )
 
     def discard(self, buffer: Buffer) -> bool:
         """Drop an open buffer; False if it is not this owner's any more, or settled."""
-        with self.storage.transaction() as transaction:
-            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
-            changes, dropped = pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
-            if changes:
-                transaction.append(changes)
-        return dropped
+        question = Question(commit_ids=[buffer.commit_id])
+        return self._transact(
+            question, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
+        )
 
     def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
         """Mark a staged commit as aborted, for good."""
-        with self.storage.transaction() as transaction:
-            view = transaction.load(Question(commit_ids=[buffer.commit_id]))
-            changes, answer = pipeline.decide_abort(view, buffer, reason, problem)
-            if changes:
-                transaction.append(changes)
+        question = Question(commit_ids=[buffer.commit_id])
+        answer = self._transact(question, lambda view: pipeline.decide_abort(view, buffer, reason, problem))
         if not isinstance(answer, CommitAborted):
             raise answer
         return answer
@@ -191,12 +191,9 @@ class Store:
         Only buffers whose lease has run out are taken over, each under a higher fence, so that of two workers one at
         most can finish it, and an owner that comes back can't.
         """
-        with self.storage.transaction() as transaction:
-            changes, claimed = pipeline.decide_claims(
-                transaction.load(Question(abandoned=limit)), worker=self.worker_id
-            )
-            if changes:
-                transaction.append(changes)
+        claimed = self._transact(
+            Question(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
+        )
         return [self._finish(buffer) for buffer in claimed]
 
     def _finish(self, buffer: Buffer) -> Answer | None:
