@@ -12,10 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
 from holdfast.clock import RandomIds, SystemClock
+from holdfast.store import sqlite_file
 from holdfast.store.commit import Receipt
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.store.store import Store
@@ -180,6 +182,44 @@ def test_a_commit_that_is_applied_while_somebody_asks_for_it_is_never_unknown(tm
 
     assert len(looks) == 2
     assert status is not None
+
+
+def test_who_opened_the_file_while_it_was_empty_writes_checksums_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's checksum VFS wakes up when it sees the file's first bytes. Who finds them in another's log, never sees them."""
+    path, others = tmp_path / "store.db", list[Store]()
+    refuse_foreign, migrate, settle = (
+        sqlite_file._refuse_foreign_database,
+        sqlite_file._migrate,
+        sqlite_file._settle,
+    )
+
+    def another_is_faster(*given: Any) -> None:
+        monkeypatch.setattr(sqlite_file, "_refuse_foreign_database", refuse_foreign)
+        monkeypatch.setattr(sqlite_file, "_settle", lambda *_: None)
+        refuse_foreign(*given)
+        others.append(sqlite_store(path))
+        monkeypatch.setattr(sqlite_file, "_settle", settle)
+        monkeypatch.setattr(sqlite_file, "_migrate", and_goes_on)
+
+    def and_goes_on(*given: Any) -> None:
+        monkeypatch.setattr(sqlite_file, "_migrate", migrate)
+        migrate(*given)
+        writer = others[0].storage._writer  # type: ignore[attr-defined]
+        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        others[0].commit(commit("r1", write("a")))
+
+    monkeypatch.setattr(sqlite_file, "_refuse_foreign_database", another_is_faster)
+    late = sqlite_store(path)
+    late.commit(commit("r2", write("b")))
+    others[0].close()
+    late.close()
+    after = sqlite_store(path)
+
+    assert list(after.verify()) == []
+    assert contents(after).keys() == {"a", "b"}
+    after.close()
 
 
 # The judges must be able to find something.

@@ -20,7 +20,7 @@ from tests.figures import Figures
 from tests.store.referee import Violation
 from tests.store.simulation import World
 
-FAST_SEEDS, SLOW_SEEDS, CHUNK = 10_000, 200_000, 500
+FAST_SEEDS, SLOW_SEEDS, CHUNK = 10_000, 100_000, 500
 MUTANT_SEEDS = 1_000
 
 
