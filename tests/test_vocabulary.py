@@ -70,6 +70,7 @@ def test_an_unknown_field_is_refused(value: words.Value) -> None:
         (words.Snapshot, {"memory_snapshot_id": -1}),
         (words.Snapshot, {"memory_snapshot_id": True}),
         (words.Snapshot, {"memory_snapshot_id": "1"}),
+        (words.Snapshot, {"memory_snapshot_id": -(10**5000)}),
         (words.Snapshot, {"memory_snapshot_id": 1}),
         (words.Snapshot, {"memory_snapshot_id": 0, "commit_id": DIGEST}),
         (words.Snapshot, {"memory_snapshot_id": 1, "commit_id": "A" * 64}),
@@ -150,9 +151,10 @@ def test_verdicts_are_read_as_people_write_them(text: str, verdict: str) -> None
     assert words.Verdict.read(text) == verdict
 
 
-def test_a_verdict_that_nobody_knows_is_named() -> None:
-    with pytest.raises(InvalidValue, match="MAYBE"):
-        words.Verdict.read("MAYBE")
+@pytest.mark.parametrize("text", ["MAYBE", "\u017feal"])
+def test_a_verdict_that_nobody_knows_is_named(text: str) -> None:
+    with pytest.raises(InvalidValue, match=text):
+        words.Verdict.read(text)
 
 
 def test_plain_text_stands_for_an_enum_and_becomes_one() -> None:

@@ -13,7 +13,7 @@ Values are frozen and check themselves: one that breaks its document's rules can
 import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
@@ -73,7 +73,7 @@ class Verdict(StrEnum):
     @classmethod
     def read(cls, text: str) -> Self:
         """A verdict as people write it: in any case, and ``HOLD`` for ``888_HOLD``."""
-        upper = text.upper() if isinstance(text, str) else text
+        upper = text.upper() if isinstance(text, str) and text.isascii() else text
         try:
             return cls("888_HOLD" if upper == "HOLD" else upper)
         except ValueError:
@@ -153,26 +153,27 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         except ValueError:
             raise InvalidValue(what=type(self).__name__, problem=f"{field} {_none_of(given, kind)}") from None
 
+    def _refuse(self, problem: str) -> NoReturn:
+        raise InvalidValue(what=type(self).__name__, problem=problem)
+
     def _require_whole(self, field: str, number: int, *, least: int) -> None:
-        self._require(
-            type(number) is int and number >= least,
-            f"{field} must be a whole number from {least} on, not {number!r:.80}",
-        )
+        if not (type(number) is int and number >= least):
+            self._refuse(f"{field} must be a whole number from {least} on, not {_shown(number)}")
 
     def _require_name(self, field: str, name: str) -> None:
-        self._require(
+        if not (
             isinstance(name, str)
             and 0 < len(name) <= MAX_NAME_CHARS
             and name.isprintable()
-            and (name.isascii() or normal_string(name) == name),
-            f"{field} must be 1 to {MAX_NAME_CHARS} printable characters in NFC, not {name!r:.80}",
-        )
+            and (name.isascii() or normal_string(name) == name)
+        ):
+            self._refuse(
+                f"{field} must be 1 to {MAX_NAME_CHARS} printable characters in NFC, not {_shown(name)}"
+            )
 
     def _require_digest(self, field: str, digest: str) -> None:
-        self._require(
-            isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest) is not None,
-            f"{field} must be 64 lower-case hexadecimal digits, not {digest!r:.80}",
-        )
+        if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
+            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {_shown(digest)}")
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
@@ -364,8 +365,17 @@ class Experiment(Value, frozen=True, kw_only=True):
         return cls(created_at=utc_text(at), **fields)
 
 
+def _shown(value: object) -> str:
+    """A value in an error message: short, and never an error itself."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        # Python does not print integers of thousands of digits, nor values that are nested too deeply.
+        return f"a {type(value).__name__}"
+
+
 def _none_of(given: object, kind: type[StrEnum]) -> str:
-    return f"is {given!r:.80}, which is none of {', '.join(kind)}"
+    return f"is {_shown(given)}, which is none of {', '.join(kind)}"
 
 
 def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:
