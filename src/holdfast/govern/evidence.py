@@ -1,0 +1,258 @@
+"""Evidence chains: what ties a write to the floor checks, the verdict and the time that allowed it.
+
+The hash is the document's own, ``json.dumps(..., sort_keys=True)``, not json-v1, because others verify it. It covers
+a text (``evidence_text``), and an auditor needs that text: json-v1 writes 1.0 as 1 and rounds to six decimals, so a
+chain read back as plain JSON may spell a score otherwise and no longer have its hash. ``build_evidence`` gives
+evidence that survives the trip: read back as an ``Evidence``, it has the same text and the same hash.
+
+``read_chain`` never raises. What is wrong with a chain is of three kinds, because a lenient policy forgives the first
+two and nobody forgives the third:
+
+    missing      a required field is absent, null or empty
+    disagreeing  all is there, but the hash or the verdict is not the one it should be
+    malformed    a field has a type, a size or a value that no honest chain has
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.canon import canonical_bytes, normal_string, utc_text
+from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
+from holdfast.govern.authority import plain_text, read_word
+from holdfast.limits import FLOAT_DECIMALS, MAX_VALUE_BYTES
+from holdfast.vocabulary import Evidence, FloorCheck, Verdict
+
+MAX_EVIDENCE_BYTES: Final = 1 << 16
+MAX_PROBLEM_CHARS: Final = 200
+assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
+
+_HASH_FIELDS: Final = ("hash", "evidence_hash")
+# Python's own reader takes any separator, weeks, and hour 24 from 3.13 on; evidence must read alike on every Python.
+_ISO_8601: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChainValidation:
+    """Whether a chain is complete. ``missing_links`` names every problem, each beginning with the field's name."""
+
+    valid: bool
+    missing_links: list[str] = field(default_factory=list)
+    hash_verified: bool = False
+    floor_check_present: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainReading:
+    """What a chain really holds. ``text`` is what its hash should cover, or None where it can't be read at all."""
+
+    text: str | None = None
+    verdict: Verdict | None = None
+    hash_verified: bool = False
+    floor_check_present: bool = False
+    missing: tuple[str, ...] = ()
+    disagreeing: tuple[str, ...] = ()
+    malformed: tuple[str, ...] = ()
+
+    @property
+    def hash(self) -> str | None:
+        """The evidence hash of what is there, recomputed; a missing field counts as null."""
+        return None if self.text is None else _sha256(self.text)
+
+    @property
+    def validation(self) -> EvidenceChainValidation:
+        """The reading in the document's shape."""
+        problems = [*self.missing, *self.disagreeing, *self.malformed]
+        return EvidenceChainValidation(not problems, problems, self.hash_verified, self.floor_check_present)
+
+
+def compute_evidence_hash(floor_checks: object, verdict: object, timestamp: object) -> str:
+    """The document's evidence hash, of anything that is JSON within bounds; the rest is a typed error."""
+    return _sha256(evidence_text(floor_checks, verdict, timestamp))
+
+
+def evidence_text(floor_checks: object, verdict: object, timestamp: object) -> str:
+    """The ASCII text whose SHA-256 is the evidence hash."""
+    evidence = _as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp})
+    _require_json(evidence)
+    return _text(evidence)
+
+
+def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime) -> Evidence:
+    """The evidence of a judgement: at least one floor check, the verdict, and the instant it was given."""
+    read = read_verdict(verdict)
+    if read is None:
+        raise InvalidValue(what="Evidence", problem=f"verdict is none of {', '.join(Verdict)}")
+    checks = tuple(_as_stored(check) for check in floor_checks)
+    if not checks:
+        raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
+    timestamp = utc_text(at)
+    return Evidence(
+        floor_checks=checks,
+        verdict=read,
+        timestamp=timestamp,
+        hash=compute_evidence_hash(checks, read, timestamp),
+    )
+
+
+def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
+    """Read a chain, an ``Evidence`` or the document's dict; None reads as an empty one."""
+    if isinstance(chain, Evidence):
+        chain = _fields(chain)
+    if chain is None:
+        chain = {}
+    if type(chain) is not dict:
+        return ChainReading(malformed=("evidence_chain must be a dict or an Evidence",))
+    chain = _as_json(chain)
+    try:
+        _require_json(chain)
+        text = _text({name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")})
+    except HoldfastError as error:
+        return ChainReading(malformed=(_told("evidence_chain", error),))
+    return _read_fields(chain, text, verdict)
+
+
+def read_verdict(given: object) -> Verdict | None:
+    """The verdict that a text names, in any case, or None; ``HOLD`` names ``888_HOLD``."""
+    is_short_form = (plain_text(given) or "").upper() == "HOLD"
+    return Verdict.HOLD if is_short_form else read_word(Verdict, given)
+
+
+def read_instant(given: object) -> datetime | None:
+    """The instant that an ISO 8601 text with a time zone names, in UTC, or None."""
+    text = plain_text(given)
+    if text is None or _ISO_8601.fullmatch(text) is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> ChainReading:
+    checks, timestamp, said = chain.get("floor_checks"), chain.get("timestamp"), chain.get("verdict")
+    hashes = [chain[name] for name in _HASH_FIELDS if chain.get(name) is not None]
+    read = read_verdict(said)
+    is_missing = {
+        "floor_checks": checks in (None, [], ()),
+        "hash": not hashes,
+        "timestamp": timestamp is None,
+        "verdict": said is None,
+    }
+    missing = [name for name, is_so in is_missing.items() if is_so]
+    malformed = _problems_of_checks(checks)
+    if any(type(given) is not str for given in hashes):
+        malformed.append("hash must be a string")
+    if timestamp is not None and read_instant(timestamp) is None:
+        malformed.append("timestamp must be an ISO 8601 instant with a time zone")
+    if said is not None and read is None:
+        malformed.append(f"verdict must be one of {', '.join(Verdict)}")
+    hash_verified = not missing and all(given == _sha256(text) for given in hashes)
+    disagreeing = [] if missing or hash_verified else ["hash does not match the evidence"]
+    if read is not None and verdict not in (None, read):
+        disagreeing.append(f"verdict is {read}, but the write is judged {verdict}")
+    return ChainReading(
+        text=text,
+        verdict=read,
+        hash_verified=hash_verified,
+        floor_check_present=isinstance(checks, list | tuple) and bool(checks),
+        missing=tuple(missing),
+        disagreeing=tuple(disagreeing),
+        malformed=tuple(malformed),
+    )
+
+
+def _problems_of_checks(checks: object) -> list[str]:
+    """The first malformed floor check, if any; a check holds what ``FloorCheck`` holds and nothing else."""
+    if checks is None:
+        return []
+    if not isinstance(checks, list | tuple):
+        return ["floor_checks must be a list"]
+    for index, check in enumerate(checks):
+        try:
+            FloorCheck.from_json(check)
+        except HoldfastError as error:
+            return [_told(f"floor_checks[{index}]", error)]
+    return []
+
+
+def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a chain with the vocabulary's own values in them turned to plain JSON."""
+    checks, verdict = fields.get("floor_checks"), fields.get("verdict")
+    plain = dict(fields)
+    if isinstance(verdict, Verdict):
+        plain["verdict"] = verdict.value
+    if type(checks) in (list, tuple) and any(isinstance(check, FloorCheck) for check in checks or ()):
+        plain["floor_checks"] = [_fields(check) for check in checks or ()]
+    return plain
+
+
+def _fields(value: object) -> Any:
+    """What is set in a value of the vocabulary, unchecked, as it may have been built from anything."""
+    if not isinstance(value, Evidence | FloorCheck):
+        return value
+    told = {name: getattr(value, name) for name in value.__struct_fields__}
+    return {name: member for name, member in told.items() if member is not None}
+
+
+def _require_json(value: dict[str, Any]) -> None:
+    """Refuse what is no JSON within bounds."""
+    # Bounds come first: a value that holds itself, or one list many times over, would keep any reader busy for ever.
+    size_bytes = 0
+    waiting: list[Any] = [value]
+    while waiting:
+        holder = waiting.pop()
+        size_bytes += 1 + len(holder)
+        if size_bytes > MAX_EVIDENCE_BYTES:
+            break
+        for member in [*holder, *holder.values()] if type(holder) is dict else holder:
+            kind = type(member)
+            if kind is str:
+                size_bytes += len(member)
+            elif kind in (dict, list, tuple):
+                waiting.append(member)
+            elif kind is datetime:
+                raise UnsupportedType(type="datetime")
+    if size_bytes > MAX_EVIDENCE_BYTES:
+        raise TooLarge(size_bytes=size_bytes, limit_bytes=MAX_EVIDENCE_BYTES)
+    canonical_bytes(value)
+
+
+def _text(evidence: dict[str, Any]) -> str:
+    text = json.dumps(evidence, sort_keys=True)
+    if len(text) > MAX_EVIDENCE_BYTES:
+        raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
+    return text
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_stored(check: FloorCheck) -> FloorCheck:
+    """The check as json-v1 gives it back: rounded numbers, NFC text, checked types."""
+    read = FloorCheck.from_json(_fields(check))
+    return msgspec.structs.replace(
+        read,
+        score=_rounded(read.score),
+        threshold=_rounded(read.threshold) if read.threshold is not None else None,
+        reason=None if read.reason is None else normal_string(read.reason),
+    )
+
+
+def _rounded(number: float) -> float:
+    # Adding zero turns -0.0, which json-v1 does not have, into 0.0.
+    return round(float(number), FLOAT_DECIMALS) + 0.0
+
+
+def _told(field_name: str, error: HoldfastError) -> str:
+    return f"{field_name}: {error}"[:MAX_PROBLEM_CHARS]

@@ -1,0 +1,295 @@
+"""Approvals are signatures: each way in which one can be wrong has its own error, and no changed one decides anything."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.canon import canonical_bytes, parse
+from holdfast.errors import (
+    ApprovalExpired,
+    ApprovalReplayed,
+    BadSignature,
+    HoldfastError,
+    InvalidValue,
+    NaiveDatetime,
+    NotPending,
+    SelfApproval,
+    SignerExpired,
+    SignerNotYetValid,
+    SignerRevoked,
+    UnknownSigner,
+    WrongNamespace,
+    WrongPayload,
+)
+from holdfast.govern.approvals import (
+    MAX_SUMMARY_CHARS,
+    Approval,
+    Decision,
+    Proposal,
+    ProposalState,
+    Statement,
+    shown,
+)
+from holdfast.govern.authority import Operation, needs_human
+from holdfast.vocabulary import Verdict
+from tests.govern import openssh
+from tests.govern.mutation import armor, blob_of
+from tests.govern.seals import (
+    APPROVAL,
+    FIELDS,
+    NOW,
+    PROPOSAL,
+    SIGNERS,
+    STATEMENT_JSON,
+    check,
+    signed,
+    statement_about,
+)
+
+# What decides.
+
+
+@pytest.mark.parametrize(
+    ("decision", "state"),
+    [(Decision.APPROVE, ProposalState.APPROVED), (Decision.REJECT, ProposalState.REJECTED)],
+)
+def test_a_signed_statement_decides_its_proposal(decision: Decision, state: ProposalState) -> None:
+    decided = check(signed(statement_about(decision=decision)))
+
+    assert decided == msgspec.structs.replace(PROPOSAL, state=state)
+
+
+def test_ssh_keygen_accepts_the_stored_signature_over_the_stored_statement(tmp_path: Path) -> None:
+    stored = Approval.from_json(parse(canonical_bytes(APPROVAL.as_json())))
+    message = canonical_bytes(stored.statement.as_json())
+
+    assert openssh.keygen_accepts(
+        tmp_path,
+        stored.signature,
+        message,
+        principal=stored.principal,
+        allowed=SIGNERS.allowed_text,
+        revoked=SIGNERS.revoked_text,
+    )
+
+
+def test_what_is_signed_is_the_canonical_json_of_seven_fields() -> None:
+    told = json.loads(APPROVAL.statement.signed_bytes)
+
+    assert told == {
+        "decision": "approve",
+        "expires_at": "2026-06-01T12:10:00.000000Z",
+        "memory_snapshot_id": 41,
+        "nonce": "00000000000000000000000000000001",
+        "payload_fingerprint": PROPOSAL.payload_fingerprint,
+        "policy_set_id": "default",
+        "proposal_id": PROPOSAL.proposal_id,
+    }
+
+
+def test_the_golden_statements_have_their_bytes() -> None:
+    vectors = (
+        (Path(__file__).parents[1] / "vectors" / "sshsig.jsonl").read_text(encoding="utf-8").splitlines()
+    )
+    golden = [vector for vector in map(json.loads, vectors) if "statement" in vector]
+
+    assert {vector["statement"]["decision"] for vector in golden} == set(Decision)
+    for vector in golden:
+        assert Statement.from_json(vector["statement"]).signed_bytes == vector["message"].encode()
+
+
+def test_an_approval_is_built_from_any_signature_of_an_allowed_signer() -> None:
+    statement = statement_about()
+    wrapped = armor(blob_of(APPROVAL.signature), 64)
+
+    assert Approval.of(statement, wrapped, signers=SIGNERS, at=NOW) == APPROVAL
+    with pytest.raises(UnknownSigner):
+        Approval.of(statement, signed(statement, "mallory").signature, signers=SIGNERS, at=NOW)
+    with pytest.raises(InvalidValue):
+        msgspec.structs.replace(APPROVAL, signature=wrapped)
+
+
+# What does not.
+
+
+@pytest.mark.parametrize(
+    "boolean", [True, False, 1, None, "approve", Decision.APPROVE, {"approved": True}], ids=repr
+)
+def test_a_boolean_is_never_an_approval(boolean: Any) -> None:
+    with pytest.raises(InvalidValue, match="not a signed statement"):
+        check(boolean)
+    with pytest.raises(InvalidValue):
+        Approval.from_json(boolean)
+    with pytest.raises(HoldfastError):
+        Approval(statement=boolean, signature=boolean, principal="alice", key_fingerprint="SHA256:")
+
+
+def test_a_decision_is_one_of_two_words() -> None:
+    for decision in (True, "APPROVE", "approved", 1, None):
+        with pytest.raises(InvalidValue):
+            Statement.from_json(APPROVAL.statement.as_json() | {"decision": decision})
+
+
+@pytest.mark.parametrize(
+    ("by", "error"),
+    [
+        ("mallory", UnknownSigner),
+        ("lost", SignerRevoked),
+        ("early", SignerNotYetValid),
+        ("late", SignerExpired),
+        ("git", WrongNamespace),
+    ],
+)
+def test_who_may_not_sign_decides_nothing(by: str, error: type[HoldfastError]) -> None:
+    with pytest.raises(error):
+        check(signed(statement_about(), by))
+
+
+def test_a_signature_for_another_purpose_decides_nothing() -> None:
+    with pytest.raises(WrongNamespace):
+        check(signed(statement_about(), namespace="git"))
+
+
+def test_the_signature_of_another_statement_decides_nothing() -> None:
+    other = statement_about(decision=Decision.REJECT)
+
+    with pytest.raises(BadSignature):
+        check(msgspec.structs.replace(APPROVAL, statement=other))
+
+
+def test_an_approval_must_name_who_signed_it() -> None:
+    for lie in (
+        {"principal": "bot@example.com"},
+        {"key_fingerprint": openssh.public_key("bot").fingerprint},
+    ):
+        with pytest.raises(BadSignature, match=r"alice@example\.com made it"):
+            check(msgspec.structs.replace(APPROVAL, **lie))
+
+
+def test_the_author_may_not_decide_its_own_proposal() -> None:
+    for author in ("alice@example.com", "ALICE@Example.com"):
+        mine = Proposal.of(**{**FIELDS, "author": author})
+        with pytest.raises(SelfApproval, match="author"):
+            check(signed(statement_about(mine)), mine)
+        with pytest.raises(SelfApproval, match="author"):
+            check(signed(statement_about(mine, Decision.REJECT)), mine)
+        with pytest.raises(SelfApproval, match="author"):
+            check(APPROVAL, author=author)
+
+
+def test_an_agent_may_not_decide_any_proposal() -> None:
+    assert check(signed(statement_about(), "bot")).state is ProposalState.APPROVED
+    for name in ("bot@example.com", "Bot@Example.com"):
+        with pytest.raises(SelfApproval, match="agent"):
+            check(signed(statement_about(), "bot"), agents={name})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": "policy/us-refunds"},
+        {"namespace": "other"},
+        {"payload_fingerprint": "0" * 64},
+        {"summary": "EU refunds take 30 days."},
+        {"author": "another-agent"},
+        {"operation": Operation.CONSTITUTION_MODIFICATION},
+        {"verdict": Verdict.HOLD},
+        {"memory_snapshot_id": 42},
+        {"policy_set_id": "lenient"},
+        {"proposed_at": NOW},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_signature_can_not_be_carried_over_to_another_proposal(change: dict[str, Any]) -> None:
+    other = Proposal.of(**{**FIELDS, **change})
+
+    with pytest.raises(WrongPayload) as refusal:
+        check(APPROVAL, other)
+    assert refusal.value.facts["field"] == "proposal_id"
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [("payload_fingerprint", "0" * 64), ("policy_set_id", "lenient"), ("memory_snapshot_id", 42)],
+)
+def test_the_statement_must_tell_what_the_proposal_tells(field: str, told: object) -> None:
+    statement = Statement.from_json(STATEMENT_JSON | {field: told})
+
+    with pytest.raises(WrongPayload) as refusal:
+        check(signed(statement))
+    assert refusal.value.facts == {"field": field, "signed": told, "proposed": getattr(PROPOSAL, field)}
+
+
+def test_a_nonce_is_used_once() -> None:
+    with pytest.raises(ApprovalReplayed):
+        check(APPROVAL, used_nonces={APPROVAL.statement.nonce})
+    with pytest.raises(ApprovalReplayed):
+        check(APPROVAL, check(APPROVAL), used_nonces={APPROVAL.statement.nonce})
+
+
+def test_an_approval_ends_at_its_expiry_to_the_microsecond() -> None:
+    expiry = NOW + timedelta(minutes=10)
+
+    assert check(APPROVAL, now=expiry - timedelta(microseconds=1)).state is ProposalState.APPROVED
+    for late in (expiry, expiry + timedelta(days=1)):
+        with pytest.raises(ApprovalExpired):
+            check(APPROVAL, now=late)
+    with pytest.raises(NaiveDatetime):
+        check(APPROVAL, now=datetime(2026, 6, 1))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("state", [state for state in ProposalState if state is not ProposalState.PENDING])
+def test_a_proposal_is_decided_once(state: ProposalState) -> None:
+    with pytest.raises(NotPending):
+        check(APPROVAL, msgspec.structs.replace(PROPOSAL, state=state))
+
+
+# Proposals.
+
+
+def test_proposing_twice_is_proposing_once() -> None:
+    assert Proposal.of(**FIELDS) == PROPOSAL
+    assert Proposal.from_json(PROPOSAL.as_json()) == PROPOSAL
+
+
+def test_a_proposal_that_was_edited_is_none() -> None:
+    for field, value in PROPOSAL.as_json().items():
+        if field != "state":
+            edited = PROPOSAL.as_json() | {field: value + 1 if isinstance(value, int) else f"{value}x"}
+            with pytest.raises(InvalidValue):
+                Proposal.from_json(edited)
+
+
+def test_what_was_judged_void_can_not_be_proposed() -> None:
+    with pytest.raises(InvalidValue, match="VOID"):
+        Proposal.of(**{**FIELDS, "verdict": Verdict.VOID})
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_only_what_needs_a_human_is_proposed(operation: Operation) -> None:
+    if needs_human(operation):
+        assert Proposal.of(**{**FIELDS, "operation": operation}).operation is operation
+    else:
+        with pytest.raises(InvalidValue):
+            Proposal.of(**{**FIELDS, "operation": operation})
+
+
+def test_a_human_is_shown_what_is_there_and_nothing_turned_around() -> None:
+    hidden = "pay \u202eecila\u202c\x1b[2J\u200b\tnow\ud800\nor never"
+
+    assert shown(hidden) == "pay \\u202eecila\\u202c\\x1b[2J\\u200b\\tnow\\ud800\nor never"
+    assert Proposal.of(**{**FIELDS, "summary": hidden}).summary == shown(hidden)
+    assert len(shown("x" * 10_000)) == MAX_SUMMARY_CHARS
+
+
+@given(
+    st.text(max_size=100) | st.text(alphabet="a\u0301\u202e\x00é", max_size=7).map(lambda text: text * 600)
+)
+def test_what_was_made_safe_to_show_stays_as_it_is(text: str) -> None:
+    assert shown(shown(text)) == shown(text)

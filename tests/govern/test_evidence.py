@@ -1,0 +1,272 @@
+"""Evidence: the document's hash, the three kinds of problems, and chains that survive being stored."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.canon import canonical_bytes, parse
+from holdfast.errors import HoldfastError, InvalidValue, NaiveDatetime, NotCanonical
+from holdfast.govern.evidence import (
+    MAX_EVIDENCE_BYTES,
+    build_evidence,
+    compute_evidence_hash,
+    evidence_text,
+    read_chain,
+    read_instant,
+)
+from holdfast.govern.policy import MemoryWritePolicy
+from holdfast.vocabulary import Evidence, FloorCheck, Verdict
+from tests import json_values
+from tests.govern.chains import (
+    FLOORS,
+    NOW_ISO,
+    chain,
+    chain_without,
+    check,
+    document_hash,
+    forgivable_states,
+    malformed_states,
+    monstrous_states,
+    valid_states,
+)
+
+# Half of what the profile tries: these values are costly to make, and each example asks several questions.
+FEWER = settings(max_examples=settings().max_examples // 2)
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+CHECKS = [FloorCheck(floor="F1_Amanah", score=1.0, passed=True)]
+plain_json = st.recursive(
+    st.none() | st.booleans() | json_values.integers | json_values.floats | json_values.texts,
+    lambda members: st.lists(members, max_size=4) | st.dictionaries(st.text("abcé", max_size=4), members),
+    max_leaves=12,
+)
+
+
+def _problems(evidence: Any, verdict: Verdict | None = None) -> list[str]:
+    return read_chain(evidence, verdict).validation.missing_links
+
+
+def test_the_hash_is_one_that_others_can_check() -> None:
+    """A golden value, computed once with the document's own function and nothing of ours."""
+    assert (
+        compute_evidence_hash([{"floor": "F1_Amanah", "score": 1.0, "passed": True}], "SEAL", NOW_ISO)
+        == "dbcd0dfdebd07db27bcddf201f4f6a5f5d63b8265bb49a5f7b73909b034b9814"
+    )
+
+
+@FEWER
+@given(plain_json, plain_json, plain_json)
+def test_the_hash_is_the_documents_for_all_json(checks: Any, verdict: Any, timestamp: Any) -> None:
+    assert compute_evidence_hash(checks, verdict, timestamp) == document_hash(checks, verdict, timestamp)
+
+
+def test_the_hash_takes_the_vocabularys_own_values() -> None:
+    plain = [check.as_json() for check in CHECKS]
+
+    assert compute_evidence_hash(CHECKS, Verdict.SEAL, NOW_ISO) == document_hash(plain, "SEAL", NOW_ISO)
+    assert compute_evidence_hash(tuple(CHECKS), "SEAL", NOW_ISO) == document_hash(plain, "SEAL", NOW_ISO)
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        [check(score=float("nan"))],
+        [check(reason="\ud800")],
+        [check(at=AT)],
+        ["x" * (MAX_EVIDENCE_BYTES + 1)],
+        [{1: 2}],
+        {1, 2},
+        iter(FLOORS),
+    ],
+    ids=["NaN", "surrogate", "datetime", "huge", "key", "set", "iterator"],
+)
+def test_what_can_not_be_hashed_is_a_typed_error(checks: Any) -> None:
+    with pytest.raises(NotCanonical):
+        compute_evidence_hash(checks, "SEAL", NOW_ISO)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_sound_chain_is_valid(verdict: Verdict) -> None:
+    for state, evidence in valid_states(verdict.value).items():
+        validation = read_chain(evidence, verdict).validation
+
+        assert (state, validation.missing_links) == (state, [])
+        assert validation.valid
+        assert validation.hash_verified
+        assert validation.floor_check_present
+
+
+@pytest.mark.parametrize("field", ["floor_checks", "hash", "timestamp", "verdict"])
+def test_a_missing_field_is_named_and_nothing_else(field: str) -> None:
+    policy = MemoryWritePolicy()
+    validation = policy.validate_evidence_chain(chain_without(field, "SEAL"))
+
+    assert validation.missing_links == [field]
+    assert not validation.valid
+    assert not validation.hash_verified
+    assert validation.floor_check_present == (field != "floor_checks")
+
+
+def test_nothing_at_all_misses_every_field() -> None:
+    assert _problems(None) == _problems({}) == ["floor_checks", "hash", "timestamp", "verdict"]
+
+
+def test_problems_are_of_three_kinds() -> None:
+    for evidence in forgivable_states("SEAL").values():
+        reading = read_chain(evidence, Verdict.SEAL)
+
+        assert reading.missing or reading.disagreeing
+        assert not reading.malformed
+    for evidence in {**malformed_states("SEAL"), **monstrous_states("SEAL")}.values():
+        assert read_chain(evidence, Verdict.SEAL).malformed
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ("a list", "evidence_chain must be a dict or an Evidence"),
+        ("floor_checks a string", "floor_checks must be a list"),
+        ("second check malformed", "floor_checks[1]: FloorCheck is invalid: score must be between 0 and 1"),
+        ("score NaN", "evidence_chain: At $.floor_checks[0].score: nan is not a number"),
+        ("unknown field in a floor check", "floor_checks[0]: FloorCheck is invalid: Object contains unknown"),
+        ("timestamp naive", "timestamp must be an ISO 8601 instant with a time zone"),
+        ("verdict unknown", "verdict must be one of SEAL, SABAR, PARTIAL, VOID, 888_HOLD"),
+        ("lone surrogate", "evidence_chain: At $.floor_checks[0].reason: the string holds a lone surrogate"),
+        ("hash a number", "hash does not match the evidence"),
+    ],
+)
+def test_a_problem_is_named_in_words(state: str, problem: str) -> None:
+    assert _problems(malformed_states("SEAL")[state])[0].startswith(problem)
+
+
+def test_a_verdict_that_differs_breaks_the_chain_only_where_one_is_expected() -> None:
+    assert _problems(chain("SABAR")) == []
+    assert _problems(chain("SABAR"), Verdict.SEAL) == ["verdict is SABAR, but the write is judged SEAL"]
+
+
+@pytest.mark.parametrize("field", ["floor_checks", "timestamp", "verdict"])
+def test_a_change_to_any_covered_field_shows(field: str) -> None:
+    other: dict[str, Any] = {
+        "floor_checks": [*FLOORS, check(floor="F3")],
+        "timestamp": "2025-01-15T10:30:01Z",
+        "verdict": "SABAR",
+    }
+    validation = read_chain({**chain(), field: other[field]}).validation
+
+    assert validation.missing_links == ["hash does not match the evidence"]
+    assert not validation.hash_verified
+
+
+def test_a_well_hashed_but_malformed_chain_has_its_hash_and_is_invalid() -> None:
+    validation = read_chain(chain(floor_checks=[check(score=2.0)])).validation
+
+    assert validation.hash_verified
+    assert not validation.valid
+
+
+def test_built_evidence_is_a_valid_chain() -> None:
+    evidence = build_evidence(CHECKS, "hold", AT.astimezone(timezone(timedelta(hours=8))))
+
+    assert evidence.timestamp == "2026-01-01T00:00:00.000000Z"
+    assert evidence.verdict is Verdict.HOLD
+    assert evidence.hash == document_hash([CHECKS[0].as_json()], "888_HOLD", evidence.timestamp)
+    assert read_chain(evidence, Verdict.HOLD).validation.valid
+    assert read_chain(evidence.as_json(), Verdict.HOLD).validation.valid
+
+
+@FEWER
+@given(
+    st.lists(
+        st.builds(
+            FloorCheck,
+            floor=st.sampled_from(["F1_Amanah", "F2_Truth", "é"]),
+            score=st.floats(0, 1) | st.integers(0, 1) | st.just(-0.0),
+            passed=st.booleans(),
+            threshold=st.none() | st.floats(0, 1) | st.integers(0, 1),
+            hard=st.none() | st.booleans(),
+            reason=st.none() | st.text(max_size=8) | st.just("e\u0301"),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(Verdict),
+)
+def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck], verdict: Verdict) -> None:
+    """The store keeps json-v1, which rounds, composes and writes 1.0 as 1; the hash must not notice."""
+    try:
+        evidence = build_evidence(checks, verdict, AT)
+    except NotCanonical:
+        return
+    back = Evidence.from_json(parse(canonical_bytes(evidence.as_json())))
+
+    assert back == evidence
+    assert read_chain(back, verdict).validation.valid
+    assert evidence_text(back.floor_checks, back.verdict, back.timestamp) == read_chain(evidence).text
+
+
+@pytest.mark.parametrize(
+    ("checks", "verdict", "at"),
+    [
+        ([], "SEAL", AT),
+        (CHECKS, "MAYBE", AT),
+        (CHECKS, None, AT),
+        ([{"floor": "F1", "score": 2, "passed": True}], "SEAL", AT),
+        ([object()], "SEAL", AT),
+        ([FloorCheck(floor="F1", score=1.0, passed=msgspec.UNSET)], "SEAL", AT),  # type: ignore[arg-type]
+        (CHECKS, "SEAL", AT.replace(tzinfo=None)),
+        (CHECKS * 5_000, "SEAL", AT),
+    ],
+)
+def test_evidence_can_not_be_built_from_less(checks: Any, verdict: Any, at: Any) -> None:
+    with pytest.raises((InvalidValue, NaiveDatetime, NotCanonical)):
+        build_evidence(checks, verdict, at)
+
+
+def test_an_evidence_value_that_was_built_of_anything_is_read_without_a_crash() -> None:
+    """The vocabulary checks what it reads from JSON; a value built in Python may hold anything."""
+    strange = Evidence(
+        floor_checks=(object(),),  # type: ignore[arg-type]
+        verdict=Verdict.SEAL,
+        timestamp=NOW_ISO,
+        hash="0" * 64,
+    )
+
+    assert not read_chain(strange).validation.valid
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2025-01-15T10:30:00Z", datetime(2025, 1, 15, 10, 30, tzinfo=UTC)),
+        ("2025-01-15T10:30Z", datetime(2025, 1, 15, 10, 30, tzinfo=UTC)),
+        ("2025-01-15T10:30:00.5+01:00", datetime(2025, 1, 15, 9, 30, 0, 500_000, tzinfo=UTC)),
+        ("2025-01-15T10:30:00,123456789-0530", datetime(2025, 1, 15, 16, 0, 0, 123_456, tzinfo=UTC)),
+        ("2025-01-15T10:30:00+01", datetime(2025, 1, 15, 9, 30, tzinfo=UTC)),
+        ("2025-01-15T10:30:00", None),
+        ("2025-01-15 10:30:00Z", None),
+        ("20250115T103000Z", None),
+        ("2025-01-15T10:30:60Z", None),
+        ("2025-01-15T10:30:00Z\n", None),
+        ("2025-01-15T10:30:00+01:30:15", None),
+        ("9999-12-31T23:59:59-23:59", None),
+        ("x" * 10**6, None),
+        (b"2025-01-15T10:30:00Z", None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_instant_is_iso_8601_with_a_time_zone(text: Any, instant: datetime | None) -> None:
+    assert read_instant(text) == instant
+
+
+@FEWER
+@given(json_values.hostile_values, json_values.hostile_values, json_values.hostile_values)
+def test_hashing_hostile_values_gives_a_hash_or_a_typed_error(checks: Any, verdict: Any, at: Any) -> None:
+    try:
+        digest = compute_evidence_hash(checks, verdict, at)
+    except HoldfastError:
+        return
+
+    assert len(digest) == 64

@@ -1,0 +1,1 @@
+"""Tests of the ledger: chain, tree, notes, checkpoints and receipts."""
