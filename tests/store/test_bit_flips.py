@@ -229,7 +229,14 @@ def test_without_checksums_and_fingerprints_the_same_flips_would_be_wrong_answer
     monkeypatch.setattr("holdfast.store.store.verified", lambda version: version)
     flips = [flip for flip in _flips(originals, seed=0, count=300) if flip[1].file == ""]
 
-    assert any(noticed(o.damaged(flip), truth, ram_folder).startswith("silent") for o, flip in flips)
+    assert any(_is_fooled(original.damaged(flip), truth, ram_folder) for original, flip in flips)
+
+
+def _is_fooled(files: Files, truth: dict[str, Any], folder: Path) -> bool:
+    try:
+        return noticed(files, truth, folder).startswith("silent")
+    except Exception:  # noqa: BLE001  # Damage that nobody checks for may raise anything.
+        return False
 
 
 @pytest.mark.parametrize("seed", range(2))
