@@ -65,7 +65,7 @@ def test_a_generated_key_signs_and_no_two_are_the_same() -> None:
 
 def test_a_private_key_does_not_print_its_secret() -> None:
     key = SigningKey.generate("example.com/new")
-    secret = key.secret_text.rpartition("+")[2]
+    secret = key.secret_text.split("+", 4)[4]  # Base64 may hold a plus sign of its own.
     with pytest.raises(InvalidValue) as refusal:
         SigningKey.parse(key.secret_text.replace("+example.com", "+example.org"))
 
