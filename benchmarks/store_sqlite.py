@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from benchmarks.measure import Ratio, at_least, at_most
+from benchmarks.measure import Ratio, at_least, at_most, shown
 from holdfast.canon import canonical_bytes
 from holdfast.clock import CountedIds, SystemClock
 from holdfast.store.commit import Commit, Write
@@ -220,7 +220,9 @@ def run() -> list[Ratio]:
     for kind, label in (("disk", "a disk"), ("memory", "a disk whose sync is free")):
         ratios.append(at_least(f"single commits, on {label}", _one_at_a_time(kind), 0.4))
         group, over_single = _grouped(kind)
-        ratios.append(at_least(f"16 committers against a bare group of 16, on {label}", group, 0.6))
+        name = f"16 committers against a bare group of 16, on {label}"
+        # Where the sync is free there is nothing to share, and only the threads' own cost is seen.
+        ratios.append(at_least(name, group, 0.6) if kind == "disk" else shown(name, group))
         ratios.append(at_least(f"16 committers against one at a time, on {label}", over_single, 1.0))
     travel, detail = _time_travel()
     ratios.append(at_most("1,000 keys at an old snapshot against the head", travel, 2, detail))
