@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from holdfast.limits import MAX_COMPANY_SECONDS, MAX_GROUP_COMMITS
+from holdfast.limits import MAX_GROUP_COMMITS
 from holdfast.store.group import Group
 
 PATIENCE_SECONDS = 30.0
@@ -95,18 +95,23 @@ def test_a_lone_caller_is_answered_in_its_own_thread() -> None:
     assert threads == [threading.current_thread()]
 
 
-def test_a_lone_caller_is_not_delayed() -> None:
-    """Not even after others were there: it waits for their return once at the most."""
+def test_a_lone_caller_waits_for_company_once_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After others were there it waits once for their return, and then never again."""
     group, works, callers = _held_up(range(8))
     works.may_go_on.set()
     for caller in callers:
         caller.join()
-    began = time.monotonic()
-    for number in range(2_000):
-        group.ask(number)
-    seconds = time.monotonic() - began
+    waits, wait = [0], group._await_company
 
-    assert seconds < 2_000 * MAX_COMPANY_SECONDS / 4
+    def counted() -> None:
+        waits[0] += 1
+        wait()
+
+    monkeypatch.setattr(group, "_await_company", counted)
+    for number in range(100):
+        group.ask(number)
+
+    assert waits[0] <= 1
 
 
 def test_who_arrives_while_others_work_shares_the_next_batch() -> None:
