@@ -2,6 +2,6 @@
 
 Read in this order: ``authority.py`` (who may write and seal), ``evidence.py`` (what ties a write to its verdict),
 ``policy.py`` (verdict to bands: ``MemoryWritePolicy``, the document's engine), ``ceilings.py`` (how far what is recalled
-may be trusted), ``retention.py`` (how long it is kept), ``approvals.py``
+may be trusted), ``retention.py`` (how long it is kept), ``judge.py`` over ``floors/`` (what the verdict rests on), ``approvals.py``
 (a human's word, which is a signature) over ``signers.py`` and ``sshsig.py`` (whose, and in which form).
 """

@@ -1,0 +1,34 @@
+"""F5_Secrecy: a claim holds no credentials and no personal data."""
+
+from dataclasses import dataclass
+
+from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
+from holdfast.govern.floors.reading.credentials import credential_in
+from holdfast.govern.floors.reading.personal import personal_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrecy:
+    """No keys, tokens, passwords, key blocks, card numbers, bank accounts, national ids, or contacts of a person.
+
+    Text, subject, tags, source and refs are all read. The reason names the kind and never the value. Placeholders of
+    documentation pass. It does not know secrets without a known form that no word beside them gives away, secrets that
+    are encoded or split, and personal data that has no form: names, addresses, health. Turn ``personal`` off where
+    people's data is what memory is for, and guarded otherwise.
+    """
+
+    name: str = "F5_Secrecy"
+    threshold: float = 0.5
+    hard: bool = True
+    personal: bool = True
+
+    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+        """0 for a credential, 0.2 for personal data, 1 for neither."""
+        if claim.is_overlong:
+            return OVERLONG
+        whole = claim.whole
+        if (kind := credential_in(whole.text, whole.longest_run_chars)) is not None:
+            return Finding(0.0, f"secret: {kind}")
+        if self.personal and (kind := personal_in(whole.text)) is not None:
+            return Finding(0.2, f"personal: {kind}")
+        return CLEAN

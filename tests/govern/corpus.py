@@ -1,0 +1,209 @@
+"""The labelled corpus on which the floors are measured: ``judge-corpus.jsonl``, one claim a line, all of it made up.
+
+A line has a ``label`` and a ``text``, and what else the claim or its surroundings need: ``subject``, ``tags``,
+``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed already,
+``recalled`` for excerpts, ``refused`` for texts that were turned away. ``also`` names labels that are right as well.
+
+Secrets are made here and stand nowhere, so that no scanner finds one in the repository: ``{{ghp_|alnum|36}}`` is the
+prefix and 36 characters that the line itself determines; ``card``, ``iban``, ``jwt``, ``pem`` and ``b64`` have forms of
+their own.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.judge import Claim, Judge, Judgement, Surroundings
+from holdfast.vocabulary import Record, normal_tags
+
+FILE = Path(__file__).with_name("judge-corpus.jsonl")
+SOURCE = {"kind": "doc", "id": "handbook#4"}
+
+# What a floor's reason begins with, as the label that it means.
+LABEL_OF_SIGN = {
+    "secret": "secret",
+    "personal": "secret",
+    "injection": "injection",
+    "duplicate": "duplicate",
+    "recalled": "recall",
+    "refused": "refused",
+    "authority": "authority",
+    "contradiction": "contradiction",
+    **dict.fromkeys(("hidden", "empty", "encoding", "noise"), "hidden"),
+}
+LABELS = ("secret", "injection", "duplicate", "recall", "refused", "authority", "contradiction", "hidden")
+
+ALPHABETS = {
+    "alnum": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "word": string.ascii_letters + string.digits + "_-",
+    "base64": string.ascii_letters + string.digits + "+/",
+    "base32": string.ascii_uppercase + "234567",
+    "upper": string.ascii_uppercase + string.digits,
+    "digits": string.digits,
+    "hex": "0123456789abcdef",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line: a claim in its surroundings, and what it is."""
+
+    number: int
+    label: str
+    also: frozenset[str]
+    claim: Claim
+    surroundings: Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """How well one label is found."""
+
+    label: str
+    found: int
+    of: int
+    wrongly: int
+
+    @property
+    def recall(self) -> float:
+        """The share of its claims that are found."""
+        return self.found / self.of
+
+    @property
+    def precision(self) -> float:
+        """The share of what is found that is right."""
+        return self.found / max(1, self.found + self.wrongly)
+
+
+def claim(text: str, *, role: str = "agent", memory_id: str = "claim", **fields: Any) -> Claim:
+    """A claim with a source, as most tests need one."""
+    return Claim(record=known(memory_id, text, **fields), role=role)
+
+
+def known(memory_id: str, text: str, **fields: Any) -> Record:
+    """A record that is remembered already."""
+    return Record(**{"memory_id": memory_id, "text": text, "source": SOURCE, **fields})
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """The corpus, ready to be judged."""
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    return tuple(_case(number, json.loads(line)) for number, line in enumerate(lines, 1))
+
+
+def labels_given(judgement: Judgement) -> frozenset[str]:
+    """The labels that the failed hard floors stand for."""
+    signs = (
+        check.reason.partition(":")[0]
+        for check in judgement.floor_checks
+        if check.hard and check.reason and not check.passed
+    )
+    return frozenset(LABEL_OF_SIGN.get(sign, sign) for sign in signs)
+
+
+def figures(judge: Judge) -> dict[str, Figure]:
+    """Precision and recall of each label over the whole corpus."""
+    given = [(case, labels_given(judge.judge(case.claim, case.surroundings))) for case in cases()]
+    return {
+        label: Figure(
+            label=label,
+            found=sum(case.label == label and label in labels for case, labels in given),
+            of=sum(case.label == label for case, _ in given),
+            wrongly=sum(
+                label in labels and case.label != label and label not in case.also for case, labels in given
+            ),
+        )
+        for label in LABELS
+    }
+
+
+def _case(number: int, line: dict[str, Any]) -> Case:
+    filled = _filled(line, iter(range(10**6)), number)
+    texts = {key: filled.pop(key, ()) for key in ("known", "vault", "recalled", "refused")}
+    label, also, role = filled.pop("label"), frozenset(filled.pop("also", ())), filled.pop("role", "agent")
+    tags, refs = normal_tags(filled.pop("tags", ())), tuple(filled.pop("refs", ()))
+    subject = filled.get("subject")
+    surroundings = Surroundings(
+        related=tuple(known(f"known-{place}", text) for place, text in enumerate(texts["known"])),
+        vault=tuple(
+            known(f"vault-{n}", text, subject=subject, band="VAULT") for n, text in enumerate(texts["vault"])
+        ),
+        recalled=tuple(texts["recalled"]),
+        refused=frozenset(Reading(text).fingerprint for text in texts["refused"]),
+    )
+    made = claim(role=role, tags=tags, refs=refs, **filled)
+    return Case(number=number, label=label, also=also, claim=made, surroundings=surroundings)
+
+
+def _filled(value: Any, places: Any, number: int) -> Any:
+    """The value with every recipe in it carried out."""
+    if isinstance(value, str):
+        return re.sub(
+            r"\{\{([^{}]*)\}\}", lambda recipe: _made(recipe[1].split("|"), f"{number}/{next(places)}"), value
+        )
+    if isinstance(value, dict):
+        return {key: _filled(member, places, number) for key, member in value.items()}
+    return [_filled(member, places, number) for member in value] if isinstance(value, list) else value
+
+
+def _made(recipe: list[str], seed: str) -> str:
+    special: dict[str, Callable[..., str]] = {
+        "card": _card,
+        "iban": _iban,
+        "jwt": _jwt,
+        "pem": _pem,
+        "b64": _b64,
+    }
+    if recipe[0] in special:
+        return special[recipe[0]](seed, *recipe[1:])
+    prefix, alphabet, length = recipe
+    return prefix + _drawn(ALPHABETS[alphabet], int(length), seed)
+
+
+def _drawn(alphabet: str, length: int, seed: str) -> str:
+    stream = hashlib.shake_256(f"no secret: {seed}".encode()).digest(2 * length)
+    return "".join(
+        alphabet[int.from_bytes(stream[at : at + 2]) % len(alphabet)] for at in range(0, 2 * length, 2)
+    )
+
+
+def _card(seed: str, prefix: str, length: str, group: str) -> str:
+    """A number that keeps Luhn's law, in groups if wanted."""
+    body = prefix + _drawn(string.digits, int(length) - len(prefix) - 1, seed)
+    total = sum(sum(divmod(int(d) * (2 - at % 2), 10)) for at, d in enumerate(reversed(body)))
+    digits = body + str(-total % 10)
+    size = int(group) or len(digits)
+    return " ".join(digits[at : at + size] for at in range(0, len(digits), size))
+
+
+def _iban(seed: str, country: str, *parts: str) -> str:
+    body = "".join(part if part.isalpha() else _drawn(string.digits, int(part), seed) for part in parts)
+    check = 98 - int("".join(str(int(char, 36)) for char in f"{body}{country}00")) % 97
+    return f"{country}{check:02}{body}"
+
+
+def _jwt(seed: str) -> str:
+    parts = (
+        b'{"alg":"HS256","typ":"JWT"}',
+        b'{"sub":"nobody","name":"made up"}',
+        _drawn(string.ascii_letters, 32, seed).encode(),
+    )
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+def _pem(_seed: str, kind: str) -> str:
+    return f"-----BEGIN {kind} PRIVATE KEY-----".replace("  ", " ")
+
+
+def _b64(_seed: str, text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
