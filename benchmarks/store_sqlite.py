@@ -17,7 +17,7 @@ from holdfast.canon import canonical_bytes
 from holdfast.clock import CountedIds, SystemClock
 from holdfast.store.commit import Commit, Write
 from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.sqlite_file import MIGRATIONS
+from holdfast.store.sqlite.schema import MIGRATIONS
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.clock import ManualClock, seeded
 from holdfast.errors import Corruption, StoreError
-from holdfast.store import sqlite_file
+from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from tests.figures import Figures

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from holdfast.clock import RandomIds, SystemClock
-from holdfast.store import sqlite_file
+from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.commit import Receipt
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.store.store import Store

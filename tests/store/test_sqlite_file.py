@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
-from holdfast.store import sqlite_file
-from holdfast.store.sqlite_file import PRAGMAS, file_system_of, open_reader, open_writer
+from holdfast.store.sqlite import file as sqlite_file
+from holdfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
 from tests.store.builders import commit, contents, sqlite_store, write
 
 

@@ -18,16 +18,15 @@ from holdfast.clock import Clock, IdSource
 from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
 from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
-from holdfast.store.sqlite_file import (
+from holdfast.store.sqlite.file import (
     close_quietly,
     close_untouched,
     open_reader,
     open_writer,
     ours,
-    read_witness,
     translated,
-    write_witness,
 )
+from holdfast.store.sqlite.witness import read_witness, write_witness
 from holdfast.vocabulary import ActionType, BufferState
 
 _ACTIONS: Final = {action.value: action for action in ActionType}

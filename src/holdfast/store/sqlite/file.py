@@ -6,7 +6,6 @@ never an answer.
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -18,10 +17,10 @@ import apsw.sqlite_extra
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, seeded
 from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
-from holdfast.ledger.chain import Tip
 from holdfast.limits import MAX_BUSY_SECONDS
+from holdfast.store.sqlite.schema import MIGRATIONS
+from holdfast.store.sqlite.witness import witnessed
 
-_WITNESS_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 APPLICATION_ID: Final = 0x48444654  # "HDFT"
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
@@ -73,56 +72,6 @@ PRAGMAS: Final = (
     ("mmap_size", "0", 0),
 )
 READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), ("cell_size_check", "ON", 1))
-
-MIGRATIONS: Final = (
-    """
-    CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL) STRICT;
-    CREATE TABLE ledger (seq INTEGER PRIMARY KEY, content BLOB NOT NULL, hash TEXT NOT NULL) STRICT;
-    CREATE TABLE commits (
-        memory_snapshot_id INTEGER PRIMARY KEY,
-        commit_id TEXT NOT NULL,
-        run_id TEXT NOT NULL,
-        payload_fingerprint TEXT NOT NULL,
-        committed_at TEXT NOT NULL,
-        ledger_seq INTEGER NOT NULL REFERENCES ledger (seq),
-        ledger_hash TEXT NOT NULL
-    ) STRICT;
-    CREATE UNIQUE INDEX commits_by_id ON commits (commit_id);
-    CREATE TABLE versions (
-        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
-        namespace TEXT NOT NULL,
-        key TEXT NOT NULL,
-        action TEXT NOT NULL CHECK (action IN ('WRITE', 'MERGE', 'EXPIRE')),
-        fingerprint TEXT,
-        content BLOB,
-        CHECK ((action = 'EXPIRE') = (fingerprint IS NULL))
-    ) STRICT;
-    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id);
-    CREATE INDEX versions_by_snapshot ON versions (memory_snapshot_id);
-    CREATE TABLE buffers (
-        commit_id TEXT PRIMARY KEY,
-        run_id TEXT NOT NULL,
-        payload_fingerprint TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('buffer_open', 'commit_pending', 'commit_aborted')),
-        content BLOB,
-        owner TEXT NOT NULL,
-        fence INTEGER NOT NULL,
-        lease_until REAL NOT NULL,
-        waits_for TEXT,
-        reason_code TEXT,
-        problem TEXT,
-        CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
-    ) STRICT;
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
-    CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    """,
-)
-
 
 def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
     """A connection that may write, to a file that is safe to write and has the present schema."""
@@ -297,7 +246,7 @@ def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
 def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
     """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
     # In this order: another opener may make the first commit meanwhile, and witnesses it after the tables are there.
-    if (lost := _witnessed(path)).seq and _version(connection, path) == 0:
+    if (lost := witnessed(path)).seq and _version(connection, path) == 0:
         problem = (
             f"it is empty, but held {lost.seq} entries; restore a backup, or remove {path}-head to start anew"
         )
@@ -340,36 +289,6 @@ def _version(connection: apsw.Connection, path: str) -> int:
         problem = f"its schema is version {version}, and this Holdfast knows up to {len(MIGRATIONS)}; upgrade Holdfast"
         raise CannotOpen(store=path, problem=problem)
     return version
-
-
-def read_witness(file: int) -> Tip:
-    """The end of the ledger as it was last acknowledged; an empty one if that can't be read."""
-    line = os.pread(file, _WITNESS_BYTES, 0)
-    told = line[: _WITNESS_BYTES - 9]
-    if len(line) < _WITNESS_BYTES or line[-9:] != b"%08x\n" % zlib.crc32(told):
-        return Tip()
-    seq, digest = told.split()
-    return Tip(seq=int(seq), hash=digest.decode())
-
-
-def _witnessed(path: str) -> Tip:
-    try:
-        file = os.open(path + "-head", os.O_RDONLY)
-    except FileNotFoundError:
-        return Tip()
-    try:
-        return read_witness(file)
-    finally:
-        os.close(file)
-
-
-def write_witness(file: int, tip: Tip) -> None:
-    """Tell where the ledger ends. The commit is durable already, so a full disk here is nobody's failure."""
-    told = b"%020d %s " % (tip.seq, tip.hash.encode())
-    try:
-        os.pwrite(file, told + b"%08x\n" % zlib.crc32(told), 0)
-    except OSError:
-        return
 
 
 @contextmanager

@@ -1,0 +1,52 @@
+"""The tables of the embedded store, as the steps that make them."""
+
+from typing import Final
+
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL) STRICT;
+    CREATE TABLE ledger (seq INTEGER PRIMARY KEY, content BLOB NOT NULL, hash TEXT NOT NULL) STRICT;
+    CREATE TABLE commits (
+        memory_snapshot_id INTEGER PRIMARY KEY,
+        commit_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        payload_fingerprint TEXT NOT NULL,
+        committed_at TEXT NOT NULL,
+        ledger_seq INTEGER NOT NULL REFERENCES ledger (seq),
+        ledger_hash TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX commits_by_id ON commits (commit_id);
+    CREATE TABLE versions (
+        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
+        namespace TEXT NOT NULL,
+        key TEXT NOT NULL,
+        action TEXT NOT NULL CHECK (action IN ('WRITE', 'MERGE', 'EXPIRE')),
+        fingerprint TEXT,
+        content BLOB,
+        CHECK ((action = 'EXPIRE') = (fingerprint IS NULL))
+    ) STRICT;
+    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id);
+    CREATE INDEX versions_by_snapshot ON versions (memory_snapshot_id);
+    CREATE TABLE buffers (
+        commit_id TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        payload_fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('buffer_open', 'commit_pending', 'commit_aborted')),
+        content BLOB,
+        owner TEXT NOT NULL,
+        fence INTEGER NOT NULL,
+        lease_until REAL NOT NULL,
+        waits_for TEXT,
+        reason_code TEXT,
+        problem TEXT,
+        CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
+    ) STRICT;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
+    CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    """,
+)
