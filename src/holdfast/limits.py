@@ -21,6 +21,7 @@ DEFAULT_MAX_ITEMS: Final = 50
 
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 10_000
+MAX_COMMIT_FACTS: Final = 1_000
 MAX_GROUP_COMMITS: Final = 64
 MAX_COMPANY_SECONDS: Final = 0.001
 LEASE_SECONDS: Final = 30.0

@@ -1,9 +1,10 @@
 """Short ways to build what the store's tests are full of."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.clock import Clock, CountedIds, IdSource, ManualClock
-from holdfast.store.commit import Commit, Write
+from holdfast.store.commit import Commit, Fact, Write
 from holdfast.store.in_memory import InMemoryStorage
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.store.store import Store
@@ -17,19 +18,21 @@ def write(key: str, value: object = "x") -> Write:
     return Write.of(NAMESPACE, key, ActionType.WRITE, value)
 
 
-def merge(key: str, value: object = "x") -> Write:
+def merge(key: str, value: object = "x", *, erases: str | None = None) -> Write:
     """A new version of a record."""
-    return Write.of(NAMESPACE, key, ActionType.MERGE, value)
+    return Write.of(NAMESPACE, key, ActionType.MERGE, value, erases=erases)
 
 
-def expire(key: str) -> Write:
+def expire(key: str, *, erases: str | None = None) -> Write:
     """The end of a record."""
-    return Write.of(NAMESPACE, key, ActionType.EXPIRE)
+    return Write.of(NAMESPACE, key, ActionType.EXPIRE, erases=erases)
 
 
-def commit(run_id: str, *writes: Write, at: int = 0) -> Commit:
+def commit(run_id: str, *writes: Write, at: int = 0, facts: Iterable[Fact] = ()) -> Commit:
     """The commit of a run that started at snapshot ``at``."""
-    return Commit.of(run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes)
+    return Commit.of(
+        run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, facts=facts
+    )
 
 
 def memory_store(clock: Clock | None = None) -> Store:

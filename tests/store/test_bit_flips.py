@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.clock import ManualClock, seeded
 from holdfast.errors import Corruption, StoreError
-from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.protocol import Version
+from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, expire, merge, sqlite_store, write
@@ -333,7 +333,10 @@ def test_any_changed_byte_of_a_stored_record_is_told_with_the_name_of_the_record
         "UPDATE versions SET fingerprint = NULL WHERE key = 'a'",
         "UPDATE versions SET memory_snapshot_id = 2 WHERE key = 'a'",
         "DELETE FROM versions WHERE key = 'a'",
-        "INSERT INTO versions SELECT 2, namespace, 'more', action, fingerprint, content FROM versions WHERE key = 'a'",
+        "UPDATE versions SET content = NULL WHERE key = 'a'",
+        "UPDATE versions SET content = NULL, erased_by = 2 WHERE key = 'a'",
+        "UPDATE versions SET erased_by = 2 WHERE key = 'a'",
+        "INSERT INTO versions SELECT 2, namespace, 'more', action, fingerprint, content, NULL FROM versions WHERE key = 'a'",
         "UPDATE commits SET payload_fingerprint = 'x' WHERE memory_snapshot_id = 1",
         "UPDATE commits SET commit_id = 'x' WHERE memory_snapshot_id = 1",
         "UPDATE commits SET run_id = 'x' WHERE memory_snapshot_id = 1",

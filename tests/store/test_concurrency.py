@@ -17,9 +17,9 @@ import msgspec
 import pytest
 
 from holdfast.clock import RandomIds, SystemClock
-from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.commit import Receipt
 from holdfast.store.sqlite import SQLiteStorage
+from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, contents, memory_store, sqlite_store, write

@@ -12,6 +12,7 @@ from holdfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
 from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
+from holdfast.store.sqlite.schema import MIGRATIONS
 from tests.store.builders import commit, contents, sqlite_store, write
 
 
@@ -95,21 +96,18 @@ def test_a_migration_and_its_record_are_one_transaction(
     first = sqlite_store(tmp_path / "store.db")
     first.commit(commit("r1", write("a")))
     first.close()
-    broken = (*sqlite_file.MIGRATIONS, "CREATE TABLE extra (a) STRICT; this is no SQL")
+    broken = (*MIGRATIONS, "CREATE TABLE extra (a) STRICT; this is no SQL")
     monkeypatch.setattr(sqlite_file, "MIGRATIONS", broken)
     with pytest.raises(StoreError):
         sqlite_store(tmp_path / "store.db")
-    monkeypatch.setattr(
-        sqlite_file, "MIGRATIONS", (*sqlite_file.MIGRATIONS[:1], "CREATE TABLE extra (a ANY) STRICT")
-    )
+    monkeypatch.setattr(sqlite_file, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE extra (a ANY) STRICT"))
     store = sqlite_store(tmp_path / "store.db")
 
     assert contents(store) == {"a": '"x"'}
     store.close()
     with apsw.Connection(str(tmp_path / "store.db")) as connection:
         assert connection.execute("SELECT version FROM migrations ORDER BY version").fetchall() == [
-            (1,),
-            (2,),
+            (version,) for version in range(1, len(MIGRATIONS) + 2)
         ]
 
 

@@ -1,23 +1,51 @@
-"""What is committed: writes, the commit that holds them, and the receipt that answers for it."""
+"""What is committed: writes, the facts that the ledger is told with them, and the receipt that answers for it."""
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
-from holdfast.limits import MAX_COMMIT_WRITES
+from holdfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
+from holdfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
 from holdfast.vocabulary import ActionType, Value
 
 ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
+# What the pipeline itself tells the ledger; a fact of another's can't pass for one of these.
+COMMIT_KIND: Final = "commit"
+ERASURE_KIND: Final = "erasure"
+
+
+class Fact(Value, frozen=True, kw_only=True):
+    """What the ledger is told beside the commit: of a judgement, an approval, a sweep. Build it with ``of``."""
+
+    kind: str
+    content: bytes
+    """The canonical bytes of what is told."""
+
+    @classmethod
+    def of(cls, kind: str, body: dict[str, Any]) -> Self:
+        """A fact in its canonical form."""
+        return cls(kind=kind, content=canonical_bytes(body))
+
+    def __post_init__(self) -> None:
+        self._require_name("kind", self.kind)
+        self._require(
+            self.kind not in (COMMIT_KIND, ERASURE_KIND), f"only the store itself tells of a {self.kind}"
+        )
+
+    def read(self) -> dict[str, Any]:
+        """What is told."""
+        told: dict[str, Any] = parse(self.content)
+        return told
 
 
 class Write(Value, frozen=True, kw_only=True):
     """One change of one record. Build it with ``of``; the content is kept as the canonical bytes that are stored.
 
     WRITE makes a new record. MERGE puts a new version on a record, EXPIRE ends it; both fail if the record changed
-    since the run's snapshot.
+    since the run's snapshot. Either may also erase what the record said before: ``erases`` is the reason, which the
+    ledger is told; fingerprints stay, so that everything can still be verified.
     """
 
     namespace: str
@@ -25,9 +53,18 @@ class Write(Value, frozen=True, kw_only=True):
     action: ActionType
     content: bytes | None
     fingerprint: str | None
+    erases: str | None = None
 
     @classmethod
-    def of(cls, namespace: str, key: str, action: ActionType, value: object = None) -> Self:
+    def of(
+        cls,
+        namespace: str,
+        key: str,
+        action: ActionType,
+        value: object = None,
+        *,
+        erases: str | None = None,
+    ) -> Self:
         """A change whose content is the canonical form of ``value``; EXPIRE has none."""
         content = None if action == ActionType.EXPIRE else canonical_bytes(value)
         return cls(
@@ -36,6 +73,7 @@ class Write(Value, frozen=True, kw_only=True):
             action=action,
             content=content,
             fingerprint=None if content is None else fingerprint_of_bytes(content),
+            erases=erases,
         )
 
     def __post_init__(self) -> None:
@@ -48,6 +86,9 @@ class Write(Value, frozen=True, kw_only=True):
             (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE),
             "EXPIRE has no content, the others have one",
         )
+        if self.erases is not None:
+            self._require_name("erases", self.erases)
+            self._require(self.action != ActionType.WRITE, "a new record has nothing to erase")
 
     @property
     def place(self) -> tuple[str, str]:
@@ -68,18 +109,28 @@ class Commit(Value, frozen=True, kw_only=True):
     writes: tuple[Write, ...]
     commit_id: str
     payload_fingerprint: str
+    facts: tuple[Fact, ...] = ()
 
     @classmethod
-    def of(cls, *, run_id: str, memory_snapshot_id: int, policy_set_id: str, writes: Iterable[Write]) -> Self:
-        """The commit of these writes; their order does not matter, but no place may be written twice."""
-        ordered = tuple(sorted(writes, key=_place))
+    def of(
+        cls,
+        *,
+        run_id: str,
+        memory_snapshot_id: int,
+        policy_set_id: str,
+        writes: Iterable[Write],
+        facts: Iterable[Fact] = (),
+    ) -> Self:
+        """The commit of these writes, in any order, but none of a place twice; facts are told in the order given."""
+        ordered, told = tuple(sorted(writes, key=_place)), tuple(facts)
         return cls(
             run_id=run_id,
             memory_snapshot_id=memory_snapshot_id,
             policy_set_id=policy_set_id,
             writes=ordered,
             commit_id=commit_id_of(run_id, memory_snapshot_id, policy_set_id),
-            payload_fingerprint=payload_fingerprint_of(ordered),
+            payload_fingerprint=payload_fingerprint_of(ordered, told),
+            facts=told,
         )
 
     def __post_init__(self) -> None:
@@ -90,6 +141,7 @@ class Commit(Value, frozen=True, kw_only=True):
             0 < len(self.writes) <= MAX_COMMIT_WRITES, f"a commit has 1 to {MAX_COMMIT_WRITES} writes"
         )
         self._require(len(set(map(_place, self.writes))) == len(self.writes), "a place is written twice")
+        self._require(len(self.facts) <= MAX_COMMIT_FACTS, f"a commit tells at most {MAX_COMMIT_FACTS} facts")
 
     def as_bytes(self) -> bytes:
         """The commit as a pending buffer keeps it."""
@@ -104,6 +156,7 @@ class Commit(Value, frozen=True, kw_only=True):
             memory_snapshot_id=commit.memory_snapshot_id,
             policy_set_id=commit.policy_set_id,
             writes=commit.writes,
+            facts=commit.facts,
         )
         contents_fit = all(
             w.content is None or fingerprint_of_bytes(w.content) == w.fingerprint for w in commit.writes
@@ -130,15 +183,18 @@ def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> st
     return fingerprint(["commit-id/v1", run_id, memory_snapshot_id, policy_set_id])
 
 
-def payload_fingerprint_of(writes: Iterable[Write]) -> str:
-    """The fingerprint of a write set: one canonical line a write, contents by their own fingerprints.
+def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) -> str:
+    """The fingerprint of a write set and its facts: one canonical line each, contents by their own fingerprints.
 
-    Contents enter by fingerprint so that a commit can still be verified after one of them was lawfully deleted.
+    Contents enter by fingerprint so that a commit can still be verified after one of them was lawfully erased.
     """
     digest = hashlib.sha256()
     for write in writes:
+        line = [write.namespace, write.key, write.action.value, write.fingerprint]
+        digest.update(canonical_bytes(line if write.erases is None else [*line, write.erases]) + b"\n")
+    for fact in facts:
         digest.update(
-            canonical_bytes([write.namespace, write.key, write.action.value, write.fingerprint]) + b"\n"
+            canonical_bytes({"kind": fact.kind, "told": fingerprint_of_bytes(fact.content)}) + b"\n"
         )
     return digest.hexdigest()
 

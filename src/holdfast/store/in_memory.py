@@ -4,9 +4,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from holdfast.clock import Clock
 from holdfast.ledger.chain import Entry, Tip
-from holdfast.store.protocol import Applied, Buffer, Changes, Place, Question, Version, View
+from holdfast.store.protocol import Applied, Buffer, Changes, Erasure, Place, Question, Version, View
 from holdfast.vocabulary import BufferState
 
 
@@ -54,10 +56,22 @@ class InMemoryStorage:
         for version in changes.versions:
             self._versions.setdefault((version.namespace, version.key), []).append(version)
             self._by_snapshot[version.memory_snapshot_id - 1].append(version)
+        for erasure in changes.erasures:
+            self._erase(erasure)
         self._entries.extend(changes.entries)
         self._buffers.update({buffer.commit_id: buffer for buffer in changes.buffers})
         for commit_id in changes.dropped:
             self._buffers.pop(commit_id, None)
+
+    def _erase(self, erasure: Erasure) -> None:
+        versions = self._versions.get((erasure.namespace, erasure.key), [])
+        for index, version in enumerate(versions):
+            if version.content is None or version.memory_snapshot_id >= erasure.memory_snapshot_id:
+                continue
+            bare = msgspec.structs.replace(version, content=None, erased_by=erasure.memory_snapshot_id)
+            versions[index] = bare
+            made = self._by_snapshot[version.memory_snapshot_id - 1]
+            made[made.index(version)] = bare
 
     def _abandoned(self, now: float) -> list[Buffer]:
         waiting = (

@@ -17,10 +17,10 @@ import msgspec
 
 from holdfast.canon import utc_text
 from holdfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
-from holdfast.ledger.chain import extend
+from holdfast.ledger.chain import Entry, Tip, extend
 from holdfast.limits import LEASE_SECONDS
-from holdfast.store.commit import Commit, Receipt, Write
-from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
+from holdfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Receipt, Write
+from holdfast.store.protocol import Applied, Buffer, Changes, Erasure, Question, Version, View
 from holdfast.vocabulary import AbortReason, ActionType, BufferState
 
 Answer = Receipt | StoreError
@@ -46,8 +46,8 @@ def decide_commits(view: View, batch: Sequence[Submission]) -> tuple[Changes, li
 
     Refusing one leaves no trace of it in the others: nothing is appended before it is decided.
     """
-    changes = Changes(versions=[], applied=[], entries=[], buffers=[], dropped=[])
-    at = utc_text(datetime.fromtimestamp(view.now, UTC))
+    changes = Changes(versions=[], applied=[], entries=[], buffers=[], dropped=[], erasures=[])
+    at = _instant(view)
     return changes, [_known(view, asked) or _decide(view, changes, asked.commit, at) for asked in batch]
 
 
@@ -84,20 +84,19 @@ def _decide(view: View, changes: Changes, commit: Commit, at: str) -> Answer:
     if problem is not None:
         return _abort(view, changes, commit, AbortReason.VALIDATION_FAILED, problem)
     snapshot = view.head + 1
-    entry = extend(
-        view.tip,
-        kind="commit",
-        at=at,
-        body={
-            "commit_id": commit.commit_id,
-            "commit_payload_fingerprint": commit.payload_fingerprint,
-            "memory_snapshot_id": snapshot,
-            "policy_set_id": commit.policy_set_id,
-            "run_id": commit.run_id,
-            "start_snapshot_id": commit.memory_snapshot_id,
-            "writes": len(commit.writes),
-        },
-    )
+    told = _told_first(view.tip, commit, snapshot, at)
+    body = {
+        "commit_id": commit.commit_id,
+        "commit_payload_fingerprint": commit.payload_fingerprint,
+        "memory_snapshot_id": snapshot,
+        "policy_set_id": commit.policy_set_id,
+        "run_id": commit.run_id,
+        "start_snapshot_id": commit.memory_snapshot_id,
+        "writes": len(commit.writes),
+    }
+    if told:
+        body["facts"] = len(told)
+    entry = extend(told[-1].tip if told else view.tip, kind=COMMIT_KIND, at=at, body=body)
     applied = Applied(
         memory_snapshot_id=snapshot,
         commit_id=commit.commit_id,
@@ -111,14 +110,40 @@ def _decide(view: View, changes: Changes, commit: Commit, at: str) -> Answer:
         version = _version(write, snapshot)
         changes.versions.append(version)
         view.latest[write.place] = version
+        if write.erases is not None:
+            changes.erasures.append(Erasure(write.namespace, write.key, snapshot))
     changes.applied.append(applied)
-    changes.entries.append(entry)
+    changes.entries += [*told, entry]
     if commit.commit_id in view.buffers:
         changes.dropped.append(commit.commit_id)
         del view.buffers[commit.commit_id]
     view.applied[commit.commit_id] = applied
     view.head, view.tip = snapshot, entry.tip
     return receipt_of(applied)
+
+
+def _told_first(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[Entry]:
+    """The entries that stand right before the commit's own: its erasures, then its facts, each naming the commit."""
+    told: list[Entry] = []
+    of_commit = {"commit_id": commit.commit_id, "memory_snapshot_id": snapshot}
+    for write in commit.writes:
+        if write.erases is not None:
+            body = {**of_commit, "namespace": write.namespace, "key": write.key, "reason": write.erases}
+            told.append(extend(told[-1].tip if told else tip, kind=ERASURE_KIND, at=at, body=body))
+    for fact in commit.facts:
+        body = {**of_commit, "told": fact.read()}
+        told.append(extend(told[-1].tip if told else tip, kind=fact.kind, at=at, body=body))
+    return told
+
+
+def decide_fact(view: View, fact: Fact) -> tuple[Changes, Entry]:
+    """Tell the ledger something that belongs to no commit."""
+    entry = extend(view.tip, kind=fact.kind, at=_instant(view), body={"told": fact.read()})
+    return Changes(entries=[entry]), entry
+
+
+def _instant(view: View) -> str:
+    return utc_text(datetime.fromtimestamp(view.now, UTC))
 
 
 def _version(write: Write, snapshot: int) -> Version:

@@ -20,7 +20,10 @@ Place = tuple[str, str]
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version of one record, made by the commit that made the snapshot of that number. Never changed."""
+    """One version of one record, made by the commit that made the snapshot of that number.
+
+    Never changed but for one thing: a later commit may erase its content. Then ``erased_by`` is that one's snapshot.
+    """
 
     namespace: str
     key: str
@@ -28,6 +31,15 @@ class Version(msgspec.Struct, frozen=True):
     action: ActionType
     fingerprint: str | None
     content: bytes | None
+    erased_by: int | None = None
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """The content of every version at a place that is older than a snapshot goes; the snapshot's commit says why."""
+
+    namespace: str
+    key: str
+    memory_snapshot_id: int
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -91,16 +103,17 @@ class View(msgspec.Struct, kw_only=True):
 
 
 class Changes(msgspec.Struct, kw_only=True):
-    """What a transaction appends. Buffers are the only rows that are replaced or dropped; they are not truth yet."""
+    """What a transaction appends, and erases. Only buffers are replaced or dropped; they are not truth yet."""
 
     versions: list[Version] = []
     applied: list[Applied] = []
     entries: list[Entry] = []
     buffers: list[Buffer] = []
     dropped: list[str] = []
+    erasures: list[Erasure] = []
 
     def __bool__(self) -> bool:
-        return bool(self.versions or self.applied or self.entries or self.buffers or self.dropped)
+        return any(getattr(self, name) for name in self.__struct_fields__)
 
 
 class Transaction(Protocol):

@@ -1,28 +1,19 @@
 """The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from holdfast.canon import fingerprint_of_bytes
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import (
-    CommitAborted,
-    Corruption,
-    HoldfastError,
-    NoSuchSnapshot,
-    NotCanonical,
-    OutcomeUnknown,
-    StoreError,
-    StoreFailed,
-)
-from holdfast.ledger.chain import Entry, check
+from holdfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
+from holdfast.ledger.chain import Entry
 from holdfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_PAGE_RECORDS
-from holdfast.store import pipeline
-from holdfast.store.commit import Commit, Receipt, Write, payload_fingerprint_of
+from holdfast.store import audit, pipeline
+from holdfast.store.audit import verified
+from holdfast.store.commit import Commit, Fact, Receipt
 from holdfast.store.group import Group
 from holdfast.store.pipeline import Answer, Submission
-from holdfast.store.protocol import Applied, Buffer, Changes, Question, Storage, Version, View
-from holdfast.vocabulary import AbortReason, ActionType, BufferState
+from holdfast.store.protocol import Buffer, Changes, Question, Storage, Version, View
+from holdfast.vocabulary import AbortReason, BufferState
 
 _T = TypeVar("_T")
 
@@ -46,21 +37,27 @@ class Store:
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
         """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
         found = self.storage.versions_at(namespace, keys, self._existing(at))
-        return {
-            key: verified(found[key])
-            for key in keys
-            if key in found and found[key].action != ActionType.EXPIRE
-        }
+        shown = {key: verified(found[key]) for key in keys if key in found}
+        return {key: version for key, version in shown.items() if version.content is not None}
 
-    def scan(self, namespace: str, *, at: int | None = None) -> Iterator[Version]:
-        """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded."""
-        snapshot, after = self._existing(at), ""
+    def scan(
+        self, namespace: str, *, prefix: str = "", after: str = "", at: int | None = None
+    ) -> Iterator[Version]:
+        """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded.
+
+        ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
+        """
+        snapshot, after = self._existing(at), max(after, prefix)
         while page := self.storage.scan(namespace, snapshot, after=after, limit=SCAN_PAGE_RECORDS):
-            yield from (verified(version) for version in page if version.action != ActionType.EXPIRE)
+            for version in page:
+                if not version.key.startswith(prefix):
+                    return
+                if verified(version).content is not None:
+                    yield version
             after = page[-1].key
 
     def history(self, namespace: str, key: str) -> list[Version]:
-        """Every version of one record, oldest first, verified."""
+        """Every version of one record, oldest first, verified; erased ones have a fingerprint and no content."""
         return [verified(version) for version in self.storage.history(namespace, key)]
 
     def _existing(self, at: int | None) -> int:
@@ -209,99 +206,25 @@ class Store:
         except StoreError as error:
             return error
 
-    # Auditing.
+    # The ledger.
 
-    def verify(self) -> Iterator[str]:
-        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds."""
-        yield from self.storage.check()
-        try:
-            check(self._all_entries())
-        except StoreError as error:
-            yield str(error)
-        expected, told_of = 1, 0
-        for applied in self._all_applied():
-            if applied.memory_snapshot_id != expected:
-                yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
-            try:
-                yield from self._verify_commit(applied)
-            except HoldfastError as error:
-                yield f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id}): {error}"
-            expected, told_of = applied.memory_snapshot_id + 1, applied.ledger_seq
-        for entry in self._all_entries(after=told_of):
-            if _said(entry).get("kind") == "commit":
-                yield f"entry {entry.seq} of the ledger tells of a commit that is missing"
+    def tell(self, fact: Fact) -> Entry:
+        """Tell the ledger something that belongs to no commit, durably. Told twice, it stands there twice."""
+        return self._transact(Question(), lambda view: pipeline.decide_fact(view, fact))
 
-    def _verify_commit(self, applied: Applied) -> Iterator[str]:
-        name = f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id})"
-        rows = self.storage.snapshot_rows(applied.memory_snapshot_id)
-        for row in rows:
-            try:
-                verified(row)
-            except Corruption as error:
-                yield str(error)
-        if payload_fingerprint_of(map(_write, rows)) != applied.payload_fingerprint:
-            yield f"{name}: its records do not have its payload fingerprint"
-        entry = next(iter(self.storage.entries(after=applied.ledger_seq - 1, limit=1)), None)
-        if entry is None or _told_by(entry) != applied:
-            yield f"{name}: entry {applied.ledger_seq} of the ledger does not tell of it"
-
-    def _all_entries(self, after: int = 0) -> Iterator[Entry]:
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        """Every entry of the ledger from after a place on, in order; in pages."""
         while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
             yield from page
             after = page[-1].seq
 
-    def _all_applied(self) -> Iterator[Applied]:
-        after = 0
-        while page := self.storage.applied(after=after, limit=SCAN_PAGE_RECORDS):
-            yield from page
-            after = page[-1].memory_snapshot_id
+    def verify(self) -> Iterator[str]:
+        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds."""
+        return audit.problems_of(self.storage)
 
     def close(self) -> None:
         """Let go of files and connections."""
         self.storage.close()
-
-
-def verified(version: Version) -> Version:
-    """The version, if its content has its fingerprint; a wrong answer is never given."""
-    if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
-        return version
-    if version.content is None and version.fingerprint is None and version.action is ActionType.EXPIRE:
-        return version
-    what = f"{version.namespace}/{version.key} in snapshot {version.memory_snapshot_id}"
-    raise Corruption(what=what, problem="its content does not have its fingerprint")
-
-
-def _said(entry: Entry) -> dict[str, Any]:
-    """What an entry says; nothing, if it is damaged, which the walk over the chain tells."""
-    try:
-        return entry.read()
-    except NotCanonical:
-        return {}
-
-
-def _told_by(entry: Entry) -> Applied:
-    """The commit that an entry tells of."""
-    said = _said(entry)
-    body = said.get("body", {})
-    return Applied(
-        memory_snapshot_id=body.get("memory_snapshot_id"),
-        commit_id=body.get("commit_id"),
-        run_id=body.get("run_id"),
-        payload_fingerprint=body.get("commit_payload_fingerprint"),
-        committed_at=said.get("at", ""),
-        ledger_seq=entry.seq,
-        ledger_hash=entry.hash,
-    )
-
-
-def _write(version: Version) -> Write:
-    return Write(
-        namespace=version.namespace,
-        key=version.key,
-        action=version.action,
-        content=version.content,
-        fingerprint=version.fingerprint,
-    )
 
 
 def _raised(answer: Buffer | StoreError) -> Buffer:

@@ -111,6 +111,20 @@ MIGRATIONS: Final = (
     CREATE TRIGGER commits_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON commits EXECUTE FUNCTION refuse();
     CREATE TRIGGER versions_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
     """.replace("TEXT", 'text COLLATE "C"'),
+    """
+    ALTER TABLE versions ADD COLUMN erased_by bigint REFERENCES commits (memory_snapshot_id);
+    DROP TRIGGER versions_never_change ON versions;
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions FOR EACH ROW
+    WHEN (NOT (
+        OLD.content IS NOT NULL AND NEW.content IS NULL
+        AND OLD.erased_by IS NULL AND NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.memory_snapshot_id
+        AND NEW.memory_snapshot_id = OLD.memory_snapshot_id
+        AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
+        AND NEW.action = OLD.action AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
+    ))
+    EXECUTE FUNCTION refuse();
+    """,
 )
 
 

@@ -40,7 +40,7 @@ _ABANDONED: Final = (
     " ORDER BY lease_until, commit_id LIMIT %s"
 )
 _NEWEST: Final = (
-    "SELECT asked.namespace, asked.key, memory_snapshot_id, action, fingerprint, {content}"
+    "SELECT asked.namespace, asked.key, memory_snapshot_id, action, fingerprint, {content}, erased_by"
     " FROM unnest(%b::text[], %b::text[]) AS asked (namespace, key) CROSS JOIN LATERAL ("
     "  SELECT * FROM versions WHERE namespace = asked.namespace AND key = asked.key AND memory_snapshot_id <= %s"
     "  ORDER BY memory_snapshot_id DESC LIMIT 1"
@@ -54,7 +54,13 @@ _ENDS: Final = (
 )
 _INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea text")
 _INSERT_APPLIED: Final = _insert("commits", Applied, "bigint text text text text bigint text")
-_INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint text text bytea")
+_INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint text text bytea bigint")
+_ERASE: Final = (
+    "UPDATE versions SET content = NULL, erased_by = erasure.memory_snapshot_id"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
+    " WHERE versions.namespace = erasure.namespace AND versions.key = erasure.key"
+    " AND versions.memory_snapshot_id < erasure.memory_snapshot_id AND content IS NOT NULL"
+)
 _PUT_BUFFERS: Final = (
     _insert("buffers", Buffer, "text text text text bytea text bigint float8 text text text")
     + " ON CONFLICT (commit_id) DO UPDATE SET "
@@ -267,6 +273,7 @@ class PostgresTransaction:
             (_INSERT_ENTRIES, changes.entries),
             (_INSERT_APPLIED, changes.applied),
             (_INSERT_VERSIONS, changes.versions),
+            (_ERASE, changes.erasures),
             (_PUT_BUFFERS, buffers),
         )
         self._changes += [(sql, _columns(rows)) for sql, rows in inserts if rows]
@@ -303,7 +310,7 @@ def _applied(row: Row) -> Applied:
 
 
 def _version(row: Row) -> Version:
-    namespace, key, snapshot, action, fingerprint, content = row
+    namespace, key, snapshot, action, fingerprint, content, erased_by = row
     return Version(
         namespace=namespace,
         key=key,
@@ -311,6 +318,7 @@ def _version(row: Row) -> Version:
         action=ActionType(action),
         fingerprint=fingerprint,
         content=content,
+        erased_by=erased_by,
     )
 
 

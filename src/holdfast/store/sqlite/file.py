@@ -68,10 +68,12 @@ PRAGMAS: Final = (
     ("checkpoint_fullfsync", "ON", 1),
     ("foreign_keys", "ON", 1),
     ("trusted_schema", "OFF", 0),
+    ("secure_delete", "ON", 1),
     ("cell_size_check", "ON", 1),
     ("mmap_size", "0", 0),
 )
 READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), ("cell_size_check", "ON", 1))
+
 
 def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
     """A connection that may write, to a file that is safe to write and has the present schema."""

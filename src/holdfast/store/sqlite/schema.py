@@ -49,4 +49,17 @@ MIGRATIONS: Final = (
     CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     """,
+    """
+    ALTER TABLE versions ADD COLUMN erased_by INTEGER REFERENCES commits (memory_snapshot_id);
+    DROP TRIGGER versions_never_change;
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions
+    WHEN NOT (
+        OLD.content IS NOT NULL AND NEW.content IS NULL
+        AND OLD.erased_by IS NULL AND NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.memory_snapshot_id
+        AND NEW.memory_snapshot_id = OLD.memory_snapshot_id
+        AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
+        AND NEW.action = OLD.action AND NEW.fingerprint IS OLD.fingerprint
+    )
+    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    """,
 )

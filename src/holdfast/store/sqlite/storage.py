@@ -7,7 +7,7 @@ never synced and never ahead of what is durable; a store that is found behind it
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Self
 
 import apsw
@@ -34,12 +34,16 @@ _APPLIED: Final = (
     "memory_snapshot_id, commit_id, run_id, payload_fingerprint, committed_at, ledger_seq, ledger_hash"
 )
 _BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner, fence, lease_until, waits_for, reason_code, problem"
-_VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content"
+_VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content, erased_by"
 _APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
 _BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
 _INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
 _INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ERASE: Final = (
+    "UPDATE versions SET content = NULL, erased_by = ?3"
+    " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
+)
 _PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ABANDONED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
@@ -50,7 +54,7 @@ _ENDS: Final = (
     " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
 )
 _LATEST: Final = (
-    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL FROM versions"
+    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by FROM versions"
     " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
 )
 
@@ -120,7 +124,7 @@ class SQLiteStorage:
             raise
         return self._writer
 
-    def end(self, ends: _Ends | None, error: BaseException | None) -> None:
+    def end(self, ends: _Ends | None, error: BaseException | None, *, erased: bool) -> None:
         """Commit and witness, or roll back; then let the next writer in. ``ends`` is told if anything was appended."""
         known, self._known = self._known, None
         try:
@@ -132,8 +136,15 @@ class SQLiteStorage:
                 write_witness(self._head_file, ends.tip)
                 known = self._writer.data_version(), ends
             self._known = known
+            if erased:
+                self._empty_log()
         finally:
             self._lock.release()
+
+    def _empty_log(self) -> None:
+        """What was erased still stands in the log. A reader can hold it there for a while; the next time will do."""
+        with suppress(apsw.Error):
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def ends(self) -> _Ends:
         """The ends as the writer sees them now: as we left them, unless the file's version tells of somebody else."""
@@ -201,7 +212,7 @@ class SQLiteStorage:
     def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
         """What a snapshot shows in a namespace, by key. SQLite takes the other columns from the row with the maximum."""
         return self._versions(
-            "SELECT namespace, key, max(memory_snapshot_id), action, fingerprint, content FROM versions"
+            "SELECT namespace, key, max(memory_snapshot_id), action, fingerprint, content, erased_by FROM versions"
             " WHERE namespace = ? AND key > ? AND memory_snapshot_id <= ? GROUP BY key ORDER BY key LIMIT ?",
             (namespace, after, at, limit),
         )
@@ -307,13 +318,14 @@ class SQLiteTransaction:
     def __init__(self, storage: SQLiteStorage) -> None:
         self._storage = storage
         self._ends: _Ends | None = None
+        self._erased = False
 
     def __enter__(self) -> Self:
         self._connection = self._storage.begin()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._storage.end(self._ends, error)
+        self._storage.end(self._ends, error, erased=self._erased)
 
     def load(self, question: Question) -> View:
         """See what the question asks for."""
@@ -344,9 +356,11 @@ class SQLiteTransaction:
         self._insert(_INSERT_ENTRY, changes.entries)
         self._insert(_INSERT_APPLIED, changes.applied)
         self._insert(_INSERT_VERSION, changes.versions)
+        self._insert(_ERASE, changes.erasures)
         self._insert(_PUT_BUFFER, changes.buffers)
         for commit_id in changes.dropped:
             self._connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
+        self._erased = self._erased or bool(changes.erasures)
         before = self._storage.ends()
         self._ends = _Ends(
             changes.applied[-1].memory_snapshot_id if changes.applied else before.head,
@@ -372,9 +386,9 @@ def _find(
 
 
 def _version(row: Any) -> Version:
-    namespace, key, snapshot, action, digest, content = row
+    namespace, key, snapshot, action, digest, content, erased_by = row
     try:
-        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content)
+        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content, erased_by)
     except KeyError:
         what = f"{namespace}/{key} in snapshot {snapshot}"
         raise Corruption(what=what, problem=f"{action!r} is no action") from None

@@ -20,6 +20,7 @@ def read_witness(file: int) -> Tip:
 
 
 def witnessed(path: str) -> Tip:
+    """What the witness of a store says, without making one."""
     try:
         file = os.open(path + "-head", os.O_RDONLY)
     except FileNotFoundError:

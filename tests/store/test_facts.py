@@ -1,0 +1,87 @@
+"""Facts: what the ledger is told beside the commits, in the same transaction or alone."""
+
+import pytest
+
+from holdfast.errors import CommitAborted, InvalidValue, PayloadMismatch
+from holdfast.store.commit import Commit, Fact
+from holdfast.store.store import Store
+from holdfast.store.transfer import copy_store
+from tests.store.builders import commit, memory_store, merge, write
+
+JUDGED = Fact.of("judgement", {"verdict": "SEAL", "score": 1.0})
+SEALED = Fact.of("approval", {"who": "alice"})
+
+
+def test_facts_stand_right_before_their_commit_and_name_it(store: Store) -> None:
+    receipt = store.commit(commit("r1", write("a"), facts=[JUDGED, SEALED]))
+    told = [entry.read() for entry in store.entries()]
+
+    assert [entry["kind"] for entry in told] == ["judgement", "approval", "commit"]
+    assert [entry["body"]["commit_id"] for entry in told] == [receipt.commit_id] * 3
+    assert told[0]["body"]["told"] == {"verdict": "SEAL", "score": 1}
+    assert receipt.ledger_seq == 3
+    assert list(store.verify()) == []
+
+
+def test_a_refused_commit_tells_nothing(store: Store) -> None:
+    with pytest.raises(CommitAborted):
+        store.commit(commit("r1", merge("nothing there"), facts=[JUDGED]))
+
+    assert list(store.entries()) == []
+
+
+def test_facts_belong_to_the_payload(store: Store) -> None:
+    store.commit(commit("r1", write("a"), facts=[JUDGED]))
+
+    assert store.commit(commit("r1", write("a"), facts=[JUDGED])).replayed
+    with pytest.raises(PayloadMismatch):
+        store.commit(commit("r1", write("a"), facts=[SEALED]))
+    with pytest.raises(PayloadMismatch):
+        store.commit(commit("r1", write("a")))
+
+
+def test_a_staged_commit_keeps_its_facts(store: Store) -> None:
+    staged = commit("r1", write("a"), facts=[JUDGED])
+    buffer = store.stage(staged)
+
+    assert Commit.from_bytes(buffer.content or b"") == staged
+    store.commit(staged, fence=buffer.fence)
+    assert [entry.read()["kind"] for entry in store.entries()] == ["judgement", "commit"]
+
+
+def test_a_fact_alone_is_one_entry_between_commits(store: Store) -> None:
+    store.commit(commit("r1", write("a")))
+    entry = store.tell(Fact.of("access", {"refused": "POST /v1/records"}))
+    store.commit(commit("r2", write("b"), at=1, facts=[JUDGED]))
+
+    assert entry.seq == 2
+    assert store.head() == 2
+    assert [e.read()["kind"] for e in store.entries()] == ["commit", "access", "judgement", "commit"]
+    assert list(store.verify()) == []
+
+
+@pytest.mark.parametrize("kind", ["commit", "erasure"])
+def test_nobody_can_tell_the_ledger_of_a_commit_that_was_none(kind: str) -> None:
+    with pytest.raises(InvalidValue, match="only the store itself"):
+        Fact.of(kind, {})
+
+
+def test_a_copy_holds_the_facts_behind_the_last_commit_too(store: Store) -> None:
+    target = memory_store()
+    store.commit(commit("r1", write("a"), facts=[JUDGED]))
+    store.tell(SEALED)
+    copy_store(store.storage, target.storage)
+    store.tell(JUDGED)
+    store.commit(commit("r2", write("b"), at=1))
+    copy_store(store.storage, target.storage)
+
+    assert [e.hash for e in target.entries()] == [e.hash for e in store.entries()]
+    assert list(target.verify()) == []
+
+
+def test_reading_by_prefix_keeps_to_it(store: Store) -> None:
+    store.commit(commit("r1", *(write(key) for key in ("LEDGER/a", "LEDGER/b", "VAULT/a", "a", "z"))))
+
+    assert [v.key for v in store.scan("tests", prefix="LEDGER/")] == ["LEDGER/a", "LEDGER/b"]
+    assert [v.key for v in store.scan("tests", prefix="LEDGER/", after="LEDGER/a")] == ["LEDGER/b"]
+    assert [v.key for v in store.scan("tests", prefix="nothing/")] == []
