@@ -5,16 +5,16 @@ from typing import Any
 
 from holdfast.canon import fingerprint
 from holdfast.clock import CountedIds
-from holdfast.govern.approvals import (
+from holdfast.govern.authority import Operation
+from holdfast.govern.seals.approvals import (
     Approval,
     Decision,
     Proposal,
     Statement,
     check_approval,
 )
-from holdfast.govern.authority import Operation
-from holdfast.govern.signers import Signers
-from holdfast.govern.sshsig import sign
+from holdfast.govern.seals.signers import Signers
+from holdfast.govern.seals.sshsig import sign
 from holdfast.vocabulary import Verdict
 from tests.govern import openssh
 

@@ -27,7 +27,8 @@ from holdfast.errors import (
     WrongNamespace,
     WrongPayload,
 )
-from holdfast.govern.approvals import (
+from holdfast.govern.authority import Operation, needs_human
+from holdfast.govern.seals.approvals import (
     MAX_SUMMARY_CHARS,
     Approval,
     Decision,
@@ -36,7 +37,6 @@ from holdfast.govern.approvals import (
     Statement,
     shown,
 )
-from holdfast.govern.authority import Operation, needs_human
 from holdfast.vocabulary import Verdict
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of

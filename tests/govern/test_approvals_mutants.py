@@ -16,7 +16,7 @@ from holdfast.errors import (
     UnusableKey,
     WrongNamespace,
 )
-from holdfast.govern.approvals import (
+from holdfast.govern.seals.approvals import (
     Approval,
     Proposal,
     Statement,

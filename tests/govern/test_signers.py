@@ -22,9 +22,9 @@ from holdfast.errors import (
     UnknownSigner,
     WrongNamespace,
 )
-from holdfast.govern import signers as signers_module
-from holdfast.govern.signers import Signer, Signers
-from holdfast.govern.sshsig import sign
+from holdfast.govern.seals import signers as signers_module
+from holdfast.govern.seals.signers import Signer, Signers
+from holdfast.govern.seals.sshsig import sign
 from tests.govern import openssh
 
 ALICE = openssh.public_key("alice")

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from holdfast.errors import ApprovalError, BadSignature, SigningFailed, UnusableKey
-from holdfast.govern import sshsig
-from holdfast.govern.sshsig import (
+from holdfast.govern.seals import sshsig
+from holdfast.govern.seals.sshsig import (
     PublicKey,
     SshSignature,
     load_private_key,
@@ -292,7 +292,7 @@ def _program(path: Path, script: str) -> None:
 
 
 def test_loading_these_modules_does_not_load_cryptography() -> None:
-    loaded = "import sys, holdfast.govern.approvals; print('cryptography' in sys.modules)"
+    loaded = "import sys, holdfast.govern.seals.approvals; print('cryptography' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
 
     assert told.stdout.strip() == "False"

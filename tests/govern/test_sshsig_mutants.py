@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import ApprovalError, SigningFailed, UnusableKey, WrongNamespace
-from holdfast.govern import sshsig
-from holdfast.govern.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
+from holdfast.govern.seals import sshsig
+from holdfast.govern.seals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
 from tests.figures import Figures
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of, mutated

@@ -28,8 +28,8 @@ from holdfast.errors import (
     WrongPayload,
 )
 from holdfast.govern.authority import Operation, needs_human
-from holdfast.govern.signers import Signers
-from holdfast.govern.sshsig import SEAL_NAMESPACE, SshSignature, verify
+from holdfast.govern.seals.signers import Signers
+from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, SshSignature, verify
 from holdfast.vocabulary import Value, Verdict
 
 MAX_SUMMARY_CHARS: Final = 4_096

@@ -24,7 +24,7 @@ from holdfast.errors import (
     UnusableKey,
     WrongNamespace,
 )
-from holdfast.govern.sshsig import SEAL_NAMESPACE, PublicKey, is_namespace
+from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, PublicKey, is_namespace
 from holdfast.vocabulary import Value
 
 MAX_LIST_CHARS: Final = 1 << 20

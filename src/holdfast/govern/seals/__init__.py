@@ -1,0 +1,1 @@
+"""Seals: what waits for a human, the signature that decides it, and who may sign."""
