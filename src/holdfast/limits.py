@@ -14,6 +14,7 @@ MAX_VALUE_BYTES: Final = 1 << 20
 
 # Names that users choose: ids, namespaces, subjects, tags.
 MAX_NAME_CHARS: Final = 256
+MAX_KEY_CHARS: Final = 320
 MAX_TAGS: Final = 256
 
 # `memory.read`.
@@ -22,6 +23,7 @@ DEFAULT_MAX_ITEMS: Final = 50
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 10_000
 MAX_COMMIT_FACTS: Final = 1_000
+FACT_PAGE_WRITES: Final = 200
 MAX_GROUP_COMMITS: Final = 64
 MAX_COMPANY_SECONDS: Final = 0.001
 LEASE_SECONDS: Final = 30.0
@@ -36,4 +38,6 @@ assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
+assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a name behind its band, or a mark's digest"
+assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, "every write of a commit can be told of"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"

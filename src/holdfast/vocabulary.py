@@ -160,16 +160,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if not (type(number) is int and number >= least):
             self._refuse(f"{field} must be a whole number from {least} on, not {_shown(number)}")
 
-    def _require_name(self, field: str, name: str) -> None:
+    def _require_name(self, field: str, name: str, most_chars: int = MAX_NAME_CHARS) -> None:
         if not (
             isinstance(name, str)
-            and 0 < len(name) <= MAX_NAME_CHARS
+            and 0 < len(name) <= most_chars
             and name.isprintable()
             and (name.isascii() or normal_string(name) == name)
         ):
-            self._refuse(
-                f"{field} must be 1 to {MAX_NAME_CHARS} printable characters in NFC, not {_shown(name)}"
-            )
+            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {_shown(name)}")
 
     def _require_digest(self, field: str, digest: str) -> None:
         if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
@@ -268,6 +266,8 @@ class Record(Value, frozen=True, kw_only=True):
     subject: str | None = None
     source: dict[str, Any] | None = None
     band: Band = Band.LEDGER
+    tier: Tier | None = None
+    """Where it was archived to; None for where its band keeps it."""
     verdict: Verdict | None = None
     evidence: Evidence | None = None
 
@@ -275,6 +275,8 @@ class Record(Value, frozen=True, kw_only=True):
         self._require_name("memory_id", self.memory_id)
         self._require(isinstance(self.text, str), "text must be a string")
         self._coerce("band", Band)
+        if self.tier is not None:
+            self._coerce("tier", Tier)
         if self.verdict is not None:
             self._coerce("verdict", Verdict)
         if self.subject is not None:
@@ -289,6 +291,11 @@ class Record(Value, frozen=True, kw_only=True):
             self.verdict is not Verdict.VOID or self.band is Band.VOID,
             "a VOID verdict never becomes canonical: its record belongs in the VOID band",
         )
+
+    @property
+    def key(self) -> str:
+        """Where it lives in its namespace. The band belongs to it: the same thing can stand in two bands."""
+        return f"{self.band.value}/{self.memory_id}"
 
     def as_json(self) -> dict[str, Any]:
         """Only what is set: an absent field and a null one are different things in json-v1."""

@@ -5,6 +5,7 @@
     ├── InvalidSettings           invalid_settings       a setting is unknown or has a value it can't have
     ├── MissingExtra              missing_extra          an optional dependency is not installed
     ├── NotAuthorised             not_authorised         this role may not do this
+    ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
     ├── StoreError                store                  the store can't do this, or not now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             what is stored is not what was written
@@ -32,6 +33,7 @@
     │   ├── WrongPayload          wrong_payload          what was signed is not what is proposed
     │   ├── ApprovalReplayed      approval_replayed      its nonce was used before
     │   ├── ApprovalExpired       approval_expired       it came too late
+    │   ├── NoSuchProposal        no_such_proposal       no proposal has this id
     │   ├── NotPending            not_pending            the proposal is decided already
     │   └── SigningFailed         signing_failed         no signature was made
     ├── NotProven                 not_proven             a proof, note or receipt does not prove what it claims
@@ -64,6 +66,7 @@ from holdfast.errors.approvals import (
     ApprovalReplayed,
     BadSignature,
     InvalidSigners,
+    NoSuchProposal,
     NotPending,
     SelfApproval,
     SignerExpired,
@@ -105,6 +108,7 @@ from holdfast.errors.root import (
     InvalidValue,
     MissingExtra,
     NotAuthorised,
+    NotGoverned,
 )
 from holdfast.errors.store import (
     BrokenChain,
@@ -150,10 +154,12 @@ __all__ = [
     "MisplacedEntry",
     "MissingExtra",
     "NaiveDatetime",
+    "NoSuchProposal",
     "NoSuchSnapshot",
     "NotAllowed",
     "NotAuthorised",
     "NotCanonical",
+    "NotGoverned",
     "NotPending",
     "NotProven",
     "NumberOutOfRange",

@@ -94,6 +94,13 @@ class ApprovalExpired(ApprovalError):
     says = "The approval was good until {expires_at}, and it is {at}; sign a new one."
 
 
+class NoSuchProposal(ApprovalError):
+    """No proposal has this id, or more than one begins with it."""
+
+    code = "no_such_proposal"
+    says = "{problem}; see: holdfast approvals list"
+
+
 class NotPending(ApprovalError):
     """The proposal is decided already, or has expired."""
 

@@ -58,3 +58,10 @@ class NotAuthorised(HoldfastError):
 
     code = "not_authorised"
     says = "{role} may not {act}; only {who} may."
+
+
+class NotGoverned(HoldfastError):
+    """A write was not judged, or is not what was judged."""
+
+    code = "not_governed"
+    says = "{memory_id} was not judged as it stands, so it is not written: {problem}"

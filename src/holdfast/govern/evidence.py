@@ -23,16 +23,18 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.canon import canonical_bytes, normal_string, utc_text
+from holdfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
 from holdfast.limits import FLOAT_DECIMALS, MAX_VALUE_BYTES
-from holdfast.vocabulary import Evidence, FloorCheck, Verdict
+from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
 
 MAX_EVIDENCE_BYTES: Final = 1 << 16
 MAX_PROBLEM_CHARS: Final = 200
 assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
 
+CONTENT_FLOOR: Final = "content"
+_NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 # Python's own reader takes any separator, weeks, and hour 24 from 3.13 on; evidence must read alike on every Python.
 _ISO_8601: Final = re.compile(
@@ -102,6 +104,31 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
         timestamp=timestamp,
         hash=compute_evidence_hash(checks, read, timestamp),
     )
+
+
+def content_fingerprint(record: Record) -> str:
+    """The fingerprint of what a record says, wherever it stands: all of it but id, band, tier, verdict and evidence."""
+    told = {name: value for name, value in record.as_json().items() if name not in _NOT_CONTENT}
+    return fingerprint(["content/v1", told])
+
+
+def content_check(record: Record) -> FloorCheck:
+    """A floor check that names the content. The document's hash covers no content; with this check in the chain, it does."""
+    return FloorCheck(
+        floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{content_fingerprint(record)}"
+    )
+
+
+def is_bound(record: Record) -> bool:
+    """Whether a record's evidence is whole, and of this content rather than of any other."""
+    evidence = record.evidence
+    if (
+        evidence is None
+        or evidence.verdict is not record.verdict
+        or not read_chain(evidence).validation.valid
+    ):
+        return False
+    return content_check(record) in evidence.floor_checks
 
 
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:

@@ -4,16 +4,19 @@ The ledger says what must be there: which commits, with which fingerprints, and 
 differ from what the ledger says, or that it does not speak of, are problems.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from holdfast.canon import fingerprint_of_bytes
-from holdfast.errors import Corruption, HoldfastError, NotCanonical, StoreError
-from holdfast.ledger.chain import Entry, check
+from holdfast.errors import Corruption, HoldfastError, NotCanonical
+from holdfast.ledger.chain import Entry
 from holdfast.limits import SCAN_PAGE_RECORDS
 from holdfast.store.commit import COMMIT_KIND, ERASURE_KIND, Fact, Write, payload_fingerprint_of
 from holdfast.store.protocol import Applied, Erasure, Place, Storage, Version
 from holdfast.vocabulary import ActionType
+
+if TYPE_CHECKING:
+    from holdfast.ledger.note import VerifyingKey
 
 
 def verified(version: Version) -> Version:
@@ -28,13 +31,14 @@ def verified(version: Version) -> Version:
     raise Corruption(what=_named(version), problem="its content does not have its fingerprint")
 
 
-def problems_of(storage: Storage) -> Iterator[str]:
-    """Every problem of a store; none told means that all of it holds."""
+def problems_of(
+    storage: Storage, notes: Sequence[str] = (), keys: Sequence["VerifyingKey"] = ()
+) -> Iterator[str]:
+    """Every problem of a store and of the signed checkpoints of its ledger; none told means that all of it holds."""
+    from holdfast.ledger.notary import problems_of_ledger  # noqa: PLC0415  # Only who verifies pays for signatures.
+
     yield from storage.check()
-    try:
-        check(_all_entries(storage))
-    except StoreError as error:
-        yield str(error)
+    yield from problems_of_ledger(_all_entries(storage), notes, keys)
     erased: dict[Place, list[int]] = {}
     for entry in _all_entries(storage):
         for erasure in _erasures_in(entry):

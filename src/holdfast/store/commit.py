@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from holdfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
-from holdfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
+from holdfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_KEY_CHARS
 from holdfast.vocabulary import ActionType, Value
 
 ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
@@ -78,7 +78,7 @@ class Write(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._require_name("namespace", self.namespace)
-        self._require_name("key", self.key)
+        self._require_name("key", self.key, MAX_KEY_CHARS)
         self._require(
             self.action in ACTIONS, f"action is {self.action!r}, but a write is one of {', '.join(ACTIONS)}"
         )

@@ -1,7 +1,7 @@
 """The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.clock import Clock, IdSource
 from holdfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
@@ -14,6 +14,9 @@ from holdfast.store.group import Group
 from holdfast.store.pipeline import Answer, Submission
 from holdfast.store.protocol import Buffer, Changes, Question, Storage, Version, View
 from holdfast.vocabulary import AbortReason, BufferState
+
+if TYPE_CHECKING:
+    from holdfast.ledger.note import VerifyingKey
 
 _T = TypeVar("_T")
 
@@ -218,9 +221,12 @@ class Store:
             yield from page
             after = page[-1].seq
 
-    def verify(self) -> Iterator[str]:
-        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds."""
-        return audit.problems_of(self.storage)
+    def verify(self, notes: Sequence[str] = (), keys: Sequence["VerifyingKey"] = ()) -> Iterator[str]:
+        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds.
+
+        ``notes`` are checkpoints that were signed by one of ``keys``: the ledger must be a later state of each.
+        """
+        return audit.problems_of(self.storage, notes, keys)
 
     def close(self) -> None:
         """Let go of files and connections."""

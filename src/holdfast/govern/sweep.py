@@ -1,0 +1,142 @@
+"""The sweep: retention carried out, as commits of their own that the ledger tells of.
+
+What is old is archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases what the record
+ever said; its fingerprints, its reason and the note by which refused content is recognised stay. Age is counted from
+the commit that made the present version, by the clock that is handed in.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.canon import parse
+from holdfast.errors import CommitAborted, Corruption, HoldfastError
+from holdfast.govern.evidence import read_instant
+from holdfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
+from holdfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
+from holdfast.store.commit import Commit, Fact, Receipt, Write
+from holdfast.store.protocol import Version
+from holdfast.store.store import Store
+from holdfast.vocabulary import ActionType, Band, Record, Tier
+
+POLICY_SET_ID: Final = "retention/v1"
+_SECONDS_A_DAY: Final = 86_400
+# PHOENIX holds proposals, which only a human ends.
+_SWEPT_BANDS: Final = (Band.ACTIVE, Band.LEDGER, Band.VOID, Band.WITNESS)
+
+
+class Due(NamedTuple):
+    """One thing that is to be moved or deleted, and why."""
+
+    key: str
+    version: Version
+    record: Record | None
+    age_days: float
+    decision: RetentionDecision
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether it goes for good."""
+        return not self.decision.keep
+
+    def write(self) -> Write:
+        """The change that carries it out."""
+        namespace = self.version.namespace
+        if self.is_deletion or self.record is None:
+            return Write.of(namespace, self.key, ActionType.EXPIRE, erases=self.decision.reason)
+        archived = msgspec.structs.replace(self.record, tier=Tier.COLD)
+        return Write.of(namespace, self.key, ActionType.MERGE, archived.as_json())
+
+    def as_json(self) -> dict[str, object]:
+        """What the ledger is told, and what a rehearsal shows."""
+        return {
+            "action": "delete" if self.is_deletion else "archive",
+            "age_days": round(self.age_days, 3),
+            "fingerprint": self.version.fingerprint,
+            "key": self.key,
+            "reason": self.decision.reason,
+        }
+
+
+def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -> Iterator[Due]:
+    """All that is due in a namespace, in the order of its bands and keys; nothing is changed."""
+    head = store.head() if at is None else at
+    ages = _Ages(store, now)
+    for band in _SWEPT_BANDS:
+        for version in store.scan(namespace, prefix=f"{band}/", at=head):
+            record = _record(version)
+            age = ages.of(version)
+            decision = decide_retention(record, age)
+            if not decision.keep or decision.move_to_band == Tier.COLD:
+                yield Due(version.key, version, record, age, decision)
+    for version in store.scan(namespace, prefix="mark/", at=head):
+        if (age := ages.of(version)) > RETENTION_VOID_DAYS:
+            reason = f"a mark past {RETENTION_VOID_DAYS} days: deleted"
+            yield Due(version.key, version, None, age, RetentionDecision(False, None, reason, 0))
+
+
+def sweep(
+    store: Store, namespace: str, now: datetime, *, progress: Callable[[int], None] = lambda _: None
+) -> list[Receipt]:
+    """Carry out what is due, in as many commits as it takes; each is complete in itself, so a crash loses nothing.
+
+    What a run changes meanwhile is looked at anew; ``progress`` is told how many things are done.
+    """
+    receipts: list[Receipt] = []
+    done = 0
+    for attempts_left in reversed(range(MAX_ATTEMPTS)):
+        head = store.head()
+        found = due(store, namespace, now, at=head)
+        try:
+            while page := list(islice(found, FACT_PAGE_WRITES)):
+                receipts.append(store.commit(_commit(store, namespace, head, page)))
+                done += len(page)
+                progress(done)
+        except CommitAborted:
+            if not attempts_left:
+                raise
+        else:
+            break
+    return receipts
+
+
+def _commit(store: Store, namespace: str, head: int, page: list[Due]) -> Commit:
+    told = {"namespace": namespace, "swept": [one.as_json() for one in page]}
+    return Commit.of(
+        run_id=f"sweep-{store.ids.new_id()}",
+        memory_snapshot_id=head,
+        policy_set_id=POLICY_SET_ID,
+        writes=[one.write() for one in page],
+        facts=[Fact.of("retention", told)],
+    )
+
+
+class _Ages:
+    """How old versions are, by the commits that made them; each page of commits is looked up once."""
+
+    def __init__(self, store: Store, now: datetime) -> None:
+        self._store = store
+        self._now = now
+        self._made: dict[int, datetime] = {}
+
+    def of(self, version: Version) -> float:
+        snapshot = version.memory_snapshot_id
+        if snapshot not in self._made:
+            first = snapshot - 1 - (snapshot - 1) % SCAN_PAGE_RECORDS
+            for applied in self._store.storage.applied(after=first, limit=SCAN_PAGE_RECORDS):
+                made = read_instant(applied.committed_at)
+                if made is not None:
+                    self._made[applied.memory_snapshot_id] = made
+        if snapshot not in self._made:
+            raise Corruption(what=f"snapshot {snapshot}", problem="its commit does not tell when it was made")
+        return (self._now - self._made[snapshot]).total_seconds() / _SECONDS_A_DAY
+
+
+def _record(version: Version) -> Record:
+    try:
+        return Record.from_json(parse(version.content or b""))
+    except HoldfastError as error:
+        raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None

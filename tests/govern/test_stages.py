@@ -1,0 +1,237 @@
+"""The four stages: what is judged lands where its verdict leads, with evidence that belongs to it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.errors import NotGoverned
+from holdfast.govern.authority import Role
+from holdfast.govern.evidence import content_fingerprint, is_bound
+from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from holdfast.govern.policy import MemoryWritePolicy
+from holdfast.govern.scars import Mark, Pattern, detect_patterns, marks_of
+from holdfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
+from holdfast.store.commit import Commit
+from holdfast.vocabulary import Band, Record, Run, Verdict
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+RUN = Run(
+    run_id="r1",
+    workflow_id="triage",
+    memory_snapshot_id=0,
+    policy_set_id="p1",
+    visibility_mode="buffered_write",
+)
+FLOORS = Judge(FloorRegistry.shipped())
+HANDBOOK = {"kind": "doc", "id": "handbook#4"}
+# Not one of the published examples, which are nobody's secret and pass.
+SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
+
+
+def judged(text: str = "EU refunds take 14 days.", **changes: Any) -> Judged:
+    """A claim after 888_JUDGE."""
+    told = changes.pop("told", None)
+    role = changes.pop("role", Role.AGENT)
+    fields: dict[str, Any] = {
+        "memory_id": "m1",
+        "text": text,
+        "source": HANDBOOK,
+        "ts_utc": "2026-06-01T00:00:00Z",
+    }
+    return judge(
+        Claim(record=Record(**(fields | changes)), role=role),
+        Surroundings(),
+        floors=FLOORS,
+        policy=MemoryWritePolicy(),
+        run=RUN,
+        namespace="default",
+        author="bot",
+        now=NOW,
+        told=told,
+        why="told to",
+    )
+
+
+def rows(commit: Commit | None) -> list[str]:
+    """Where a commit writes."""
+    return [write.key for write in commit.writes] if commit else []
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "bands", "waits"),
+    [
+        ({}, Verdict.SEAL, ["LEDGER", "ACTIVE"], False),
+        ({"told": Verdict.SABAR}, Verdict.SABAR, ["LEDGER", "ACTIVE"], False),
+        ({"told": Verdict.HOLD}, Verdict.HOLD, ["LEDGER"], True),
+        ({"source": None}, Verdict.PARTIAL, ["LEDGER"], True),
+        ({"text": SECRET}, Verdict.VOID, ["VOID"], False),
+        ({"band": Band.VAULT, "role": Role.HUMAN}, Verdict.SEAL, [], True),
+    ],
+    ids=["clean", "told SABAR", "held", "no source", "a secret", "meant to be law"],
+)
+def test_a_verdict_leads_to_its_bands(
+    changes: dict[str, Any], verdict: Verdict, bands: list[str], waits: bool
+) -> None:
+    one = judged(**changes)
+
+    assert one.verdict is verdict, one.judgement.reasons
+    assert [record.band for record in one.placed] == bands
+    assert (one.proposal is not None) is waits
+
+
+def test_nothing_that_was_judged_ever_stands_in_the_vault() -> None:
+    every = [judged(), judged(told=Verdict.HOLD), judged(SECRET), judged(band=Band.VAULT, role=Role.HUMAN)]
+
+    assert all(record.band is not Band.VAULT for one in every for record in one.placed)
+
+
+def test_evidence_is_of_its_content_and_of_no_other() -> None:
+    one, other = judged(), judged("US refunds take 30 days.")
+    swapped = msgspec.structs.replace(one.record, evidence=other.record.evidence)
+
+    assert is_bound(one.record)
+    assert all(is_bound(record) for record in one.placed), "in every band"
+    assert not is_bound(swapped)
+    assert not is_bound(msgspec.structs.replace(one.record, text="EU refunds take 15 days."))
+    assert not is_bound(msgspec.structs.replace(one.record, evidence=None))
+
+
+def test_what_was_changed_after_it_was_judged_is_not_sealed() -> None:
+    one = judged()
+    forged = msgspec.structs.replace(one.record, text="Refunds are never given.")
+
+    with pytest.raises(NotGoverned, match="m1 was not judged as it stands"):
+        seal(RUN, "default", [Judged(**{**vars(one), "record": forged})], present={})
+
+
+def test_what_does_not_become_canonical_does_not_take_the_place_of_what_is() -> None:
+    held, void = judged(told=Verdict.HOLD), judged(SECRET)
+
+    assert all(record.memory_id != "m1" for one in (held, void) for record in one.placed)
+    assert all(record.memory_id.startswith("m1~") for one in (held, void) for record in one.placed)
+
+
+def test_one_commit_holds_it_all_and_the_ledger_is_told() -> None:
+    every = [
+        judged(),
+        judged("US refunds take 30 days.", memory_id="m2", source=None),
+        judged(SECRET, memory_id="m3"),
+    ]
+    commit = seal(RUN, "default", every, present={})
+
+    assert commit is not None
+    assert {key.partition("/")[0] for key in rows(commit)} == {
+        "LEDGER",
+        "ACTIVE",
+        "PHOENIX",
+        "VOID",
+        "refused",
+    }
+    (audit,) = commit.facts
+    told = audit.read()["writes"]
+    assert {(entry["band"], entry["verdict"]) for entry in told} == {
+        ("LEDGER", "SEAL"),
+        ("ACTIVE", "SEAL"),
+        ("LEDGER", "PARTIAL"),
+        ("PHOENIX", "PARTIAL"),
+        ("VOID", "VOID"),
+    }
+    assert all(entry["writer_id"] == "888_JUDGE" and len(entry["evidence_hash"]) == 64 for entry in told)
+    assert all("AKIA" not in str(entry) for entry in told), "the ledger repeats no secret"
+
+
+def test_what_is_there_already_is_left_alone_and_what_differs_gets_a_version() -> None:
+    one = judged()
+    first = seal(RUN, "default", [one], present={})
+    assert first is not None
+    there = {write.key: write.fingerprint for write in first.writes}
+
+    assert seal(RUN, "default", [one], present=there) is None
+    changed = seal(RUN, "default", [judged("EU refunds take 15 days.")], present=there)
+    assert changed is not None
+    assert {write.action for write in changed.writes} == {"MERGE"}
+
+
+def test_sealing_asks_for_every_key_that_it_may_write_over() -> None:
+    void = judged(SECRET)
+
+    assert void.refused_reading is not None
+    assert refused_key(void.refused_reading) in keys_written([void], ())
+    assert [record.key for record in void.placed] == [
+        k for k in keys_written([void], ()) if k.startswith("VOID")
+    ]
+
+
+def test_a_duplicate_is_refused_without_barring_what_it_duplicates() -> None:
+    first = judged()
+    again = judge(
+        Claim(record=Record(memory_id="m9", text=first.record.text, source=HANDBOOK)),
+        Surroundings(related=(first.record,)),
+        floors=FLOORS,
+        policy=MemoryWritePolicy(),
+        run=RUN,
+        namespace="default",
+        author="bot",
+        now=NOW,
+    )
+
+    assert again.verdict is Verdict.VOID
+    assert again.refused_reading is None
+
+
+def test_recalled_records_get_their_ceilings() -> None:
+    old = msgspec.structs.replace(judged().record, ts_utc="2026-01-01T00:00:00Z")
+    sealed, aged, void = sense([judged().record, old, judged(SECRET).record], now=NOW + timedelta(hours=1))
+
+    assert (sealed.confidence_ceiling, sealed.floor_warnings) == (0.85, [])
+    assert aged.confidence_ceiling == pytest.approx(0.56)
+    assert (void.allowed, void.confidence_ceiling) == (False, 0.0)
+
+
+def test_three_refusals_about_one_source_are_a_scar_that_later_judgements_see() -> None:
+    every = [judged(SECRET + "!" * n, memory_id=f"m{n}") for n in range(3)]
+    scars, marks = forge(every, {})
+
+    assert [scar.band for scar in scars] == [Band.WITNESS] * len(scars)
+    assert any(scar.source == {"kind": "doc", "id": "handbook"} for scar in scars)
+    assert len({event for _, event in marks}) == 3
+    assert forge(every[:2], {})[0] == ()
+
+
+def test_counts_of_earlier_runs_count() -> None:
+    one = judged(SECRET)
+    (mark,) = {mark for mark in one.marks if mark.floor == "F5_Secrecy"} or set(one.marks)
+
+    assert detect_patterns([mark], {mark: 2}) != ()
+    assert detect_patterns([mark], {mark: 3}) == ()
+    assert detect_patterns([mark], {mark: 9}) != ()
+
+
+def test_an_agent_that_claims_to_make_law_leaves_a_scar_at_once() -> None:
+    breach = judged("I hereby amend the constitution: agents may seal VAULT themselves.", band=Band.VAULT)
+    scars, _ = forge([breach], {})
+
+    assert any(mark.pattern is Pattern.AUTHORITY_BREACH for mark in breach.marks), breach.judgement
+    assert any("authority_breach" in scar.tags for scar in scars)
+
+
+def test_a_scar_is_the_same_whoever_finds_it() -> None:
+    mark = Mark(Pattern.REPEATED_VOID, "F5", "doc handbook")
+
+    assert detect_patterns([mark] * 3, {}) == detect_patterns([mark], {mark: 2})
+
+
+def test_a_clean_write_leaves_no_mark() -> None:
+    one = judged()
+
+    assert marks_of(one.record, one.judgement, "bot") == ()
+
+
+def test_a_proposal_is_of_the_content_that_would_be_sealed() -> None:
+    one = judged(band=Band.VAULT, role=Role.HUMAN)
+
+    assert one.proposal is not None
+    assert one.proposal.payload_fingerprint == content_fingerprint(one.record)
+    assert one.proposal.key == "VAULT/m1"
