@@ -14,7 +14,7 @@ from holdfast.govern.policy import MemoryWritePolicy
 from holdfast.govern.scars import Mark, Pattern, detect_patterns, marks_of
 from holdfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
 from holdfast.store.commit import Commit
-from holdfast.vocabulary import Band, Record, Run, Verdict
+from holdfast.vocabulary import Band, Record, Run, Verdict, VisibilityMode
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 RUN = Run(
@@ -22,7 +22,7 @@ RUN = Run(
     workflow_id="triage",
     memory_snapshot_id=0,
     policy_set_id="p1",
-    visibility_mode="buffered_write",
+    visibility_mode=VisibilityMode.BUFFERED_WRITE,
 )
 FLOORS = Judge(FloorRegistry.shipped())
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}

@@ -6,8 +6,8 @@ from rich.progress import Progress
 
 from holdfast.cli.options import opened, store_option
 from holdfast.cli.output import json_option, print_json
+from holdfast.store.opening import open_store
 from holdfast.store.transfer import copy_store
-from holdfast.wiring import open_store
 
 
 @click.command("backup")

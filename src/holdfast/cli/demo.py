@@ -9,10 +9,10 @@ from rich.padding import Padding
 from holdfast.canon import canonical_bytes, fingerprint, parse
 from holdfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from holdfast.errors import CommitAborted, HoldfastError, InvalidValue, NotCanonical
+from holdfast.store.opening import open_store
 from holdfast.store.run import StoreRun
 from holdfast.store.store import Store
 from holdfast.vocabulary import Band, Record, Verdict, VisibilityMode
-from holdfast.wiring import open_store
 
 
 class Tour:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.settings import Settings
+from holdfast.store.opening import open_store
 from holdfast.store.store import Store
-from holdfast.wiring import open_store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

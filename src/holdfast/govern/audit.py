@@ -17,6 +17,7 @@ from holdfast.govern.seals.signers import Signers
 from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, verify
 from holdfast.govern.stages import HUMAN_SEAL_FLOOR
 from holdfast.store.protocol import Version
+from holdfast.store.records import record_of
 from holdfast.store.store import Store
 from holdfast.vocabulary import Band, Record
 
@@ -35,7 +36,7 @@ def problems_of_governance(store: Store) -> Iterator[str]:
 
 
 def _check(store: Store, version: Version, band: Band) -> None:
-    record = Record.from_json(parse(version.content or b""))
+    record = record_of(version)
     if record.key != version.key:
         raise InvalidValue(what="Record", problem=f"it says that it is {record.key}")
     if band is Band.VAULT:

@@ -119,6 +119,10 @@ class Judge:
                 what="Judge", problem="a judge without floors would seal everything; give at least one"
             )
 
+    def describe(self) -> list[tuple[str, float, bool]]:
+        """Name, threshold and hardness of each floor, in order: what a policy set's id is made of."""
+        return [(rung.name, rung.threshold, rung.hard) for rung in self._rungs]
+
     def judge(
         self,
         claim: Claim,

@@ -11,6 +11,7 @@ They are pure: memory hands in what they may see, and applies what they give bac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -160,12 +161,14 @@ def seal(
     *,
     scars: Sequence[Record] = (),
     marks: Sequence[tuple[Mark, str]] = (),
+    forgotten: Mapping[str, str] = MappingProxyType({}),
     present: Mapping[str, str | None],
 ) -> Commit | None:
     """999_SEAL: one commit of all that was judged; None if nothing changes.
 
     ``present`` are the fingerprints of what the run's snapshot shows under the keys that this may write: what is there
-    already is left alone, what is there with other content gets a new version.
+    already is left alone, what is there with other content gets a new version. ``forgotten`` are keys whose content is
+    erased, each with the reason: they end, or get the new content.
     """
     rows: dict[str, dict[str, Any]] = {}
     for one in judged:
@@ -182,7 +185,16 @@ def seal(
         rows[scar.key] = scar.as_json()
     for mark, event in marks:
         rows[mark.prefix + event] = {"about": mark.about, "floor": mark.floor, "pattern": mark.pattern.value}
-    writes = [write for key, row in rows.items() if (write := _write(namespace, key, row, present))]
+    writes = [
+        write
+        for key, row in rows.items()
+        if (write := _write(namespace, key, row, present, forgotten.get(key)))
+    ]
+    writes += [
+        Write.of(namespace, key, ActionType.EXPIRE, erases=reason)
+        for key, reason in forgotten.items()
+        if key not in rows
+    ]
     if not writes:
         return None
     return Commit.of(
@@ -210,13 +222,15 @@ def keys_written(judged: Iterable[Judged], scars: Iterable[Record]) -> list[str]
     return sorted(keys | {refused_key(one.refused_reading) for one in judged if one.refused_reading})
 
 
-def _write(namespace: str, key: str, row: dict[str, Any], present: Mapping[str, str | None]) -> Write | None:
+def _write(
+    namespace: str, key: str, row: dict[str, Any], present: Mapping[str, str | None], erases: str | None
+) -> Write | None:
     write = Write.of(namespace, key, ActionType.WRITE, row)
     if key not in present:
         return write
-    if present[key] == write.fingerprint:
+    if present[key] == write.fingerprint and erases is None:
         return None
-    return msgspec.structs.replace(write, action=ActionType.MERGE)
+    return msgspec.structs.replace(write, action=ActionType.MERGE, erases=erases)
 
 
 def _require_governed(one: Judged) -> None:

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.canon import parse
-from holdfast.errors import CommitAborted, Corruption, HoldfastError
+from holdfast.errors import CommitAborted, Corruption
 from holdfast.govern.evidence import read_instant
 from holdfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from holdfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from holdfast.store.commit import Commit, Fact, Receipt, Write
 from holdfast.store.protocol import Version
+from holdfast.store.records import record_of
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Tier
 
@@ -67,7 +67,7 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
     ages = _Ages(store, now)
     for band in _SWEPT_BANDS:
         for version in store.scan(namespace, prefix=f"{band}/", at=head):
-            record = _record(version)
+            record = record_of(version)
             age = ages.of(version)
             decision = decide_retention(record, age)
             if not decision.keep or decision.move_to_band == Tier.COLD:
@@ -133,10 +133,3 @@ class _Ages:
         if snapshot not in self._made:
             raise Corruption(what=f"snapshot {snapshot}", problem="its commit does not tell when it was made")
         return (self._now - self._made[snapshot]).total_seconds() / _SECONDS_A_DAY
-
-
-def _record(version: Version) -> Record:
-    try:
-        return Record.from_json(parse(version.content or b""))
-    except HoldfastError as error:
-        raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None

@@ -4,7 +4,10 @@ It never signs what contradicts an earlier checkpoint of its own: a ledger that 
 no new signature, but an error that says so.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Self
 
 from holdfast.errors import BrokenChain, HoldfastError, InvalidValue
 from holdfast.ledger.chain import Entry, Tip, check
@@ -17,16 +20,72 @@ EntriesAfter = Callable[[int], Iterable[Entry]]
 """The ledger's entries from after a place on, in order."""
 
 
+class KeyFile:
+    """A signing key in a file that only its owner reads, made at its first use, its public half beside it (``.pub``)."""
+
+    def __init__(self, path: Path, *, name: str) -> None:
+        self.path = path
+        self._name = name
+        self._loaded: SigningKey | None = None
+
+    def load(self) -> SigningKey:
+        """The key. Of two processes that make it at once, both get the one that was there first."""
+        if self._loaded is None:
+            if not self.path.exists():
+                self._make()
+            self._loaded = SigningKey.parse(self.path.read_text(encoding="ascii").strip())
+        return self._loaded
+
+    def _make(self) -> None:
+        key = SigningKey.generate(self._name)
+        draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(key.secret_text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # A link fails where a rename would replace another's key.
+            os.link(draft, self.path)
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink()
+        self.path.with_suffix(".pub").write_text(key.verifying_key.text + "\n", encoding="ascii")
+
+
 class Notary:
     """Signs for one log, whose name is its key's. Not safe to share between threads."""
 
-    def __init__(self, key: SigningKey, mirror: MirrorFile, entries_after: EntriesAfter) -> None:
-        self._key = key
+    def __init__(self, key: SigningKey | KeyFile, mirror: MirrorFile, entries_after: EntriesAfter) -> None:
+        self._held = key
         self._mirror = mirror
         self._entries_after = entries_after
         self._tree = Tree()
         self._tip = Tip()
         self._last: str | None = None
+
+    @classmethod
+    def beside(cls, path: Path, entries_after: EntriesAfter) -> Self:
+        """The notary of a store's file: its key, its public half and its checkpoints stand beside the file.
+
+        The key is made when it is first needed. Whoever can change the store can take it; to hold against them, keep
+        the checkpoints, or the key, elsewhere.
+        """
+        return cls(
+            KeyFile(path.with_name(path.name + "-log.key"), name=f"holdfast/{path.stem}"),
+            MirrorFile(path.with_name(path.name + "-log.checkpoints")),
+            entries_after,
+        )
+
+    def kept(self) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...], tuple[int, ...]]:
+        """The checkpoints that were signed so far, the key that must have signed them, and torn lines between them."""
+        found = self._mirror.read()
+        return found.notes, (self.verifying_key,) if found.notes else (), found.torn_lines
+
+    @property
+    def _key(self) -> SigningKey:
+        return self._held.load() if isinstance(self._held, KeyFile) else self._held
 
     @property
     def verifying_key(self) -> VerifyingKey:

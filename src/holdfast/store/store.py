@@ -215,7 +215,7 @@ class Store:
         """Tell the ledger something that belongs to no commit, durably. Told twice, it stands there twice."""
         return self._transact(Question(), lambda view: pipeline.decide_fact(view, fact))
 
-    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+    def entries(self, after: int = 0) -> Iterator[Entry]:
         """Every entry of the ledger from after a place on, in order; in pages."""
         while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
             yield from page

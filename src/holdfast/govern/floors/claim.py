@@ -125,11 +125,18 @@ class Surroundings:
             last, before = shelves.pop(), shelves.pop()
             shelves.append(Shelf([*before.known, *last.known]))
         grown = replace(self, related=(*self.related, claim.record))
-        for kept in ("sealed", "recollection", "scarred"):
-            if kept in self.__dict__:
-                grown.__dict__[kept] = self.__dict__[kept]
+        self._hand_on(grown, "sealed", "recollection", "scarred")
         grown.__dict__["shelves"] = tuple(shelves)
         return grown
+
+    def seeing(self, *, refused: frozenset[str]) -> Self:
+        """The same surroundings with other refused content; all that was worked out stays."""
+        seen = replace(self, refused=refused)
+        self._hand_on(seen, "sealed", "recollection", "scarred", "shelves")
+        return seen
+
+    def _hand_on(self, other: Self, *names: str) -> None:
+        other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
 
     @once
     def shelves(self) -> tuple[Shelf, ...]:

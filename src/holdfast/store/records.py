@@ -1,0 +1,106 @@
+"""Rows as records: reading one back, the history of one, and what changed between two snapshots."""
+
+from collections.abc import Iterator
+
+from holdfast.canon import parse
+from holdfast.errors import Corruption, HoldfastError
+from holdfast.limits import SCAN_PAGE_RECORDS
+from holdfast.store.audit import verified
+from holdfast.store.protocol import Version
+from holdfast.store.store import Store
+from holdfast.vocabulary import ActionType, Band, Record, Value
+
+
+class Chapter(Value, frozen=True, kw_only=True):
+    """One version in the history of a thing: what it said, in which band, by which verdict, and since when.
+
+    ``record`` is None where the thing ended there (EXPIRE), or where its content was erased later.
+    """
+
+    memory_snapshot_id: int
+    committed_at: str
+    commit_id: str
+    key: str
+    action: ActionType
+    fingerprint: str | None
+    record: Record | None = None
+    erased_by: int | None = None
+
+
+class Change(Value, frozen=True, kw_only=True):
+    """What two snapshots show differently under one key; None where one of them shows nothing."""
+
+    key: str
+    before: Record | None
+    after: Record | None
+
+
+def record_of(version: Version) -> Record:
+    """The record that a row of a band holds."""
+    try:
+        return Record.from_json(parse(version.content or b""))
+    except HoldfastError as error:
+        raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
+
+
+def is_band_row(key: str) -> bool:
+    """Whether a key is a record's; other rows are notes that governance keeps for itself."""
+    band, slash, _ = key.partition("/")
+    return bool(slash) and band in Band.__members__ and band != Band.PHOENIX
+
+
+def history_of(store: Store, namespace: str, memory_id: str) -> list[Chapter]:
+    """Every version of a thing in every band, what was only logged of it too, oldest first."""
+    keys = [f"{band}/{memory_id}" for band in Band]
+    keys += [version.key for band in Band for version in _ever(store, namespace, f"{band}/{memory_id}~")]
+    chapters = [
+        _chapter(store, verified(version)) for key in keys for version in store.history(namespace, key)
+    ]
+    return sorted(chapters, key=lambda chapter: (chapter.memory_snapshot_id, chapter.key))
+
+
+def _ever(store: Store, namespace: str, prefix: str) -> Iterator[Version]:
+    """Rows under a prefix, those too that have ended."""
+    after = prefix
+    while page := store.storage.scan(namespace, store.head(), after=after, limit=SCAN_PAGE_RECORDS):
+        for version in page:
+            if not version.key.startswith(prefix):
+                return
+            yield version
+        after = page[-1].key
+
+
+def _chapter(store: Store, version: Version) -> Chapter:
+    (applied,) = store.storage.applied(after=version.memory_snapshot_id - 1, limit=1)
+    return Chapter(
+        memory_snapshot_id=version.memory_snapshot_id,
+        committed_at=applied.committed_at,
+        commit_id=applied.commit_id,
+        key=version.key,
+        action=version.action,
+        fingerprint=version.fingerprint,
+        record=None if version.content is None else record_of(version),
+        erased_by=version.erased_by,
+    )
+
+
+def changes_between(store: Store, namespace: str, old: int, new: int) -> list[Change]:
+    """What the newer snapshot shows differently, by key; its cost is that of the commits in between."""
+    touched = {
+        row.key
+        for snapshot in range(old + 1, new + 1)
+        for row in store.storage.snapshot_rows(snapshot)
+        if row.namespace == namespace and is_band_row(row.key)
+    }
+    keys = sorted(touched)
+    before, after = store.read(namespace, keys, at=old), store.read(namespace, keys, at=new)
+    return [
+        Change(
+            key=key,
+            before=record_of(before[key]) if key in before else None,
+            after=record_of(after[key]) if key in after else None,
+        )
+        for key in keys
+        if (before[key].fingerprint if key in before else None)
+        != (after[key].fingerprint if key in after else None)
+    ]

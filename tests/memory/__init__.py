@@ -1,0 +1,1 @@
+"""Memory and its runs, through the public names."""

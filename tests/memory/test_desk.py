@@ -1,0 +1,175 @@
+"""What waits for a human reaches VAULT by a signature, and in no other way."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.clock import ManualClock
+from holdfast.errors import (
+    ApprovalExpired,
+    ApprovalReplayed,
+    BadSignature,
+    NoSuchProposal,
+    NotPending,
+    SelfApproval,
+    SignerRevoked,
+    UnknownSigner,
+    WrongPayload,
+)
+from holdfast.govern.authority import Role
+from holdfast.govern.seals.approvals import Decision, Statement
+from holdfast.govern.seals.desk import Decided, Waiting
+from holdfast.memory import Memory
+from holdfast.vocabulary import Band, Verdict
+from tests.govern import openssh
+from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
+
+LAW = "Refunds above 500 EUR need two people."
+
+
+def proposed(memory: Memory, subject: str = "law/1", **changes: object) -> Waiting:
+    """A law that waits."""
+    options = {"law": True, "role": Role.HUMAN, "source": HANDBOOK} | changes
+    with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
+        run.remember(LAW, subject=subject, **options)  # type: ignore[arg-type]  # As the caller says.
+    return next(one for one in memory.approvals().waiting() if one.record.subject == subject)
+
+
+def test_law_waits_in_phoenix_and_nowhere_else(memory: Memory) -> None:
+    waiting = proposed(memory)
+
+    assert waiting.record.text == LAW
+    assert [record for band in Band if band is not Band.PHOENIX for record in memory.records(band=band)] == []
+    assert memory.approvals().find(waiting.proposal.proposal_id[:8]) == waiting
+
+
+def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> None:
+    waiting = proposed(memory)
+    approval = decision(memory, waiting)
+    memory.approvals().decide(approval, signers=SIGNERS)
+
+    (law,) = memory.records(band=Band.VAULT)
+    assert (law.text, law.verdict) == (LAW, Verdict.SEAL)
+    assert list(memory.approvals().waiting()) == []
+    decided = memory.approvals().find(waiting.proposal.proposal_id)
+    assert isinstance(decided, Decided)
+    assert decided.proposal.state == "approved"
+    assert list(memory.verify()) == []
+    told = [entry.read() for entry in memory.store.entries() if entry.read()["kind"] == "decision"]
+    stored = told[0]["body"]["told"]["approval"]
+    assert openssh.keygen_accepts(
+        tmp_path,
+        stored["signature"],
+        approval.statement.signed_bytes,
+        principal="alice@example.com",
+        allowed=SIGNERS.allowed_text,
+        revoked=SIGNERS.revoked_text,
+    ), "ssh-keygen -Y verify takes the signature that the ledger keeps"
+
+
+def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
+    waiting = proposed(memory, law=False, hold="unsure")
+    memory.approvals().decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
+    with memory.run(workflow="triage", mode="buffered_write") as run:
+        again = run.remember(LAW, source=HANDBOOK)
+
+    assert list(memory.records(band=Band.VAULT)) == list(memory.records(band=Band.LEDGER)) == []
+    assert again.verdict is Verdict.VOID
+    assert list(memory.verify()) == []
+    for version in memory.store.scan("default", at=1):
+        assert LAW.encode() not in (version.content or b""), version.key
+
+
+@pytest.mark.parametrize(
+    ("hold", "source", "verdict"), [("unsure", HANDBOOK, Verdict.HOLD), (None, None, Verdict.PARTIAL)]
+)
+def test_what_is_held_or_partial_can_be_sealed_too(
+    memory: Memory, hold: str | None, source: dict[str, str] | None, verdict: Verdict
+) -> None:
+    waiting = proposed(memory, law=False, hold=hold, source=source)
+    assert waiting.proposal.verdict is verdict
+    assert [record.verdict for record in memory.records(band=Band.LEDGER)] == [verdict]
+    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+
+    (law,) = memory.records(band=Band.VAULT)
+    assert law.verdict is Verdict.SEAL
+    assert law.evidence is not None
+    assert "alice@example.com sealed" in (law.evidence.floor_checks[-1].reason or "")
+    assert list(memory.verify()) == []
+
+
+def test_every_reason_to_refuse_is_an_error_of_its_own(memory: Memory, clock: ManualClock) -> None:
+    desk = memory.approvals()
+    first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
+    tampered = replace(decision(memory, first), signature=decision(memory, second).signature)
+    for approval, error in (
+        (decision(memory, first, by="mallory"), UnknownSigner),
+        (decision(memory, first, by="lost"), SignerRevoked),
+        (tampered, BadSignature),
+    ):
+        with pytest.raises(error):
+            desk.decide(approval, signers=SIGNERS)
+    with pytest.raises(SelfApproval):
+        desk.decide(decision(memory, first, by="bot"), signers=SIGNERS, agents={"bot@example.com"})
+    late = decision(memory, first, nonce="1" * 32)
+    clock.advance(3_600)
+    with pytest.raises(ApprovalExpired):
+        desk.decide(late, signers=SIGNERS)
+    desk.decide(decision(memory, first, nonce="2" * 32), signers=SIGNERS)
+    with pytest.raises(NotPending):
+        desk.decide(decision(memory, first, nonce="3" * 32), signers=SIGNERS)
+    with pytest.raises(ApprovalReplayed):
+        desk.decide(decision(memory, second, nonce="2" * 32), signers=SIGNERS)
+    with pytest.raises(NoSuchProposal):
+        desk.find("f" * 64)
+
+    assert [law.subject for law in memory.records(band=Band.VAULT)] == ["law/1"]
+    assert [one.record.subject for one in desk.waiting()] == ["law/2"]
+
+
+def test_a_signature_over_another_payload_seals_nothing(memory: Memory) -> None:
+    first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
+    crossed = decision(memory, first).statement.as_json() | {"proposal_id": second.proposal.proposal_id}
+    assert first.proposal.payload_fingerprint != second.proposal.payload_fingerprint
+
+    with pytest.raises(WrongPayload, match="payload_fingerprint"):
+        memory.approvals().decide(signed(Statement.from_json(crossed)), signers=SIGNERS)
+
+
+def test_of_two_who_decide_at_once_one_is_told(memory: Memory) -> None:
+    waiting = proposed(memory)
+    approvals = [
+        decision(memory, waiting, kind, nonce=f"{number}" * 32) for number, kind in enumerate(Decision)
+    ]
+    answers: list[str] = []
+
+    def decide(number: int) -> None:
+        try:
+            memory.approvals().decide(approvals[number], signers=SIGNERS)
+        except NotPending:
+            answers.append("too late")
+        else:
+            answers.append("done")
+
+    threads = [threading.Thread(target=decide, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(answers) == ["done", "too late"]
+    assert list(memory.verify()) == []
+
+
+def test_a_sealed_law_outlives_its_signer_being_revoked_and_every_sweep(
+    memory: Memory, clock: ManualClock
+) -> None:
+    waiting = proposed(memory)
+    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    days(clock, 1_000)
+    memory.sweep()
+
+    assert [law.text for law in memory.records(band=Band.VAULT)] == [LAW]
+    assert list(memory.verify()) == []

@@ -1,0 +1,247 @@
+"""Memory through its public shape: judged, buffered, committed, looked back at."""
+
+import pytest
+
+from holdfast.clock import CountedIds, ManualClock
+from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver
+from holdfast.govern.authority import Role
+from holdfast.memory import Memory, Run
+from holdfast.store.run import StoreRun
+from holdfast.vocabulary import Band, Verdict, VisibilityMode
+from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
+
+
+def writing(memory: Memory, run_id: str | None = None) -> Run:
+    """A run that may write."""
+    return memory.run(workflow="triage", mode="buffered_write", agent="bot", run_id=run_id)
+
+
+def learn(memory: Memory, text: str, subject: str | None = None) -> Run:
+    """One run that remembers one thing."""
+    with writing(memory) as run:
+        run.remember(text, subject=subject, source=HANDBOOK)
+    return run
+
+
+def texts(memory: Memory, band: Band, at: int | None = None) -> list[str]:
+    """What a band holds."""
+    return [record.text for record in memory.records(band=band, at=at)]
+
+
+def test_what_is_remembered_is_there_after_the_run_and_not_before(memory: Memory) -> None:
+    with writing(memory) as run:
+        judged = run.remember("EU refunds take 14 days.", subject="policy/eu-refunds", source=HANDBOOK)
+        assert judged.verdict is Verdict.SEAL
+        assert texts(memory, Band.LEDGER) == []
+
+    assert texts(memory, Band.LEDGER) == texts(memory, Band.ACTIVE) == ["EU refunds take 14 days."]
+    assert run.receipt is not None
+    assert run.receipt.memory_snapshot_id == 1
+    assert list(memory.verify()) == []
+
+
+def test_an_exception_discards_all_of_it(memory: Memory) -> None:
+    def fail() -> None:
+        with writing(memory) as run:
+            run.remember("EU refunds take 14 days.", source=HANDBOOK)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert memory.store.head() == 0
+
+
+def test_reading_is_the_default_and_writing_a_choice(memory: Memory) -> None:
+    with memory.run(workflow="triage") as run, pytest.raises(NotAllowed):
+        run.remember("EU refunds take 14 days.", source=HANDBOOK)
+    with pytest.raises(NotAllowed, match="allow_live"):
+        memory.run(workflow="triage", mode="live_read_write")
+
+
+def test_a_run_that_is_over_remembers_nothing_more(memory: Memory) -> None:
+    run = learn(memory, "EU refunds take 14 days.")
+
+    with pytest.raises(RunOver):
+        run.remember("US refunds take 30 days.", source=HANDBOOK)
+    assert run.commit() == run.receipt
+
+
+def test_a_refused_secret_never_becomes_canonical_and_is_recognised_when_it_comes_back(
+    memory: Memory,
+) -> None:
+    with writing(memory) as run:
+        first = run.remember(SECRET, source=HANDBOOK)
+    with writing(memory) as run:
+        again = run.remember(SECRET.upper(), source={"kind": "doc", "id": "other"})
+
+    assert (first.verdict, again.verdict) == (Verdict.VOID, Verdict.VOID)
+    assert texts(memory, Band.LEDGER) == texts(memory, Band.ACTIVE) == []
+    assert len(texts(memory, Band.VOID)) == 2
+    assert any("refused" in reason for reason in again.judgement.reasons)
+
+
+def test_three_refusals_leave_a_scar(memory: Memory) -> None:
+    for number in range(3):
+        with writing(memory) as run:
+            run.remember(f"{SECRET} Copy {number}.", source=HANDBOOK)
+
+    assert any("handbook" in text for text in texts(memory, Band.WITNESS))
+    assert list(memory.verify()) == []
+
+
+def test_a_subject_has_one_content_and_its_history(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+    learn(memory, "EU refunds take 30 days.", "policy/eu-refunds")
+    chapters = [c for c in memory.history("policy/eu-refunds") if c.key.startswith("LEDGER")]
+
+    assert texts(memory, Band.LEDGER) == ["EU refunds take 30 days."]
+    assert texts(memory, Band.LEDGER, at=1) == ["EU refunds take 14 days."]
+    assert [(c.memory_snapshot_id, c.action, c.record and c.record.text) for c in chapters] == [
+        (1, "WRITE", "EU refunds take 14 days."),
+        (2, "MERGE", "EU refunds take 30 days."),
+    ]
+    assert all(c.record and c.record.evidence and c.record.verdict is Verdict.SEAL for c in chapters)
+
+
+def test_what_two_snapshots_show_differently(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+    learn(memory, "EU refunds take 30 days.", "policy/eu-refunds")
+    learn(memory, "Paris is the capital of France.", "geo/france")
+    changed = {change.key: change for change in memory.diff(1)}
+
+    assert set(changed) == {
+        "ACTIVE/geo/france",
+        "ACTIVE/policy/eu-refunds",
+        "LEDGER/geo/france",
+        "LEDGER/policy/eu-refunds",
+    }
+    assert changed["LEDGER/geo/france"].before is None
+    before, after = changed["LEDGER/policy/eu-refunds"].before, changed["LEDGER/policy/eu-refunds"].after
+    assert before is not None
+    assert after is not None
+    assert (before.text, after.text) == ("EU refunds take 14 days.", "EU refunds take 30 days.")
+    assert memory.diff(3) == []
+
+
+def test_of_two_runs_that_change_one_subject_the_second_is_told_of_the_first(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+    left, right = writing(memory), writing(memory)
+    left.remember("EU refunds take 30 days.", subject="policy/eu-refunds", source=HANDBOOK)
+    right.remember("EU refunds take 7 days.", subject="policy/eu-refunds", source=HANDBOOK)
+    left.commit()
+
+    with pytest.raises(CommitAborted, match="the record changed in 2"):
+        right.commit()
+
+
+def test_things_without_a_subject_never_conflict(memory: Memory) -> None:
+    left, right = writing(memory), writing(memory)
+    left.remember("EU refunds take 14 days.", source=HANDBOOK)
+    right.remember("EU refunds take 14 days.", source=HANDBOOK)
+    left.commit()
+    right.commit()
+
+    assert texts(memory, Band.LEDGER) == ["EU refunds take 14 days."] * 2
+
+
+def test_a_duplicate_of_what_the_run_remembers_itself_is_refused(memory: Memory) -> None:
+    with writing(memory) as run:
+        run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        again = run.remember("EU refunds take 14 days!", source=HANDBOOK)
+
+    assert again.verdict is Verdict.VOID
+
+
+def test_forgetting_erases_the_content_and_keeps_that_it_was(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+    with writing(memory) as run:
+        run.forget("policy/eu-refunds", reason="asked for by the customer")
+
+    assert texts(memory, Band.LEDGER) == texts(memory, Band.LEDGER, at=1) == []
+    chapters = memory.history("policy/eu-refunds")
+    assert [(c.action, c.record, c.erased_by) for c in chapters if c.key.startswith("LEDGER")] == [
+        ("WRITE", None, 2),
+        ("EXPIRE", None, None),
+    ]
+    told = [entry.read() for entry in memory.store.entries()]
+    assert "asked for by the customer" in {entry["body"].get("reason") for entry in told}
+    assert list(memory.verify()) == []
+
+
+def test_what_was_forgotten_can_be_learned_anew_in_the_same_run(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+    with writing(memory) as run:
+        run.forget("policy/eu-refunds", reason="wrong")
+        run.remember("EU refunds take 30 days.", subject="policy/eu-refunds", source=HANDBOOK)
+
+    assert texts(memory, Band.LEDGER) == ["EU refunds take 30 days."]
+    assert texts(memory, Band.LEDGER, at=1) == []
+    assert list(memory.verify()) == []
+
+
+def test_law_is_not_forgotten_by_an_agent(memory: Memory) -> None:
+    with writing(memory) as run:
+        run.remember("Refunds take 14 days.", subject="law/1", source=HANDBOOK, law=True, role=Role.HUMAN)
+    (waiting,) = memory.approvals().waiting()
+    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+
+    with writing(memory) as run, pytest.raises(NotAuthorised):
+        run.forget("law/1", reason="inconvenient")
+
+
+def test_forgetting_what_nobody_knows_is_an_error(memory: Memory) -> None:
+    with writing(memory) as run, pytest.raises(InvalidValue, match="nothing is known"):
+        run.forget("no/such", reason="x")
+
+
+def test_live_runs_see_and_commit_at_once(memory: Memory) -> None:
+    live = Memory(memory.store, allow_live=True).run(workflow="triage", mode="live_read_write")
+    live.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    live.remember("EU refunds take 30 days.", subject="a", source=HANDBOOK)
+
+    assert texts(memory, Band.LEDGER) == ["EU refunds take 30 days."]
+    assert memory.store.head() == 2
+    assert list(memory.verify()) == []
+
+
+def test_namespaces_see_nothing_of_each_other(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "a")
+    other = Memory(memory.store, namespace="acme")
+
+    assert texts(other, Band.LEDGER) == []
+    assert other.history("a") == []
+    assert other.diff(0) == []
+    with pytest.raises(InvalidValue, match="Holdfast's own"):
+        Memory(memory.store, namespace="holdfast")
+
+
+def test_the_same_run_twice_gives_the_same_bytes() -> None:
+    def play() -> list[str]:
+        memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+        learn(memory, "EU refunds take 14 days.", "policy/eu-refunds")
+        learn(memory, SECRET)
+        learn(memory, "Paris is the capital of France.")
+        return [entry.hash for entry in memory.store.entries()]
+
+    assert play() == play()
+
+
+def test_what_stands_in_a_band_without_having_been_allowed_there_is_told(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "a")
+    (record,) = memory.records(band=Band.LEDGER)
+    forged = record.as_json() | {"band": "VAULT"}
+    with StoreRun.open(
+        memory.store,
+        workflow_id="w",
+        policy_set_id="p",
+        namespace="default",
+        mode=VisibilityMode.BUFFERED_WRITE,
+    ) as raw:
+        raw.write("VAULT/a", forged)
+        raw.write("LEDGER/b", record.as_json() | {"memory_id": "b", "text": "Refunds are never given."})
+    problems = list(memory.verify())
+
+    assert len(problems) == 2
+    assert any("VAULT/a" in problem and "no human's decision" in problem for problem in problems)
+    assert any("LEDGER/b" in problem and "not of this content" in problem for problem in problems)

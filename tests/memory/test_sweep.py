@@ -1,0 +1,107 @@
+"""Retention carried out: what is old is archived or deleted, and the ledger says so."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import ManualClock
+from holdfast.memory import Memory
+from holdfast.vocabulary import Band, Tier, Verdict
+from tests.memory.conftest import HANDBOOK, SECRET, days
+from tests.store.builders import sqlite_store
+
+
+@pytest.fixture
+def memory(clock: ManualClock) -> Memory:
+    """Retention counts by the clock of the commits, which PostgreSQL takes from its server; the rules are the same."""
+    from tests.store.builders import memory_store
+
+    return Memory(memory_store(clock))
+
+
+def fill(memory: Memory) -> None:
+    """One thing in every band that is swept."""
+    for number in range(3):
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            run.remember(f"{SECRET} Copy {number}.", source=HANDBOOK)
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.remember(
+            "Paris is the capital of France.", subject="geo/france", source={"kind": "doc", "id": "atlas"}
+        )
+
+
+def held(memory: Memory) -> dict[str, int]:
+    """How much each band holds."""
+    return {band.value: n for band in Band if (n := len(list(memory.records(band=band))))}
+
+
+def test_nothing_is_due_on_the_last_day_and_everything_a_moment_later(
+    memory: Memory, clock: ManualClock
+) -> None:
+    fill(memory)
+    days(clock, 7)
+    assert list(memory.due()) == []
+    clock.advance(1)
+    assert {due.key.partition("/")[0] for due in memory.due()} == {"ACTIVE"}
+    days(clock, 83)
+    assert {due.key.partition("/")[0] for due in memory.due()} == {
+        "ACTIVE",
+        "LEDGER",
+        "VOID",
+        "WITNESS",
+        "mark",
+    }
+
+
+def test_a_rehearsal_changes_nothing(memory: Memory, clock: ManualClock) -> None:
+    fill(memory)
+    days(clock, 91)
+    head = memory.store.head()
+    assert len(list(memory.due())) > 4
+
+    assert memory.store.head() == head
+
+
+def test_a_sweep_deletes_archives_and_tells(memory: Memory, clock: ManualClock) -> None:
+    fill(memory)
+    assert held(memory) == {"LEDGER": 1, "ACTIVE": 1, "WITNESS": 1, "VOID": 3}
+    days(clock, 8)
+    memory.sweep()
+    assert held(memory) == {"LEDGER": 1, "WITNESS": 1, "VOID": 3}
+    days(clock, 90)
+    (receipt,) = memory.sweep()
+
+    assert held(memory) == {"LEDGER": 1}
+    assert [record.tier for record in memory.records(band=Band.LEDGER)] == [Tier.COLD]
+    assert list(memory.due()) == [], "what is archived stays"
+    kinds = [entry.read()["kind"] for entry in memory.store.entries()][receipt.ledger_seq - 8 :]
+    assert kinds.count("retention") == 1
+    assert kinds.count("erasure") >= 4
+    assert list(memory.verify()) == []
+
+
+def test_deleted_secrets_are_gone_from_the_file_and_still_recognised(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    memory = Memory(sqlite_store(tmp_path / "store.db", clock))
+    fill(memory)
+    days(clock, 91)
+    memory.sweep()
+
+    assert not any(b"Q3EGR7ZP2MX5TN4B" in path.read_bytes() for path in tmp_path.iterdir())
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        again = run.remember(f"{SECRET} Copy 1.", source={"kind": "doc", "id": "elsewhere"})
+    assert again.verdict is Verdict.VOID
+    assert any("refused" in reason for reason in again.judgement.reasons)
+    assert list(memory.verify()) == []
+    memory.close()
+
+
+def test_sweeping_twice_changes_nothing_the_second_time(memory: Memory, clock: ManualClock) -> None:
+    fill(memory)
+    days(clock, 91)
+    memory.sweep()
+    head = memory.store.head()
+
+    assert memory.sweep() == []
+    assert memory.store.head() == head
