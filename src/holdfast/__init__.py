@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         PayloadMismatch,
         StoreError,
     )
+    from holdfast.memory import Memory
     from holdfast.settings import Settings
     from holdfast.vocabulary import (
         AbortReason,
@@ -64,6 +65,7 @@ __all__ = [
     "InvalidSettings",
     "InvalidValue",
     "ManualClock",
+    "Memory",
     "MemoryAction",
     "MissingExtra",
     "NotCanonical",
@@ -103,6 +105,7 @@ _HOMES = {
         "PayloadMismatch",
         "StoreError",
     ),
+    "memory": ("Memory",),
     "settings": ("Settings",),
 }
 

@@ -61,6 +61,7 @@ class Memory:
         self.policy_set_id = f"governance-{fingerprint([self.floors.describe(), strict])[:16]}"
         self._allow_live = allow_live
         self._notary = notary
+        self._head_at_opening = store.head()
 
     @classmethod
     def open(
@@ -157,10 +158,12 @@ class Memory:
         return self._notary.receipt(ledger_seq)
 
     def close(self) -> None:
-        """Sign the head, if there is a notary, and let go of files and connections."""
-        if self._notary is not None and self.store.head():
-            self.checkpoint()
-        self.store.close()
+        """Sign the head, if it moved since and there is a notary, and let go of files and connections."""
+        try:
+            if self._notary is not None and self.store.head() != self._head_at_opening:
+                self.checkpoint()
+        finally:
+            self.store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -199,14 +202,14 @@ class Run:
         subject: str | None = None,
         source: dict[str, Any] | None = None,
         refs: Sequence[dict[str, Any]] = (),
-        law: bool = False,
+        propose: bool = False,
         role: Role | str = Role.AGENT,
         hold: str | None = None,
     ) -> Judged:
         """Have something judged, and buffered for the bands that its verdict leads to. The answer says which, and why.
 
-        A subject has one canonical content at a time, with its history; without one, the thing is new. ``law`` asks
-        for a human's seal (VAULT), ``hold`` gives a reason to hold it for one (888_HOLD).
+        A subject has one canonical content at a time, with its history; without one, the thing is new. ``propose``
+        asks for a human's seal (VAULT), ``hold`` gives a reason to wait for one (888_HOLD).
         """
         with self._lock:
             self._require_may_write("remember")
@@ -218,7 +221,7 @@ class Run:
                 refs=tuple(refs),
                 subject=subject,
                 source=source,
-                band=Band.VAULT if law else Band.LEDGER,
+                band=Band.PHOENIX if propose else Band.LEDGER,
             )
             claim = Claim(record=record, role=role)
             judged = stages.judge(

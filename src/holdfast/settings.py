@@ -33,6 +33,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_live_read_write: bool = False
     """Whether ``live_read_write`` may be used at all: it gives up reproducibility."""
 
+    strict: bool = True
+    """Whether a write that breaks the policy is refused; otherwise it is let pass with a warning, for development."""
+
+    signers: str = "allowed_signers"
+    """Who may seal: a file in OpenSSH's ``allowed_signers`` form."""
+
+    revoked_signers: str = ""
+    """Keys that may not sign any more: a file with one public key a line."""
+
+    log_key: str = ""
+    """The key that signs the ledger's checkpoints; by default ``<store>-log.key`` beside the store's file."""
+
+    checkpoints: str = ""
+    """Where signed checkpoints are kept; by default ``<store>-log.checkpoints`` beside the store's file."""
+
     def __post_init__(self) -> None:
         if not self.store:
             raise InvalidSettings(

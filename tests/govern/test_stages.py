@@ -68,8 +68,19 @@ def rows(commit: Commit | None) -> list[str]:
         ({"source": None}, Verdict.PARTIAL, ["LEDGER"], True),
         ({"text": SECRET}, Verdict.VOID, ["VOID"], False),
         ({"band": Band.VAULT, "role": Role.HUMAN}, Verdict.SEAL, [], True),
+        ({"band": Band.PHOENIX}, Verdict.SEAL, [], True),
+        ({"band": Band.VAULT}, Verdict.VOID, ["VOID"], False),
     ],
-    ids=["clean", "told SABAR", "held", "no source", "a secret", "meant to be law"],
+    ids=[
+        "clean",
+        "told SABAR",
+        "held",
+        "no source",
+        "a secret",
+        "a human's law",
+        "an agent's proposal",
+        "an agent's own law",
+    ],
 )
 def test_a_verdict_leads_to_its_bands(
     changes: dict[str, Any], verdict: Verdict, bands: list[str], waits: bool

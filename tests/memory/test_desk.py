@@ -18,7 +18,6 @@ from holdfast.errors import (
     UnknownSigner,
     WrongPayload,
 )
-from holdfast.govern.authority import Role
 from holdfast.govern.seals.approvals import Decision, Statement
 from holdfast.govern.seals.desk import Decided, Waiting
 from holdfast.memory import Memory
@@ -31,7 +30,7 @@ LAW = "Refunds above 500 EUR need two people."
 
 def proposed(memory: Memory, subject: str = "law/1", **changes: object) -> Waiting:
     """A law that waits."""
-    options = {"law": True, "role": Role.HUMAN, "source": HANDBOOK} | changes
+    options = {"propose": True, "source": HANDBOOK} | changes
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         run.remember(LAW, subject=subject, **options)  # type: ignore[arg-type]  # As the caller says.
     return next(one for one in memory.approvals().waiting() if one.record.subject == subject)
@@ -70,7 +69,7 @@ def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> No
 
 
 def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
-    waiting = proposed(memory, law=False, hold="unsure")
+    waiting = proposed(memory, propose=False, hold="unsure")
     memory.approvals().decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
     with memory.run(workflow="triage", mode="buffered_write") as run:
         again = run.remember(LAW, source=HANDBOOK)
@@ -88,7 +87,7 @@ def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
 def test_what_is_held_or_partial_can_be_sealed_too(
     memory: Memory, hold: str | None, source: dict[str, str] | None, verdict: Verdict
 ) -> None:
-    waiting = proposed(memory, law=False, hold=hold, source=source)
+    waiting = proposed(memory, propose=False, hold=hold, source=source)
     assert waiting.proposal.verdict is verdict
     assert [record.verdict for record in memory.records(band=Band.LEDGER)] == [verdict]
     memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)

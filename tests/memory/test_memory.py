@@ -4,7 +4,6 @@ import pytest
 
 from holdfast.clock import CountedIds, ManualClock
 from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver
-from holdfast.govern.authority import Role
 from holdfast.memory import Memory, Run
 from holdfast.store.run import StoreRun
 from holdfast.vocabulary import Band, Verdict, VisibilityMode
@@ -182,7 +181,7 @@ def test_what_was_forgotten_can_be_learned_anew_in_the_same_run(memory: Memory) 
 
 def test_law_is_not_forgotten_by_an_agent(memory: Memory) -> None:
     with writing(memory) as run:
-        run.remember("Refunds take 14 days.", subject="law/1", source=HANDBOOK, law=True, role=Role.HUMAN)
+        run.remember("Refunds take 14 days.", subject="law/1", source=HANDBOOK, propose=True)
     (waiting,) = memory.approvals().waiting()
     memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
 

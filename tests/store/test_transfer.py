@@ -18,9 +18,13 @@ RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "sc
 def _filled() -> Store:
     store = memory_store()
     store.commit(
-        commit("r1", *(write(str(r["memory_id"]), r) for r in RECORDS), write("other", [1, {"x": None}]))
+        commit(
+            "r1", *(write(f"LEDGER/{r['memory_id']}", r) for r in RECORDS), write("other", [1, {"x": None}])
+        )
     )
-    store.commit(commit("r2", merge("m1", RECORDS[1] | {"text": "changed"}), expire("m2"), at=1))
+    store.commit(
+        commit("r2", merge("LEDGER/m1", RECORDS[1] | {"text": "changed"}), expire("LEDGER/m2"), at=1)
+    )
     return store
 
 
@@ -42,7 +46,7 @@ def test_a_record_is_its_own_line() -> None:
     source = _filled()
     lines = [line for line in export_lines(source, NAMESPACE) if b'"memory_id":"m0"' in line]
 
-    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [_fingerprints(source)["m0"]]
+    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [_fingerprints(source)["LEDGER/m0"]]
     assert all(isinstance(parse(line)["text"], str) for line in export_lines(source, NAMESPACE))
 
 
@@ -62,7 +66,7 @@ def test_importing_twice_changes_nothing(store: Store) -> None:
 
 
 def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: Store) -> None:
-    store.commit(commit("r1", write("m0", "mine")))
+    store.commit(commit("r1", write("LEDGER/m0", "mine")))
     line = io.BytesIO(b'{"memory_id":"m0","text":"theirs"}\n')
     with pytest.raises(InvalidValue, match="--update"):
         import_lines(store, NAMESPACE, line, name="lines")
@@ -70,7 +74,7 @@ def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: 
     counts = import_lines(store, NAMESPACE, line, name="lines", update=True)
 
     assert counts["updated"] == 1
-    assert [version.action for version in store.history(NAMESPACE, "m0")] == ["WRITE", "MERGE"]
+    assert [version.action for version in store.history(NAMESPACE, "LEDGER/m0")] == ["WRITE", "MERGE"]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +86,11 @@ def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: 
         (b'{"memory_id":"x","text":"a"}\n{"memory_id":"x","text":"b"}', "twice"),
         (b'{"memory_id":"x","text":NaN}', "NaN"),
         (b'{"memory_id":"' + b"x" * 300 + b'","text":""}', "256"),
+        (b'{"memory_id":"x","text":"a law","band":"VAULT"}', "sealed by a signature"),
         (b'{"memory_id":"x","text":"[","holdfast":"content-as-text/v1"}', "JSON"),
         (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', "split"),
     ],
-    ids=["syntax", "no object", "no text", "two contents", "NaN", "long name", "bad text", "too long"],
+    ids=["syntax", "no object", "no text", "two contents", "NaN", "long name", "law", "bad text", "too long"],
 )
 def test_a_bad_line_is_named_and_nothing_is_written(store: Store, line: bytes, problem: str) -> None:
     good = b'{"memory_id":"good","text":""}\r\n\n'

@@ -9,13 +9,17 @@ from holdfast.cli.output import INTERRUPTED, Failure
 from holdfast.errors import HoldfastError
 
 COMMANDS: Final = {
+    "approvals": "holdfast.cli.approvals",
     "backup": "holdfast.cli.backup",
     "canon": "holdfast.cli.canon",
     "demo": "holdfast.cli.demo",
     "doctor": "holdfast.cli.doctor",
     "export": "holdfast.cli.export",
     "import": "holdfast.cli.import_",
+    "receipt": "holdfast.cli.receipt",
     "recover": "holdfast.cli.recover",
+    "retention": "holdfast.cli.retention",
+    "verify": "holdfast.cli.verify",
 }
 
 

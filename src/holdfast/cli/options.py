@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
+from holdfast.memory import Memory
 from holdfast.settings import Settings
 from holdfast.store.opening import open_store
 from holdfast.store.store import Store
+from holdfast.wiring import open_memory
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -29,6 +32,15 @@ def namespace_option(command: _F) -> _F:
 def settings() -> Settings:
     """The deployment's settings, read anew for each command."""
     return Settings.load(os.environ)
+
+
+@contextmanager
+def memory(store_url: str | None, namespace: str | None, *, create: bool = False) -> Iterator[Memory]:
+    """The memory that a command works on, closed (and its ledger's head signed) when it is done."""
+    chosen = {"store": store_url, "namespace": namespace}
+    told = msgspec.structs.replace(settings(), **{name: value for name, value in chosen.items() if value})
+    with open_memory(told, create=create) as opened_memory:
+        yield opened_memory
 
 
 @contextmanager

@@ -111,13 +111,14 @@ def judge(
 ) -> Judged:
     """888_JUDGE: floors over the claim, evidence of what they found, and the policy's word on where it may go.
 
-    What is meant for VAULT, was judged PARTIAL or is held waits as a proposal; nothing here can put it there.
+    What is meant as law (for PHOENIX, or by a human for VAULT), was judged PARTIAL or is held waits as a proposal;
+    nothing here can put it into VAULT.
     """
     judgement = floors.judge(claim, surroundings, told=told, why=why)
     verdict = judgement.verdict
     evidence = build_evidence([content_check(claim.record), *judgement.floor_checks], verdict, now)
-    meant = claim.record.band
-    target = Band.VAULT if meant is Band.VAULT and verdict is Verdict.SEAL else None
+    is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
+    target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
     decision = policy.should_write(verdict, evidence, target)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
     record = msgspec.structs.replace(claim.record, band=band, verdict=verdict, evidence=evidence)

@@ -1,6 +1,7 @@
 """Rows as records: reading one back, the history of one, and what changed between two snapshots."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.canon import parse
 from holdfast.errors import Corruption, HoldfastError
@@ -9,6 +10,8 @@ from holdfast.store.audit import verified
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
+
+NOTE_PREFIXES: Final = ("PHOENIX/", "decision/", "mark/", "refused/")
 
 
 class Chapter(Value, frozen=True, kw_only=True):
@@ -41,6 +44,21 @@ def record_of(version: Version) -> Record:
         return Record.from_json(parse(version.content or b""))
     except HoldfastError as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
+
+
+def key_of_line(value: object) -> str | None:
+    """Where a line of JSON that is a record belongs: in its band, LEDGER if it names none; None if it is no record."""
+    if not isinstance(value, dict):
+        return None
+    memory_id, text, band = value.get("memory_id"), value.get("text"), value.get("band", Band.LEDGER.value)
+    if not isinstance(memory_id, str) or not isinstance(text, str) or band not in Band.__members__:
+        return None
+    return f"{band}/{memory_id}"
+
+
+def is_note(key: str) -> bool:
+    """Whether a row is one that governance keeps for itself: proposals, decisions, marks, what was refused."""
+    return key.startswith(NOTE_PREFIXES)
 
 
 def is_band_row(key: str) -> bool:

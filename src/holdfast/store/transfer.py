@@ -6,12 +6,13 @@ from typing import Any, BinaryIO, Final
 from holdfast.canon import canonical_bytes, fingerprint, parse
 from holdfast.errors import Corruption, InvalidValue, NotCanonical
 from holdfast.ledger.chain import Entry, Tip, check
-from holdfast.limits import MAX_COMMIT_WRITES, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
+from holdfast.limits import MAX_COMMIT_WRITES, MAX_NAME_CHARS, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
 from holdfast.store.audit import erasures_in, verified
 from holdfast.store.commit import Commit, Write
 from holdfast.store.protocol import Changes, Storage
+from holdfast.store.records import is_note, key_of_line
 from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from holdfast.vocabulary import ActionType, Band
 
 _AS_TEXT: Final = "content-as-text/v1"
 Progress = Callable[[int, int], None]
@@ -20,16 +21,14 @@ Progress = Callable[[int, int], None]
 def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iterator[bytes]:
     """Every record that a snapshot shows, one canonical line each, by key; importing them gives the same fingerprints.
 
-    A record is its own line. Content of another shape is carried as the text of a record.
+    A record is its own line. Content of another shape is carried as the text of a record; notes of governance are
+    not memory, and stay.
     """
     for version in store.scan(namespace, at=at):
+        if is_note(version.key):
+            continue
         content = version.content or b"null"
-        value = parse(content)
-        if not (
-            isinstance(value, dict)
-            and value.get("memory_id") == version.key
-            and isinstance(value.get("text"), str)
-        ):
+        if key_of_line(parse(content)) != version.key:
             content = canonical_bytes(
                 {"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT}
             )
@@ -81,24 +80,28 @@ def _records(file: BinaryIO, name: str, known: dict[str, str]) -> Iterator[tuple
             value = parse(line)
         except NotCanonical as error:
             raise InvalidValue(what=what, problem=str(error)) from None
-        if not (
-            isinstance(value, dict)
-            and isinstance(value.get("memory_id"), str)
-            and isinstance(value.get("text"), str)
-        ):
+        key = key_of_line(value)
+        if key is None:
             raise InvalidValue(
                 what=what, problem='a record is an object with the strings "memory_id" and "text"'
             )
-        key = value["memory_id"]
-        try:
-            content = parse(value["text"]) if value.get("holdfast") == _AS_TEXT else value
-        except NotCanonical as error:
-            raise InvalidValue(what=what, problem=str(error)) from None
+        if not 0 < len(value["memory_id"]) <= MAX_NAME_CHARS:
+            raise InvalidValue(what=what, problem=f"a memory_id has 1 to {MAX_NAME_CHARS} characters")
+        if key.startswith((f"{Band.VAULT}/", f"{Band.PHOENIX}/")):
+            problem = (
+                "law is sealed by a signature and not imported; copy the whole store with holdfast backup"
+            )
+            raise InvalidValue(what=what, problem=problem)
+        content = value
+        if value.get("holdfast") == _AS_TEXT:
+            key = value["memory_id"]
+            try:
+                content = parse(value["text"])
+            except NotCanonical as error:
+                raise InvalidValue(what=what, problem=str(error)) from None
         digest = fingerprint(content)
         if known.setdefault(key, digest) != digest:
-            raise InvalidValue(
-                what=what, problem=f"memory_id {key!r} stands in the file twice, with two contents"
-            )
+            raise InvalidValue(what=what, problem=f"{key!r} stands in the file twice, with two contents")
         yield key, content
 
 

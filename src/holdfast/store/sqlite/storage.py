@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import apsw
 import msgspec
@@ -18,6 +18,7 @@ from holdfast.clock import Clock, IdSource
 from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
 from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
+from holdfast.store.sqlite import tables
 from holdfast.store.sqlite.file import (
     close_quietly,
     close_untouched,
@@ -27,36 +28,6 @@ from holdfast.store.sqlite.file import (
     translated,
 )
 from holdfast.store.sqlite.witness import read_witness, write_witness
-from holdfast.vocabulary import ActionType, BufferState
-
-_ACTIONS: Final = {action.value: action for action in ActionType}
-_APPLIED: Final = (
-    "memory_snapshot_id, commit_id, run_id, payload_fingerprint, committed_at, ledger_seq, ledger_hash"
-)
-_BUFFER: Final = "commit_id, run_id, payload_fingerprint, state, content, owner, fence, lease_until, waits_for, reason_code, problem"
-_VERSION: Final = "namespace, key, memory_snapshot_id, action, fingerprint, content, erased_by"
-_APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
-_BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
-_INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
-_INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_ERASE: Final = (
-    "UPDATE versions SET content = NULL, erased_by = ?3"
-    " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
-)
-_PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ABANDONED: Final = (
-    f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
-    " ORDER BY lease_until, commit_id LIMIT ?"
-)
-_ENDS: Final = (
-    "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"
-    " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
-)
-_LATEST: Final = (
-    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by FROM versions"
-    " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
-)
 
 
 class _Ends(NamedTuple):
@@ -150,7 +121,7 @@ class SQLiteStorage:
         """The ends as the writer sees them now: as we left them, unless the file's version tells of somebody else."""
         version = self._writer.data_version()
         if self._known is None or self._known[0] != version:
-            head, seq, digest, buffered = self._writer.execute(_ENDS).get
+            head, seq, digest, buffered = self._writer.execute(tables.ENDS).get
             self._known = version, _Ends(head, Tip(seq=seq, hash=digest) if seq else Tip(), bool(buffered))
         return self._known[1]
 
@@ -201,12 +172,12 @@ class SQLiteStorage:
             execute = connection.execute
             for key in keys:
                 row = execute(
-                    f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
+                    f"SELECT {tables.VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
                     " ORDER BY memory_snapshot_id DESC LIMIT 1",
                     (namespace, key, at),
                 ).fetchone()
                 if row is not None:
-                    found[key] = _version(row)
+                    found[key] = tables.version_of(row)
         return found
 
     def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
@@ -220,31 +191,29 @@ class SQLiteStorage:
     def history(self, namespace: str, key: str) -> list[Version]:
         """Every version of one record, oldest first."""
         return self._versions(
-            f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id",
+            f"SELECT {tables.VERSION} FROM versions WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id",
             (namespace, key),
         )
 
     def snapshot_rows(self, memory_snapshot_id: int) -> list[Version]:
         """The versions that one commit made."""
         return self._versions(
-            f"SELECT {_VERSION} FROM versions WHERE memory_snapshot_id = ? ORDER BY namespace, key",
+            f"SELECT {tables.VERSION} FROM versions WHERE memory_snapshot_id = ? ORDER BY namespace, key",
             (memory_snapshot_id,),
         )
 
     def _versions(self, sql: str, parameters: tuple[Any, ...]) -> list[Version]:
         with self._reading() as connection:
-            return [_version(row) for row in connection.execute(sql, parameters)]
+            return [tables.version_of(row) for row in connection.execute(sql, parameters)]
 
     def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
         """What is known of these commits."""
         with self._reading() as connection:
-            return _find(connection, commit_ids)
+            return tables.find(connection, commit_ids)
 
     def applied(self, *, after: int, limit: int) -> list[Applied]:
         """Commits in snapshot order."""
-        sql = (
-            f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
-        )
+        sql = f"SELECT {tables.APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
         with self._reading() as connection:
             return [Applied(*row) for row in connection.execute(sql, (after, limit))]
 
@@ -332,17 +301,20 @@ class SQLiteTransaction:
         connection = self._connection
         now = self._storage.clock.now().timestamp()
         ends = self._storage.ends()
-        applied, buffers = _find(connection, question.commit_ids, buffered=ends.buffered)
+        applied, buffers = tables.find(connection, question.commit_ids, buffered=ends.buffered)
         if question.abandoned:
-            abandoned = connection.execute(_ABANDONED, (now, question.abandoned))
-            buffers |= {row[0]: _buffer(row) for row in abandoned}
+            abandoned = connection.execute(tables.ABANDONED, (now, question.abandoned))
+            buffers |= {row[0]: tables.buffer_of(row) for row in abandoned}
         return View(
             now=now,
             head=ends.head,
             tip=ends.tip,
             applied=applied,
             buffers=buffers,
-            latest={row[:2]: _version(row) for row in connection.executemany(_LATEST, question.places)},
+            latest={
+                row[:2]: tables.version_of(row)
+                for row in connection.executemany(tables.LATEST, question.places)
+            },
             commit_of=self._commit_of,
         )
 
@@ -353,11 +325,11 @@ class SQLiteTransaction:
 
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
-        self._insert(_INSERT_ENTRY, changes.entries)
-        self._insert(_INSERT_APPLIED, changes.applied)
-        self._insert(_INSERT_VERSION, changes.versions)
-        self._insert(_ERASE, changes.erasures)
-        self._insert(_PUT_BUFFER, changes.buffers)
+        self._insert(tables.INSERT_ENTRY, changes.entries)
+        self._insert(tables.INSERT_APPLIED, changes.applied)
+        self._insert(tables.INSERT_VERSION, changes.versions)
+        self._insert(tables.ERASE, changes.erasures)
+        self._insert(tables.PUT_BUFFER, changes.buffers)
         for commit_id in changes.dropped:
             self._connection.execute("DELETE FROM buffers WHERE commit_id = ?", (commit_id,))
         self._erased = self._erased or bool(changes.erasures)
@@ -373,30 +345,3 @@ class SQLiteTransaction:
             self._connection.execute(sql, astuple(rows[0]))
         elif rows:
             self._connection.executemany(sql, map(astuple, rows))
-
-
-def _find(
-    connection: apsw.Connection, commit_ids: Sequence[str], *, buffered: bool = True
-) -> tuple[dict[str, Applied], dict[str, Buffer]]:
-    """Buffers first: for a reader, what has left them before the second look is applied by then, and never unknown."""
-    names = [(commit_id,) for commit_id in commit_ids]
-    held = connection.executemany(_BUFFER_BY_ID, names) if buffered else ()
-    buffers = {row[0]: _buffer(row) for row in held}
-    return {row[1]: Applied(*row) for row in connection.executemany(_APPLIED_BY_ID, names)}, buffers
-
-
-def _version(row: Any) -> Version:
-    namespace, key, snapshot, action, digest, content, erased_by = row
-    try:
-        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content, erased_by)
-    except KeyError:
-        what = f"{namespace}/{key} in snapshot {snapshot}"
-        raise Corruption(what=what, problem=f"{action!r} is no action") from None
-
-
-def _buffer(row: Any) -> Buffer:
-    commit_id, run_id, payload, state, *rest = row
-    try:
-        return Buffer(commit_id, run_id, payload, BufferState(state), *rest)
-    except ValueError as error:
-        raise Corruption(what=f"the buffer of commit {commit_id}", problem=str(error)) from None

@@ -1,0 +1,18 @@
+"""``holdfast receipt``: proof that an entry is in the ledger."""
+
+import click
+
+from holdfast.canon import canonical_bytes
+from holdfast.cli.options import memory, store_option
+
+
+@click.command("receipt")
+@click.argument("entry", type=click.IntRange(1))
+@store_option
+def command(entry: int, store_url: str | None) -> None:
+    """Print a receipt for ledger entry number ENTRY: the entry, its inclusion proof, a signed checkpoint.
+
+    Keep it in a file; `holdfast verify --receipt FILE` checks it years later with the public key alone.
+    """
+    with memory(store_url, None) as opened:
+        click.echo(canonical_bytes(opened.receipt(entry).as_json()).decode())
