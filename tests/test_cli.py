@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
+import click
 from click.testing import CliRunner
 
 from holdfast import __version__, fingerprint
-from holdfast.cli import main
+from holdfast.cli import COMMANDS, main
 
 
 def test_canon_prints_the_canonical_text_and_its_fingerprint(tmp_path: Path) -> None:
@@ -51,6 +53,26 @@ def test_the_demo_runs_to_its_end_and_every_claim_holds() -> None:
     assert "✗" not in told.output
     assert counted["failed"] == 0
     assert all(claim["holds"] for claim in counted["claims"])
+
+
+def test_every_command_has_its_file_and_every_file_its_command() -> None:
+    folder = Path(str(import_module("holdfast.cli").__file__)).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "options", "output"}
+    files = {"import" if name == "import_" else name for name in files}
+
+    assert {name for name in files if name.partition("_")[0] not in files - {name}} == set(COMMANDS)
+    for name in COMMANDS:
+        assert main.get_command(click.Context(main), name) is not None
+
+
+def test_help_loads_no_command() -> None:
+    program = (
+        "import sys; from holdfast.cli import main; main(['--help'], standalone_mode=False);"
+        "assert not {'holdfast.memory', 'apsw', 'cryptography', 'rich'} & set(sys.modules), sys.modules"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert all(name in told.stdout for name in COMMANDS)
 
 
 def test_the_version_is_the_packages() -> None:

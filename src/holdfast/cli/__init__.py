@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls one method, prints. One command a file."""
+"""The command line: each command parses, calls one method, prints. One command a file, named as the command is."""
 
 from importlib import import_module
 from typing import Any, Final
@@ -8,18 +8,25 @@ import click
 from holdfast.cli.output import INTERRUPTED, Failure
 from holdfast.errors import HoldfastError
 
+# What each is for, told here so that help need not load them; a test holds the commands to it.
 COMMANDS: Final = {
-    "approvals": "holdfast.cli.approvals",
-    "backup": "holdfast.cli.backup",
-    "canon": "holdfast.cli.canon",
-    "demo": "holdfast.cli.demo",
-    "doctor": "holdfast.cli.doctor",
-    "export": "holdfast.cli.export",
-    "import": "holdfast.cli.import_",
-    "receipt": "holdfast.cli.receipt",
-    "recover": "holdfast.cli.recover",
-    "retention": "holdfast.cli.retention",
-    "verify": "holdfast.cli.verify",
+    "approvals": "What waits for a human's signature.",
+    "at": "Every record that a snapshot shows.",
+    "backup": "Copy a whole store, verifying it on the way.",
+    "canon": "Print the canonical form of a JSON text and its fingerprint.",
+    "demo": "Take a short tour of what exists.",
+    "diff": "What two snapshots show differently.",
+    "doctor": "Walk the whole store and tell of each problem below governance.",
+    "export": "Print every record as JSON lines.",
+    "forget": "End what is known of a subject, and erase what it said.",
+    "history": "Every version of a subject, with verdict and evidence.",
+    "import": "Store every line of a file as a record.",
+    "init": "Make a store here, with settings and keys.",
+    "receipt": "Print proof that an entry is in the ledger.",
+    "recover": "Finish what crashed processes left behind.",
+    "remember": "Have something judged, and remembered if it may be.",
+    "retention": "How long memory is kept: sweep, or rehearse it.",
+    "verify": "Walk everything: storage, ledger, checkpoints, evidence, seals.",
 }
 
 
@@ -32,8 +39,13 @@ class _Door(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        module = "import_" if cmd_name == "import" else cmd_name
+        command: click.Command = import_module(f"holdfast.cli.{module}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -48,7 +60,8 @@ class _Door(click.Group):
 @click.group(
     cls=_Door,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 the answer is no; 2 the call or its input was wrong; 130 interrupted.",
+    epilog="Exit codes: 0 done; 1 the answer is no; 2 the call or its input was wrong; 130 interrupted. "
+    'Shell completion: eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)", or zsh_source, fish_source.',
 )
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def main() -> None:
