@@ -62,6 +62,8 @@ class Memory:
         self._allow_live = allow_live
         self._notary = notary
         self._head_at_opening = store.head()
+        self._lock = threading.Lock()
+        self._known: tuple[int, Surroundings] | None = None
 
     @classmethod
     def open(
@@ -126,6 +128,15 @@ class Memory:
 
     # Governing.
 
+    def surroundings(self, at: int) -> Surroundings:
+        """What every judgement at a snapshot may look at: sealed law, and scars. Runs that start there share it."""
+        known = self._known
+        if known is None or known[0] != at:
+            vault = tuple(self.records(band=Band.VAULT, at=at))
+            scars = tuple(self.records(band=Band.WITNESS, at=at))
+            self._known = known = (at, Surroundings(vault=vault, scars=scars))
+        return known[1]
+
     def approvals(self) -> Desk:
         """The desk where proposals wait for a human's signature."""
         return Desk(self.store, self.namespace, clock=self.store.clock)
@@ -147,7 +158,8 @@ class Memory:
 
     def checkpoint(self) -> str | None:
         """Sign the ledger's head and keep it outside the store; None where there is no notary."""
-        return None if self._notary is None else self._notary.checkpoint()
+        with self._lock:
+            return None if self._notary is None else self._notary.checkpoint()
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """Proof that an entry is in the ledger, for someone who has only the public key."""
@@ -155,7 +167,8 @@ class Memory:
             raise InvalidValue(
                 what="Memory", problem="it has no notary; open it with one to hand out receipts"
             )
-        return self._notary.receipt(ledger_seq)
+        with self._lock:
+            return self._notary.receipt(ledger_seq)
 
     def close(self) -> None:
         """Sign the head, if it moved since and there is a notary, and let go of files and connections."""
@@ -307,10 +320,7 @@ class Run:
         """What the judge may look at: sealed law, scars, what is known of the subject, and what was refused before."""
         memory, at = self.memory, self._at
         if self._around is None:
-            self._around = Surroundings(
-                vault=tuple(memory.records(band=Band.VAULT, at=at)),
-                scars=tuple(memory.records(band=Band.WITNESS, at=at)),
-            )
+            self._around = memory.surroundings(at)
         subject = claim.record.subject
         keys = [stages.refused_key(claim.reading.fingerprint)]
         if subject is not None and subject not in self._known_subjects:

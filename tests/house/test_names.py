@@ -7,7 +7,6 @@ import types
 from pathlib import Path
 
 import holdfast
-from holdfast import cli
 
 
 def test_every_public_name_is_exported_on_purpose() -> None:
@@ -51,10 +50,3 @@ def _isort_order(name: str) -> tuple[int, str]:
     if name.isupper():
         return 0, name
     return (1, name) if name[0].isupper() else (2, name)
-
-
-def test_every_command_is_a_file_of_its_own() -> None:
-    """Named as it is called; ``import`` can't be a module's name in Python."""
-    modules = {name: "import_" if name == "import" else name.replace("-", "_") for name in cli.COMMANDS}
-
-    assert {name: f"holdfast.cli.{module}" for name, module in modules.items()} == cli.COMMANDS
