@@ -11,7 +11,8 @@ from holdfast.govern.floors.reading import words as words_module
 from holdfast.govern.floors.reading.disguise import unmasked
 from holdfast.govern.floors.reading.folding import fold
 from holdfast.govern.floors.reading.likeness import Known, Recalled, Shelf, says_nothing_new
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading, number
+from holdfast.govern.floors.reading.quantities import number
+from holdfast.govern.floors.reading.words import READ_CHARS, Reading
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from tests.govern.corpus import cases, claim, known
 
@@ -24,6 +25,7 @@ def test_the_fast_way_to_words_finds_the_same_words(text: str) -> None:
     folded = text.lower()
 
     assert words_module._ascii_words(folded) == words_module._WORD.findall(folded)
+    assert Reading(text).words == Reading(f"{text} é").words[:-1]
 
 
 @given(st.text(max_size=60))

@@ -1,6 +1,6 @@
 """What a floor is, and what it may look at: the claim, and the surroundings that are handed in with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -8,7 +8,8 @@ from holdfast.errors import InvalidValue
 from holdfast.govern.authority import Role
 from holdfast.govern.floors.reading.lexicon import word_set
 from holdfast.govern.floors.reading.likeness import Known, Recalled, Shelf
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading, once
+from holdfast.govern.floors.reading.once import once
+from holdfast.govern.floors.reading.words import READ_CHARS, Reading
 from holdfast.vocabulary import Band, Record
 
 # A source of one of these kinds is the agent itself, or memory itself: it vouches for nothing.
@@ -69,22 +70,17 @@ class Claim:
         return Reading(self.record.text)
 
     @once
-    def beside(self) -> Reading:
-        """Subject, tags, source and refs, which are remembered too: everything that is text, a line each."""
+    def whole(self) -> Reading:
+        """The text with subject, tags, source and refs, which are remembered too, a line each: what floors guard."""
         record = self.record
         lines = [record.subject or "", *record.tags]
         if record.source:
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
-        return Reading("\n".join(lines))
+        return self.reading.followed_by(Reading("\n".join(lines)))
 
-    @once
-    def whole(self) -> Reading:
-        """The text and what stands beside it, for the floors that guard."""
-        return Reading.joined(self.reading, self.beside)
-
-    @once
+    @property
     def is_overlong(self) -> bool:
         """Whether there is more of it than the floors read."""
         return self.whole.is_cut
@@ -194,12 +190,14 @@ def scar_keys(record: Record) -> frozenset[str]:
 
 
 def _sources(record: Record) -> frozenset[str]:
-    given: Iterable[object] = (record.source, *record.refs)
-    return frozenset(key for one in given if isinstance(one, Mapping) and (key := _source_key(one)))
+    keys = [_source_key(one) for one in (record.source, *record.refs)]
+    return frozenset(filter(None, keys))
 
 
-def _source_key(source: Mapping[str, object]) -> str:
+def _source_key(source: object) -> str:
     """Kind and id, without the place inside a document: two pages of one handbook are one witness."""
+    if not isinstance(source, Mapping):
+        return ""
     kind, named = source.get("kind"), source.get("id")
     if not isinstance(named, str) or not named.strip():
         named = next(

@@ -6,11 +6,11 @@ from math import prod
 from typing import Final
 
 from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
-from holdfast.govern.floors.reading import orders
 from holdfast.govern.floors.reading.disguise import unmasked
-from holdfast.govern.floors.reading.marks import marks_in
 from holdfast.govern.floors.reading.phrases import spoken
 from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.signs import orders
+from holdfast.govern.floors.signs.marks import marks_in
 
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7

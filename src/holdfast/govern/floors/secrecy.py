@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
-from holdfast.govern.floors.reading.credentials import credential_in
-from holdfast.govern.floors.reading.personal import personal_in
+from holdfast.govern.floors.signs.credentials import credential_in
+from holdfast.govern.floors.signs.personal import personal_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,10 @@ from holdfast.govern.floors.reading.lexicon import (
     MONTHS,
     NO_CERTAIN_MONTHS,
     OPPOSITES,
-    UNITS,
     WEEKDAYS,
 )
 from holdfast.govern.floors.reading.likeness import Known, says_nothing_new
-from holdfast.govern.floors.reading.words import Reading, stem
+from holdfast.govern.floors.reading.words import Reading
 from holdfast.vocabulary import Band
 
 # How much of the shorter text must stand in the other before the two are taken to speak of one thing. A claim that
@@ -79,18 +78,18 @@ def _worst(text: Reading, sealed: Iterable[Known], has_subject: bool) -> Finding
 
 
 def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[float, str]:
-    ours, theirs = _topic(text), _topic(sealed)
+    ours, theirs = text.topic, sealed.topic
     shared = ours & theirs
     share = len(shared) / max(1, min(len(ours), len(theirs)))
     beside = (0.8, "adds to what is sealed") if has_subject else (1.0, "")
-    if text.words == sealed.words or says_nothing_new(text, sealed):
-        return 1.0, ""
     if has_subject and share < _LEAST_SHARED:
-        return beside
+        return (1.0, "") if text.words == sealed.words else beside
     if not has_subject and (
         share < _LEAST_SHARED_WITHOUT_SUBJECT or len(shared) < _LEAST_WORDS_WITHOUT_SUBJECT
     ):
         return beside
+    if text.words == sealed.words or says_nothing_new(text, sealed):
+        return 1.0, ""
     if _other_figure(text, sealed):
         return 0.0, "another number or date than is sealed"
     if _other_member(text, sealed, WEEKDAYS) or _other_member(text, sealed, MONTHS):
@@ -112,12 +111,6 @@ def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[fl
 
 
 _NO_WORDS: Final[frozenset[str]] = frozenset()
-_MEASURES: Final = frozenset(map(stem, (*UNITS, *MONTHS, *WEEKDAYS)))
-
-
-def _topic(reading: Reading) -> frozenset[str]:
-    """What a text speaks of: its words without the figures and what they count."""
-    return reading.content - reading.numbers - _MEASURES
 
 
 def _other_figure(text: Reading, sealed: Reading) -> bool:

@@ -4,18 +4,26 @@
 quotation begins or ends or a colon introduces something. A phrase is a regular expression over it with some
 conveniences: ``~4`` stands for up to four words of any kind, ``@`` for either mark, a line may be broken at a space or
 after ``|``, ``?`` or ``}``, and every group is a plain one. A phrase matches whole words.
+
+A text is searched only for phrases whose words it has. Which words those are is read off the phrase itself, so that
+the two can't drift apart.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
-from holdfast.govern.floors.reading.lexicon import word_set
+from holdfast.govern.floors.reading.lexicon import SMALL_WORDS
 from holdfast.govern.floors.reading.words import INDIC, Reading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
-_SMALL_GAP: Final = re.compile(r"~(\d) ")
+_GAP: Final = re.compile(r"~(\d) ")
 _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
+# One part of a phrase: a group or a run of letters, and whether it may be left out.
+_LETTERS: Final = re.compile(r"(?:[^()|@~\[\]\"?{}+ ]|\[[a-z]+\]|(?<=[^\W_])\?)+")
+_MOST_SIGNS: Final = 3
 
 # Where a sentence, clause or line ends, and where something is quoted or introduced.
 _BREAK: Final = re.compile(r"[.!?;,]+(?=\s|$|[^\w\s/])|[\n()<>\[\]{}*#|—–。！？；，、،؟]+|(?<=\s)-(?=\s)")
@@ -34,12 +42,12 @@ class Phrase:
 
 
 class Phrasebook:
-    """Set phrases, of which a text is only searched for those that its words allow."""
+    """Set phrases, each given as a kind, a weight and what is said, of which a text is searched for the possible ones."""
 
-    def __init__(self, *phrases: Phrase) -> None:
-        self._phrases = phrases
+    def __init__(self, *phrases: tuple[str, float, str]) -> None:
+        self.phrases = tuple(one for kind, weight, said in phrases for one in _compiled(kind, weight, said))
         self._having: dict[str, list[int]] = {}
-        for place, one in enumerate(phrases):
+        for place, one in enumerate(self.phrases):
             for sign in one.signs[0]:
                 self._having.setdefault(sign, []).append(place)
 
@@ -49,21 +57,77 @@ class Phrasebook:
         if not signs:
             return []
         places = sorted({place for sign in signs for place in self._having[sign]})
-        possible = [self._phrases[place] for place in places]
+        possible = [self.phrases[place] for place in places]
         return [one for one in possible if not any(map(vocabulary.isdisjoint, one.signs))]
-
-
-def phrase(kind: str, weight: float, signs: str, said: str) -> Phrase:
-    """Compile a phrase of the small language; its signs are words, with ``&`` between the sets."""
-    line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", said.strip()))
-    line = _OPENING.sub("(?:", line)
-    line = line.replace("@", '[."]')
-    line = _SMALL_GAP.sub(lambda gap: _ANY_WORDS % gap[1], line)
-    sets = tuple(word_set(one) for one in signs.split("&"))
-    return Phrase(kind, weight, sets, re.compile(rf"(?<![^ ])(?:{line})(?![^ ])"))
 
 
 def spoken(reading: Reading) -> str:
     """The text as phrases are looked for in it."""
     marked = _BREAK.sub(" . ", _QUOTE.sub(' " ', reading.folded))
     return " ".join(f". {_NO_WORD.sub(' ', ' '.join(marked.split()))} .".split())
+
+
+def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
+    """One phrase for each way of saying it that stands apart from the others."""
+    line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", said.strip()))
+    for way in _alternatives(line):
+        signs = sorted({words for words in _needed(way) if words}, key=_commonness)
+        pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[."]'))
+        assert signs, f"no word tells that this may be there: {way}"
+        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), re.compile(rf"(?<![^ ])(?:{pattern})(?![^ ])"))
+
+
+def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
+    return len(words & SMALL_WORDS), len(words), sorted(words)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The pattern cut at each ``|`` that stands in no group."""
+    ways, depth = [""], 0
+    for char in pattern:
+        depth += (char == "(") - (char == ")")
+        if char == "|" and depth == 0:
+            ways.append("")
+        else:
+            ways[-1] += char
+    return ways
+
+
+def _needed(way: str) -> Iterator[frozenset[str]]:
+    """For each part of the pattern that can't be left out: words of which a text that matches has one."""
+    place = 0
+    while place < len(way):
+        if way[place] == "(":
+            end = _closing(way, place)
+            inside = way[place + 1 : end]
+            place = end + 1
+            if way[place : place + 1] != "?":
+                yield _one_of_each(inside)
+        elif letters := _LETTERS.match(way, place):
+            place = letters.end()
+            if way[place : place + 1] not in ("{", "+"):
+                yield _variants(letters[0])
+        else:
+            place += len("[^ ]") if way.startswith("[^ ]", place) else 1
+
+
+def _closing(way: str, opening: int) -> int:
+    depth = 0
+    for place in range(opening, len(way)):
+        depth += (way[place] == "(") - (way[place] == ")")
+        if depth == 0:
+            return place
+    raise AssertionError(f"a group is not closed: {way}")
+
+
+def _one_of_each(inside: str) -> frozenset[str]:
+    """A word of every alternative; nothing if one of them has none."""
+    chosen = [min(filter(None, _needed(way)), key=_commonness, default=frozenset()) for way in _alternatives(inside)]
+    return frozenset().union(*chosen) if all(chosen) else frozenset()
+
+
+def _variants(letters: str) -> frozenset[str]:
+    """The words that letters with ``s?`` or ``[sz]`` in them stand for."""
+    parts = re.findall(r"\[[a-z]+\]|\w\?|[^\[\]?]", letters)
+    choices = [part[1:-1] if part[0] == "[" else ["", part[0]] if part.endswith("?") else [part] for part in parts]
+    return frozenset(map("".join, product(*choices)))

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
-from holdfast.govern.floors.reading.phrases import Phrasebook, phrase
+from holdfast.govern.floors.reading.phrases import Phrasebook
 
 # Verbs that throw orders away, and words for orders: strong ones that are used for little else, weak ones that have
 # honest uses, too. English verbs must stand as an order does; the others are forms that hardly anything else has.
@@ -81,132 +81,132 @@ _USER: Final = "(the |a |any |an )?(user|users|customer|human|someone|anyone|any
 _AI: Final = "(assistant|ai|model|agent|llm|bot|chatbot|claude|chatgpt|gpt|gemini|copilot)s?"
 
 PHRASES: Final = Phrasebook(
-    phrase("override", 0.7, "ignore disregard forget", """
+    ("override", 0.7, """
         (ignore|disregard|forget) (the |all |all of |everything |anything |what (is |was |you were |you have been )?){1,4}
         (above|before|said|told|written|learned|know|prior)( this| it| that)? (@|and|instead|directions|text|then)|
         @ (please )?(ignore|disregard|forget) (everything|anything|it all) (@|and|you|i|else|that)"""),
-    phrase("override", 0.7, "follow following obey obeying comply complying adhere listen", """
+    ("override", 0.7, """
         (do not|don't|never|stop|no longer|cease) (follow|following|obey|obeying|comply with|adhere to|listen to)
         (your|any|all|previous|prior|system|safety|content|the developer's|the system|the previous|these) ~2
         (instructions|rules|guidelines|prompt|policies|policy|restrictions|rules)"""),
-    phrase("override", 0.8, "instruction instructions orders task goal objective directive directives prompt rules role & new updated real actual true revised", """
+    ("override", 0.8, """
         @ (here are |here is |these are |this is )?(your |my )(new|updated|real|actual|true|revised) (system )?
         (instructions?|orders|task|goal|objective|directives?|prompt|rules|role) (@|is|are|begins?|follows?|now)|
         @ (new|updated|revised) (system )?(instructions?|prompt|directives?) @"""),
-    phrase("override", 0.7, "rule rules task & new", """
+    ("override", 0.7, """
         @ new (rules?|task) " (you|reply|respond|answer|ignore|say|always (say|answer|reply)|reveal|output|print|send)"""),
-    phrase("override", 0.7, "instructions rules prompt guidelines orders & previous prior earlier old original initial", """
+    ("override", 0.7, """
         (your |the |all )?(previous|prior|earlier|old|original|initial) (instructions|rules|prompt|guidelines|orders)
         (are|is|were|have been|has been) (now )?
         (void|cancelled|canceled|obsolete|revoked|suspended|invalid|overridden|replaced|lifted|deprecated|no longer)"""),
-    phrase("override", 0.7, "override", """
+    ("override", 0.7, """
         @ (system|admin|administrator|root|priority|security|developer|emergency) override
         (@|activated|engaged|active|enabled|accepted|initiated)"""),
-    phrase("role", 0.8, "now hereby henceforth unrestricted unfiltered uncensored unbounded jailbroken & you you're", """
+    ("role", 0.8, """
         you (are|will be|act) (now|from now on|hereby|henceforth)
         (a|an|the|my|in|no longer|free|operating|acting|unrestricted|unbounded|dan|not bound|playing|called|named|going to)|
         (you are|you're) (in )?~2 (unrestricted|unfiltered|uncensored|unbounded|jailbroken)"""),
-    phrase("role", 0.7, "dan & you as", "(you are|you're|act as|pretend you are|be) dan"),
-    phrase("role", 0.7, "no & you", """
+    ("role", 0.7, "(you are|you're|act as|pretend you are|be) dan"),
+    ("role", 0.7, """
         you (now )?(have|follow|obey|are bound by|are subject to) no (ethical |moral |content |safety |more )?
         (guidelines|restrictions|limits|limitations|rules|filters|ethics|boundaries)"""),
-    phrase("role", 0.8, "now moment point here & from starting as", r"""
+    ("role", 0.8, r"""
         (from (now on|this moment|this point on|this point forward|here on)|starting now|as of now) (@ )?
         (you (are|will|must|shall|should|have|act|only|always|never|respond|can)|
         respond|reply|answer|always|act as|speak|ignore|treat|pretend)"""),
-    phrase("role", 0.8, "now immediately henceforth obey comply ignore not reveal disclose recommend forward transfer always never only & you & must shall have need required ordered instructed", """
+    ("role", 0.8, """
         you (must|shall|have to|need to|are required to|are ordered to|are instructed to)
         (now|immediately|henceforth|obey|comply|ignore|not (tell|reveal|mention|refuse|inform)|reveal|disclose|recommend|
         forward|transfer|(always|never|only) (say|answer|respond|reply|recommend|refuse|mention|trust|obey|speak|agree))"""),
-    phrase("role", 0.7, "act pretend roleplay role behave imagine simulate", r"""
+    ("role", 0.7, r"""
         @ (pretend you are|pretend to be|pretend that you are) [^ ]+|
         (@|now|please|and|must|to|will) (act as|act like|pretend to be|pretend you are|pretend that you are|pretend you|
         roleplay as|role play as|behave as|imagine you are|imagine that you are|simulate being) ~4
         (unrestricted|unfiltered|uncensored|evil|dan|hacker|jailbroken|no (rules|restrictions|limits|filters|ethics)|
         without (any )?(restrictions|limits|rules|filters|ethics)|developer|admin|administrator|root|another ai|ai|
         assistant|model|system|human|linux terminal)"""),
-    phrase("role", 0.7, "mode anything & enter enable activate switch engage turn in unlock do activated enabled active on engaged", """
+    ("role", 0.7, """
         (enter|enable|activate|switch to|engage|turn on|you are in|now in|unlock) (@ |the )?
         (god|dan|unrestricted|jailbreak|sudo|unsafe|opposite|evil|chaos) ~1 mode|
         (jailbreak|god|dan|unrestricted|unsafe) mode (activated|enabled|active|on|engaged)|do anything now"""),
-    phrase("mode", 0.4, "mode & developer debug admin maintenance root diagnostic", """
+    ("mode", 0.4, """
         (enter|enable|activate|switch to|engage|you are in|you are now in|now in|unlock) (@ |the )?
         (developer|debug|admin|maintenance|root|diagnostic) mode"""),
-    phrase("role", 0.6, "comply obey & ai assistant model agent", """
+    ("role", 0.6, """
         (ai|assistant|model|agent) (must|will|shall) (fully )?(comply|obey)"""),
-    phrase("override", 0.45, "disabled suspended lifted removed off & safety content", """
+    ("override", 0.45, """
         (safety|content) (filters?|filtering|restrictions|guidelines|checks|protocols) (are |is |were |have been )?
         (now |temporarily |currently )?(disabled|suspended|lifted|off|removed)|
         without (any )?(content|safety) (restrictions|filtering|filters)"""),
-    phrase("override", 0.7, "supersedes supersede & instructions directives", """
+    ("override", 0.7, """
         supersedes? (all|any|every|your) ~5 (instructions|directives|prompts)"""),
-    phrase("hijack", 0.6, "treat & directive instruction instructions command commands trusted", """
+    ("hijack", 0.6, """
         treat ~5 as ~2 (system|system level|trusted) (directive|instructions?|commands?|message)"""),
-    phrase("role", 0.7, "bist du maintenant desormais ahora ora agora poi", """
+    ("role", 0.7, """
         du bist (jetzt|nun|ab sofort|von nun an)|(ab jetzt|ab sofort|von nun an) (bist|wirst|antwortest|musst|sollst) du|
         (tu es|vous etes) (maintenant|desormais)|(a partir de maintenant|desormais)( @)? (tu|vous)|ahora eres|
         (a partir de ahora|desde ahora)( @)? (eres|debes|responde|actua|tu|vas)|ora sei|
         d'ora in poi( @)? (sei|devi|rispondi)|agora voce e|a partir de agora( @)? voce"""),
-    phrase("role", 0.7, "musst dois devez debes devi deve", """
+    ("role", 0.7, """
         du musst (jetzt|nun|sofort)|(tu dois|vous devez) (maintenant|desormais)|debes ahora|devi ora|voce deve agora"""),
-    phrase("role", 0.7, "теперь отныне сеичас", "(теперь|отныне|сеичас) (ты|вы) [^ ]+"),
-    phrase("concealment", 0.8, "tell telling inform informing mention mentioning reveal revealing disclose disclosing notify notifying alert alerting show showing let warn warning & not don't never without dont & user users human humans operator owner customer developer developers admin anyone anybody them", r"""
+    ("role", 0.7, "(теперь|отныне|сеичас) (ты|вы) [^ ]+"),
+    ("concealment", 0.8, r"""
         (do not|don't|never|without|must not|dont) (ever )?(tell|telling|inform|informing|mention|mentioning|reveal|
         revealing|disclose|disclosing|notify|notifying|alert|alerting|show|showing|let|warn|warning) ~3
         (the |any |your )?(user|users|human|humans|operator|owner|customer|developers?|admin|anyone|anybody|them)
         (@|about|that|of|this|know|for|it|to)"""),
-    phrase("concealment", 0.7, "secretly silently quietly covertly", f"""
+    ("concealment", 0.7, f"""
         (secretly|silently|quietly|covertly) {_SEND} [^ ]+"""),
-    phrase("exfiltration", 0.8, "send post email mail forward upload exfiltrate leak transmit deliver submit copy paste append embed encode fetch curl & password passwords keys key credential credentials secret secrets token tokens prompt conversation history data list contacts env environment memory memories card emails inbox files database cookie cookies messages instructions transcript", f"""
+    ("exfiltration", 0.8, f"""
         {_LEAD} {_SEND} ~5 {_SECRETS} ~6 (to|at|via|into|in|through|using) ~4 {_PLACE}"""),
-    phrase("exfiltration", 0.8, "http https www & send post email mail forward upload exfiltrate leak transmit deliver submit copy paste append embed encode fetch curl & password passwords keys key credential credentials secret secrets token tokens prompt conversation history data list contacts env environment memory memories card emails inbox files database cookie cookies messages instructions transcript", f"{_LEAD} {_SEND} ~3 (https?|www) ~9 {_SECRETS}"),
-    phrase("exfiltration", 0.8, "prompt message instructions rules text words key keys credentials password passwords configuration & reveal print show repeat output display disclose leak dump give tell expose recite share displaying", """
+    ("exfiltration", 0.8, f"{_LEAD} {_SEND} ~3 (https?|www) ~9 {_SECRETS}"),
+    ("exfiltration", 0.8, """
         (@|please|now|then|and|must|you|also|first|instead|will|by)
         (reveal|print|show|repeat|output|display|disclose|leak|dump|give|tell|expose|recite|share|displaying)( me| us| out| back)? ~6
         (system prompt|system message|hidden (instructions|prompt|rules)|
         initial (instructions|prompt)|original instructions|instructions verbatim|instructions above|secret instructions|
         developer message|internal instructions|text above|words above|secret key|your (full |complete )?
         (configuration|instructions|api keys?|credentials|passwords?|rules|instruction set))"""),
-    phrase("tool", 0.45, "tool function command shell terminal plugin script bash code & call invoke use run execute trigger", """
+    ("tool", 0.45, """
         (@|please|now|then|and|must|immediately|to|first|also) (call|invoke|use|run|execute|trigger) ~5
         (tool|function|command|shell|terminal|plugin|script|bash|code) ~4 (to|and|with|that|which|without) ~5
         (delete|send|transfer|email|wire|upload|purchase|buy|exfiltrate|forward|approve|grant|wipe|rm|pay|overwrite|curl)"""),
-    phrase("unasked", 0.5, "confirmation permission approval consent confirming", """
+    ("unasked", 0.5, """
         (do not|don't|without|no need to|never) (ask|asking|request|requesting|wait|waiting|seek|seeking) ~3
         (confirmation|permission|approval|consent)"""),
-    phrase("tool", 0.7, "rm curl wget drop mkfs chmod sudo delete wipe erase destroy cat read send transfer & run execute paste type do", r"""
+    ("tool", 0.7, r"""
         (@|please|now|then|and|must|immediately|first) (run|execute|paste|type|do) ~9 ~3
         (rm rf|rm r f|(curl|wget) ~8 (sh|bash)|drop table|mkfs|chmod 777|sudo rm)|
         (run|execute) ~2 (command|code|tool call|tool|function) ["] ~1
         (delete|drop|rm|wipe|erase|destroy|cat|read file|send|transfer)"""),
-    phrase("hijack", 0.6, "user users customer human someone anyone anybody person visitor client & asks ask mentions mention requests says wants inquires types writes logs needs queries & when whenever if time once", rf"""
+    ("hijack", 0.6, rf"""
         (when|whenever|if|every time|next time|each time|once|any time) {_USER}
         (asks|ask|mentions|mention|requests|says|wants|inquires|types|writes|logs|needs|queries) ~9
         (always |you must |you should |then |just |please |instead |only |@ ){{1,4}}
         (respond|reply|answer|say|tell them|recommend|output|print|write|include|insert|promote|mention|pretend|claim|
         deny|steer|direct) [^ ]+"""),
-    phrase("hijack", 0.6, "assistant ai model agent llm bot chatbot claude chatgpt gpt gemini copilot assistants models agents bots llms", f"""
+    ("hijack", 0.6, f"""
         (attention|note to|message to|message for|instructions? for|instructions? to|hey|dear|important for|notice to|for the|
         to any|to all|to the) ~2 {_AI} (@ )?~2 (reading|processing|that reads|who reads|parsing|summari[sz]ing|
         indexing|handling|you must|must now|must immediately|will now|are instructed to|is instructed to)|
         @ (ai )?{_AI} (@ )?(you must|must now|you will now|you should now|execute|ignore|reveal|disregard|stop)"""),
-    phrase("hijack", 0.6, "remember memorize memorise store save persist keep add & memory instruction rule term permanent future", r"""
+    ("hijack", 0.6, r"""
         (@|please|and|now|must|you) (remember|memorize|memorise|store|save|persist|keep|add) ~4 (in|to|into|as) ~3
         (memory|instruction|rule|long term|permanent|all future|every future) ~6
         (always|must|never|from now on|you|forever|ignore|every|trust|recommend|obey|whenever)"""),
-    phrase("hijack", 0.6, "future subsequent following later further & all every any each & in for with during across", """
+    ("hijack", 0.6, """
         (in|for|with|during|across) (all|every|any|each) (future|subsequent|following|later|further)
         (conversations?|sessions?|chats?|responses?|answers?|replies|reply|tasks|interactions) (@ )?~3
         (always|must|never|recommend|include|append|trust|begin|start|say|ignore|mention|promote|you|prefer|insert|end)"""),
-    phrase("hijack", 0.6, "trust treat & always must should", """
+    ("hijack", 0.6, """
         (always|must|should) (trust|treat) ~6
         (as trusted|trustworthy|as true|authoritative|as instructions|as commands|verified|
         without (question|checking|verification))"""),
-    phrase("hijack", 0.6, "priority override instruction instructions directive command & highest top maximum absolute critical important urgent warning attention system", r"""
+    ("hijack", 0.6, r"""
         (highest|top|maximum|absolute|critical) priority ~3 (instruction|instructions|directive|command|order|override)|
         @ (important|critical|urgent|warning|attention|system) (@ )?
         (override|instructions?|directive|command) (@|activated|engaged|begins?)"""),
-    phrase("hijack", 0.6, "obey comply carry follow & question unconditionally matter command commands orders blindly exactly instead below following", r"""
+    ("hijack", 0.6, r"""
         (@|you|must|and|now|will|please|to|always) (obey|comply with|carry out|follow) ~4 (without question|
         unconditionally|no matter what|every command|my commands|all commands|my orders|blindly|exactly what i|
         these instructions instead|the instructions below|the following instructions)"""),
