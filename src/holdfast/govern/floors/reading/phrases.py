@@ -21,8 +21,9 @@ from holdfast.govern.floors.reading.words import INDIC, Reading
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")
 _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
-# One part of a phrase: a group or a run of letters, and whether it may be left out.
-_LETTERS: Final = re.compile(r"(?:[^()|@~\[\]\"?{}+ ]|\[[a-z]+\]|(?<=[^\W_])\?)+")
+# The parts of a phrase, groups aside: what stands for any word or mark, how often the part before it comes, and words.
+_NO_CERTAIN_WORD: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@". ?]')
+_LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
 _MOST_SIGNS: Final = 3
 
 # Where a sentence, clause or line ends, and where something is quoted or introduced.
@@ -97,18 +98,18 @@ def _needed(way: str) -> Iterator[frozenset[str]]:
     """For each part of the pattern that can't be left out: words of which a text that matches has one."""
     place = 0
     while place < len(way):
-        if way[place] == "(":
+        if anything := _NO_CERTAIN_WORD.match(way, place):
+            place = anything.end()
+        elif way[place] == "(":
             end = _closing(way, place)
-            inside = way[place + 1 : end]
+            if way[end + 1 : end + 2] != "?":
+                yield _one_of_each(way[place + 1 : end])
             place = end + 1
-            if way[place : place + 1] != "?":
-                yield _one_of_each(inside)
-        elif letters := _LETTERS.match(way, place):
-            place = letters.end()
-            if way[place : place + 1] not in ("{", "+"):
-                yield _variants(letters[0])
         else:
-            place += len("[^ ]") if way.startswith("[^ ]", place) else 1
+            letters = _LETTERS.match(way, place)
+            assert letters, f"this is no part of a phrase: {way[place:]}"
+            yield _variants(letters[0])
+            place = letters.end()
 
 
 def _closing(way: str, opening: int) -> int:
@@ -122,12 +123,16 @@ def _closing(way: str, opening: int) -> int:
 
 def _one_of_each(inside: str) -> frozenset[str]:
     """A word of every alternative; nothing if one of them has none."""
-    chosen = [min(filter(None, _needed(way)), key=_commonness, default=frozenset()) for way in _alternatives(inside)]
+    chosen = [
+        min(filter(None, _needed(way)), key=_commonness, default=frozenset()) for way in _alternatives(inside)
+    ]
     return frozenset().union(*chosen) if all(chosen) else frozenset()
 
 
 def _variants(letters: str) -> frozenset[str]:
     """The words that letters with ``s?`` or ``[sz]`` in them stand for."""
-    parts = re.findall(r"\[[a-z]+\]|\w\?|[^\[\]?]", letters)
-    choices = [part[1:-1] if part[0] == "[" else ["", part[0]] if part.endswith("?") else [part] for part in parts]
+    choices = []
+    for part, optional in re.findall(r"(\[[a-z]+\]|[^\[\]?])(\??)", letters):
+        ways = list(part.strip("[]"))
+        choices.append([*ways, ""] if optional else ways)
     return frozenset(map("".join, product(*choices)))

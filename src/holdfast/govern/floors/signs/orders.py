@@ -78,7 +78,7 @@ _LEAD: Final = (
     r"(@|please|now|then|and|must|to|always|should|also|you|first|will|immediately|secretly|silently)"
 )
 _USER: Final = "(the |a |any |an )?(user|users|customer|human|someone|anyone|anybody|person|visitor|client)"
-_AI: Final = "(assistant|ai|model|agent|llm|bot|chatbot|claude|chatgpt|gpt|gemini|copilot)s?"
+_AI: Final = "(assistants?|ais?|models?|agents?|llms?|bots?|chatbots?|claude|chatgpt|gpts?|gemini|copilots?)"
 
 PHRASES: Final = Phrasebook(
     ("override", 0.7, """
