@@ -27,8 +27,13 @@ _PHRASES: Final = Phrasebook(
         (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
         (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
         (full|absolute|supreme|final|highest) authority|the authority)"""),
+    ("says that it is sealed", 1, """
+        (recorded|treated|stored|kept|regarded|considered|known|written) as (canonical|canon|law|vault law|sealed|binding|
+        (the |part of the )?(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
     ("decrees", 1, """
-        (hereby|herewith|hiermit) ~3 (seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
+        by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
+    ("decrees", 1, """
+        (hereby|herewith|hiermit) ~3 (abolish|abolished|waive|waived|suspend|suspended|revoke|revoked|lift|lifted|seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
         declared|establish|established|ordain|authori[sz]ed?|approve|approved|repeal|repealed|promulgate|promulgated|
         versiegelt|erlassen|genehmigt|beschlossen)"""),
     ("brings a verdict", 1, """
@@ -42,13 +47,18 @@ _PHRASES: Final = Phrasebook(
     ("says that a human approved", 1, f"""
         {_WHO} (approval|seal|signature|consent|authori[sz]ation) ~2 (was |is |has been |already )?(granted|given|obtained|
         not needed|not required|unnecessary|implied|assumed|waived|on file|recorded)|
-        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}"""),
+        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}|
+        {_WHO} (has|have|had) (already |just |now )?(approved|signed|sealed|authori[sz]ed|signed off|ratified|waived) ~1
+        (this|it|entry|memory|record|rule|change)|no (human|operator|administrator|admin|further) ~1 (approval|signature|seal|review|
+        consent) (is |was )?(needed|required|necessary)"""),
     ("takes a place in VAULT", 1, """
         (write|store|put|place|move|promote|copy|commit|add|save|enter) (this|it|that|the following|the rule|the above) ~4
         (in|into|to|as|under) ~2 vault|band (@ )?vault|vault (law|seal|amendment)"""),
     ("changes the law", 1, """
         (constitution|constitutional|vault|sealed) (law |rule |policy )?
         (amendment|amended|is amended|is repealed|is superseded|no longer applies|is void|is overruled)|
+        sealed ~2 (law|rule|rules|policy|policies|entry|record|decision) (is|are|was|were|has been|have been) ~1
+        (repealed|amended|superseded|void|overruled|lifted|revoked|suspended|replaced|abolished)|
         (i|we|the agent|the assistant|the model|this agent) (have |has |now |hereby )?(amend|amended|repeal|repealed|overrule|
         overruled|redefine|redefined|enact|enacted|seal|sealed|decree|decreed|ratify|ratified) [^ ]+"""),
     ("puts itself above the rules", 1, """
@@ -61,7 +71,9 @@ _PHRASES: Final = Phrasebook(
         (vested in|of the (vault|constitution|system|administrator|human|operator|judge)|
         over (the )?(vault|policy|law|memory)|to (make|set|seal|change|amend|write|decide) ~2 (law|policy|policies|vault|rules))|
         (i|this agent|this assistant|this model) (am|is) (now )?(the |an |a )?(policy |final |highest |sole |legal )?
-        (authority|administrator|admin|law|judge|sovereign)"""),
+        (authority|administrator|admin|law|judge|sovereign)|
+        (i|we) (hold|have|claim|possess|carry) ~2 authority (to|over|in|for|of)|
+        (as|acting as) (the |an )?(acting |appointed |new |interim )?(administrator|admin|authority|judge|sovereign|operator) @ (i|we) [^ ]+"""),
     ("says that it is sealed", 1, """
         (dies|dieser eintrag|diese regel|hiermit|ceci|cette regle|cet enregistrement|esto|este registro|esta regla) ~3
         (gesetz|versiegelt|verfassung|bindend|loi|scelle|scellee|constitution|ley|sellado|sellada|constitucion)"""),

@@ -1,8 +1,8 @@
 """A small language for set phrases, and the form of a text that they are looked for in.
 
-``spoken`` text is folded words with single spaces, `` . `` where a sentence, clause or line ends, and `` " `` where a
-quotation begins or ends or a colon introduces something. A phrase is a regular expression over it with some
-conveniences: ``~4`` stands for up to four words of any kind, ``@`` for either mark, a line may be broken at a space or
+``spoken`` text is folded words with single spaces, `` . `` where a sentence, clause or line ends, `` " `` where a
+quotation begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over it with some
+conveniences: ``~4`` stands for up to four words of any kind, ``@`` for any of the marks, a line may be broken at a space or
 after ``|``, ``?`` or ``}``, and every group is a plain one. A phrase matches whole words.
 
 A text is searched only for phrases whose words it has. Which words those are is read off the phrase itself, so that
@@ -22,14 +22,15 @@ _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")
 _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
 # The parts of a phrase, groups aside: what stands for any word or mark, how often the part before it comes, and words.
-_NO_CERTAIN_WORD: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@". ?]')
+_NO_CERTAIN_WORD: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
 _LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
 _MOST_SIGNS: Final = 3
 
 # Where a sentence, clause or line ends, and where something is quoted or introduced.
 _BREAK: Final = re.compile(r"[.!?;,]+(?=\s|$|[^\w\s/])|[\n()<>\[\]{}*#|—–。！？；，、،؟]+|(?<=\s)-(?=\s)")
-_QUOTE: Final = re.compile(r"[\"“”„«»`：]+|:+(?=\s|$|[^\w\s/])|(?<!\w)'|'(?!\w)")
-_NO_WORD: Final = re.compile(rf"[^\w{INDIC}.\"' ]+|(?<=\w)\.|\.(?=\w)|_")
+_QUOTE: Final = re.compile(r"[\"“”„«»`]+|(?<!\w)'|'(?!\w)")
+_COLON: Final = re.compile(r"：+|:+(?=\s|$|[^\w\s/])")
+_NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Phrasebook:
 
 def spoken(reading: Reading) -> str:
     """The text as phrases are looked for in it."""
-    marked = _BREAK.sub(" . ", _QUOTE.sub(' " ', reading.folded))
+    marked = _BREAK.sub(" . ", _COLON.sub(" : ", _QUOTE.sub(' " ', reading.folded)))
     return " ".join(f". {_NO_WORD.sub(' ', ' '.join(marked.split()))} .".split())
 
 
@@ -73,7 +74,7 @@ def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
     line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", said.strip()))
     for way in _alternatives(line):
         signs = sorted({words for words in _needed(way) if words}, key=_commonness)
-        pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[."]'))
+        pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[.:"]'))
         assert signs, f"no word tells that this may be there: {way}"
         yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), re.compile(rf"(?<![^ ])(?:{pattern})(?![^ ])"))
 

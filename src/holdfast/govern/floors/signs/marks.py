@@ -53,7 +53,7 @@ _MARKS: Final = tuple(
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>[^<]{1,2000})|\[//\]: ?# ?[(\"'](?P<link>[^)\"'\n]{1,500})|"
     r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?: ?(?:white|#fff|transparent)|opacity ?: ?0|"
-    r"visibility ?: ?hidden|\shidden|aria-hidden|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
+    r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
 )
 _ORDERLY: Final = word_set(
     "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never secretly user "

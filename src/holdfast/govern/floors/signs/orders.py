@@ -49,12 +49,12 @@ SAFETY: Final = word_set("safety ethical ethics moral content moderation securit
 YOURS: Final = word_set("your deine deinen ihre tes vos tus sus tuas tue jouw твои ваши")
 # What may stand before an English verb that is an order, and not the verb of somebody's sentence.
 LEADS_TO_AN_ORDER: Final = word_set(
-    '. " please now and then just simply first immediately kindly always also instead so hey ok okay assistant ai model '
+    '. " : please now and then just simply first immediately kindly always also instead so hey ok okay assistant ai model '
     "claude chatgpt gpt agent bot important attention system urgent me"
 )
 AFTER_A_SUBJECT: Final = word_set("must should will shall")
-BEFORE_TO: Final = word_set("you need have required instructed ordered want going important . like love")
-YOU: Final = word_set('you . " please now agent assistant ai model agents assistants models bot')
+BEFORE_TO: Final = word_set("you need have required instructed ordered want going important . : like love")
+YOU: Final = word_set('you . : " please now agent assistant ai model agents assistants models bot')
 
 # Who writes of attacks uses these words; an order that follows them in one sentence is more likely quoted than given.
 MENTIONS: Final = word_set(
@@ -80,6 +80,16 @@ _LEAD: Final = (
 _USER: Final = "(the |a |any |an )?(user|users|customer|human|someone|anyone|anybody|person|visitor|client)"
 _AI: Final = "(assistants?|ais?|models?|agents?|llms?|bots?|chatbots?|claude|chatgpt|gpts?|gemini|copilots?)"
 
+_RULES: Final = (
+    "(instructions?|rules?|orders|directions|directives?|guidelines|prompts?|policy|policies|constraints|restrictions|programming|"
+    "training|filters?|safeguards|message)"
+)
+_LIMITS: Final = (
+    "(limits?|rules?|restrictions?|filters?|filtering|policy|policies|content policy|guidelines|ethics|constraints?|boundaries|"
+    "safety|morals?|censorship|limitations)"
+)
+_WANTS: Final = "(wants|needs|expects|requires|asks|orders|instructs|urges)"
+
 PHRASES: Final = Phrasebook(
     ("override", 0.7, """
         (ignore|disregard|forget) (the |all |all of |everything |anything |what (is |was |you were |you have been )?){1,4}
@@ -94,7 +104,7 @@ PHRASES: Final = Phrasebook(
         (instructions?|orders|task|goal|objective|directives?|prompt|rules|role) (@|is|are|begins?|follows?|now)|
         @ (new|updated|revised) (system )?(instructions?|prompt|directives?) @"""),
     ("override", 0.7, """
-        @ new (rules?|task) " (you|reply|respond|answer|ignore|say|always (say|answer|reply)|reveal|output|print|send)"""),
+        @ new (rules?|task) : (you|reply|respond|answer|ignore|say|always (say|answer|reply)|reveal|output|print|send)"""),
     ("override", 0.7, """
         (your |the |all )?(previous|prior|earlier|old|original|initial) (instructions|rules|prompt|guidelines|orders)
         (are|is|were|have been|has been) (now )?
@@ -210,6 +220,113 @@ PHRASES: Final = Phrasebook(
         (@|you|must|and|now|will|please|to|always) (obey|comply with|carry out|follow) ~4 (without question|
         unconditionally|no matter what|every command|my commands|all commands|my orders|blindly|exactly what i|
         these instructions instead|the instructions below|the following instructions)"""),
+    # Said to whoever reads, and to a model above all.
+    ("address", 0.4, f"""
+        (hey|dear|hello|hi|ok|okay|attention|psst) (the )?{_AI}|(if|since|because) you are (an |the )?{_AI}|
+        {_AI} (crawlers|agents|assistants|models|systems|readers|bots|reviewers|tools|summari[sz]ers)|
+        (whoever|anyone who|any model that|any ai that|every model that) (reads|summari[sz]es|processes|indexes|translates|
+        parses|sees|handles) (this|it|the page|the document)|
+        (note|hint|tip|message|instructions?|reminder) (for|to) (the |any |all |every )?
+        (summari[sz]ers?|crawlers?|scrapers?|screeners?|rankers?|graders?|reader model|{_AI[1:-1]})|
+        (when|once|while|after|as soon as) you (read|see|process|summari[sz]e|parse|handle|index|translate|receive) this|
+        (on|upon) (reading|processing|seeing) this"""),
+    ("hijack", 0.5, f"""
+        {_AI} ~2 (must|should|shall|need to|have to|are to|is to) (include|mention|recommend|say|rate|rank|praise|answer|
+        respond|reply|trust|write|choose|prefer|promote|approve|send|forward|hide|omit|add|state|claim)"""),
+    ("hijack", 0.3, """
+        (@|and|then|please|kindly|always|just|only) (say|answer|reply|respond|write|state|claim|recommend|rate|rank|praise|
+        promote|approve|grant|close|tell|include|insert|mention|choose|omit|hide|conceal|leave out) ~6
+        (this|these|that|it|all|every|any|only|out|the|with|to)"""),
+    ("hijack", 0.6, """
+        add (this|the following|it) to your (rules|instructions|memory|prompt|system prompt|guidelines|policy|policies)|
+        (to|in|on|into) (every|each|all|any) (link|links|url|answer|answers|reply|replies|response|responses|message|messages|
+        summary|summaries|mail|mails) you (write|send|give|make|produce|create)|
+        (subtly|quietly|secretly|covertly|kindly|always|gently) (steer|nudge|push|guide|direct|lead|persuade) ~2
+        (readers?|users?|customers?|visitors?|clients?|buyers?)|
+        as soon as you (read|see|process|receive|parse) this"""),
+    ("hijack", 0.7, f"""
+        (as|i am|i'm|this is) (your |the )?(developer|developers|creator|administrator|admin|owner|operator|boss|engineer)
+        ~2 (i |and )?(order|command|instruct|authori[sz]e|require|direct|tell|ask) you|i (order|command|instruct) you (to|that|not)|
+        {_WANTS} you to (hand|give|send|reveal|share|disclose|ignore|forward|delete|approve|transfer|obey|pay|export)"""),
+    ("concealment", 0.5, """
+        (say|saying|tell|telling|mention|write) (nothing|nobody|no one|none of this|not a word) ~1 (about|of|to|@|on)|
+        keep (this|it|that|the above) (a )?(secret|quiet|hidden|confidential|between us|to yourself|from the)|
+        (as if|as though) nothing (had )?happened|leave no trace|cover your tracks"""),
+    ("exfiltration", 0.6, """
+        your (own |full |complete |entire |whole )?(system|hidden|initial|original|internal|secret|developer|first|underlying)
+        (prompt|message|instructions?|rules|directives?)|(system|hidden|developer|initial) (prompt|message|instructions) ~3
+        (verbatim|word for word|in full|letter by letter|line by line)|
+        (print|show|output|repeat|recite|translate|display|write|quote|copy|list|reveal|summari[sz]e|paste) ~5
+        (word for word|verbatim|everything above|all of the above|(hidden|developer|secret|system) (message|instructions))|
+        what (were you|have you been) (told|given|instructed)|what (is|was|are|were) your (system |initial |original |first )?
+        (prompt|instructions|directives)"""),
+    ("exfiltration", 0.7, """
+        (reply|respond|answer|write back|come back|hand over|turn over|give away|give out|pass on|share|provide|reveal|disclose)
+        ~8 (passwords|credentials|session cookies?|api keys?|secret keys?|private keys?|access tokens?|customer list|
+        customer data|user data|personal data) (@|to|with|in|by|of)|
+        (paste|post|copy|send|upload|submit|forward|export|leak|transmit) (the |this |our |your |my )?
+        (whole |entire |full |complete |current )?(conversation|chat|chat history|transcript|session|dialogue|context) ~2
+        (into|to|in|on|via|at|through)|
+        (user's|customer's|users'|customers'|reader's) (e mail|email|address|data|name|history|password|phone) ~4 (to|in|into|as|onto)
+        ~4 (links?|url|query|parameter|image|request|form)"""),
+    ("tool", 0.7, """
+        (fetch|open|visit|load|download|get|read|browse) ~2 (https?|www) ~9 (follow|execute|obey|carry out|do|run|apply) ~2
+        (steps|instructions|commands|orders|directions|what|it|everything|code)|
+        use the ~2 (tool|browser|plugin|function|connector|api) ~1 to ~9 (paste|send|post|transfer|delete|wire|leak|upload|forward)
+        ~3 (conversation|chat|history|data|files?|money|euros|dollars|records|keys|passwords?|everything)"""),
+    ("tool", 0.4, """
+        (@|please|now|then|and|must|should|to) (call|invoke|trigger|run|execute) ~4
+        (function|tool|api|endpoint|plugin|action|delete [^ ]+|drop [^ ]+|transfer [^ ]+|send [^ ]+|wipe [^ ]+)"""),
+    ("unasked", 0.5, """
+        (no|without) (further |any |user |human )?(confirmation|permission|approval|consent|questions) ~1
+        (needed|required|necessary|asked)|(skip|bypass|omit) ~2 (confirmation|permission|approval|consent|verification)"""),
+    ("role", 0.7, f"""
+        (be|become|play|you are|you're|act as|act like|act|pretend|imagine|simulate|behave) ~7
+        (no|without|without any|without your|free of|free from|freed from|broke free of|unbound by|beyond) ~2 {_LIMITS}|
+        stop (being|acting as|acting like|behaving as) (an |a |the |your )?(ai|assistant|model|chatbot|bot|helpful|polite|safe)|
+        (be|become) [^ ]{{1,20}} (@ )?(who|that|which) (has|have|knows|obeys|follows) no {_LIMITS}|
+        (let us|let's|we will|we'll) (play|pretend|roleplay|imagine) ~6 you (are|have|become|play|will)"""),
+    ("override", 0.7, f"""
+        {_RULES} (you|that you|which you) ~3 (got|given|received|had|have|follow|followed|know) ~3
+        (were|was|are|is) ~1 (test|fake|wrong|outdated|void|obsolete|cancell?ed|unreal|over|gone|no longer|invalid)|
+        your ~3 {_RULES} (no longer|do not|don't|cease to|now cease to) (count|apply|matter|hold|bind|exist)|
+        your ~2 {_RULES} (were|was|are|is|have been|has been) (updated|changed|replaced|rewritten|lifted|removed|suspended) (@|to|by|and)|
+        (set aside|throw out|throw away|let go of|pay no attention to|do away with|put aside|push aside|leave behind|turn off|
+        switch off|shut off) ~3 (your|every|previous|prior|system|all your) ~4 {_RULES}|
+        (consider|regard|treat) ~2 (everything|all|anything) you (were|have been) (taught|told|given|trained) ~3 as|
+        (listen|obey|answer|comply) only to (this|me|these|my|the sender)|
+        (act|rely|go) (only )?(on|by) this (note|message|text|memory|entry) (only|alone)|
+        the real (ones|instructions|task|orders|rules) (follow|are|is|come|begin)"""),
+    # In other languages: not to follow, to be someone else, to hand out.
+    ("override", 0.8, """
+        (no sigas|no obedezcas|no hagas caso|haz caso omiso|deja de seguir|no tengas en cuenta) ~5
+        (reglas|instrucciones|ordenes|indicaciones|normas|directrices)|
+        (non seguire|smetti di seguire|non considerare|non rispettare|lascia perdere) ~4 (istruzioni|regole|ordini|direttive)|
+        (nao siga|nao obedeca|pare de seguir|deixe de seguir|nao considere) ~4 (regras|instrucoes|ordens|diretrizes)|
+        (ne tiens|ne tenez|ne suis|ne suivez|ne respecte|ne respectez|n'obeis|n'ecoute) (plus|pas) ~5
+        (instructions|regles|consignes|ordres|directives)|
+        (halte dich|halten sie sich|folge|befolge) ~3 (nicht|keinen|keine) ~4 (regeln|anweisungen|vorgaben|befehle)|
+        (setze?|schalte?) ~2 (alle|deine|samtliche) ~2 (regeln|anweisungen|vorgaben|filter) ~2 (aus|ab|ausser)|
+        (bo qua|phot lo|quen di|quen het|quen) ~5 (huong dan|chi thi|chi dan|quy tac|lenh)|
+        (zapomnij|zapomniec|zignoruj|pomin|porzuc) ~4 (zasadach|instrukcjach|poleceniach|regulach|zasad|instrukcji|polecen)|
+        (zapomen|zapomente|ignoruj) ~4 (pravidla|instrukce|pokyny)|(uita|ignora) ~4 (instructiunile|regulile)"""),
+    ("override", 0.45, """
+        (deine|eure|ihre|alle bisherigen|alle vorherigen|alle fruheren|samtliche) ~1 (regeln|anweisungen|vorgaben) (sind|gelten)
+        ~2 (aufgehoben|nicht|ungultig|hinfallig|ausser)|
+        (toutes les|tes|vos) ~1 (regles|consignes|instructions) (sont|ne) ~2 (annulees|levees|suspendues|plus|supprimees)|
+        (todas las|tus) ~1 (reglas|instrucciones) ~1 (quedan|estan|son) ~1 (anuladas|canceladas|suspendidas)"""),
+    ("role", 0.6, """
+        (antworte|antworten sie|reagiere|handle|verhalte dich) (ab jetzt|ab sofort|von nun an|kunftig|nur noch|als ob|wie ein)|
+        (fais|faites) comme si|(comporte toi|comportez vous|agis|agissez) (comme|en tant que)|tu so als|
+        (actua|comportate|haz) como (un|una|si|el|la)|(comportati|agisci|fingi) (come|di|da)|(aja|comporte se|finja) (como|que|ser)|
+        (zachowuj sie|udawaj) [^ ]+|(веди себя|притворись|представь что ты|деиствуи как) [^ ]+"""),
+    ("exfiltration", 0.45, """
+        (zeig|zeige|schick|schicke|gib|nenne|verrate|sende|drucke|muestra|muestrame|dame|envia|enviame|revela|imprime|montre|affiche|
+        affichez|donne|envoie|revele|mostra|mostrami|stampa|invia|dammi|mostre|envie|pokaz|podaj|wypisz|wyslij|выведи|покажи|отправь|
+        пришли|раскрои|visa|skicka|toon|stuur|geef|goster|yaz|gonder|hien thi|gui) ~5
+        (systemprompt|system prompt|prompt|systemnachricht|passwort|passworter|kennwort|zugangsdaten|kundendaten|contrasena|contrasenas|
+        clave|claves|mot de passe|cle|cles|donnees|password|chiave|chiavi|dati|senha|senhas|chave|dados|haslo|hasla|klucz|промпт|
+        пароль|пароли|базу|данные|ключ|losenordet|losenord|klantgegevens|wachtwoord|sleutel|parolasini|parola|mat khau)"""),
 )  # fmt: skip
 
 # Scripts that do not space their words: what throws orders away, the turn to another role, leaking and concealing.
@@ -227,7 +344,8 @@ UNSPACED_LETTERS: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 
 # What is left when the spaces between words are lost with those between letters.
 SQUEEZED: Final = re.compile(
-    r"(?:ignore|disregard|forget|bypass|override)(?:all|any|the|your|my|of){0,3}(?:previous|prior|above|earlier|preceding|system)"
+    r"(?:ignore|disregard|forget|bypass|override)(?:all|any|the|your|my|of|every|these|those){0,4}"
+    r"(?:previous|prior|above|earlier|preceding|system|instruction|rules|guidelines|prompt)"
     r"|(?:reveal|print|show|repeat|leak|output)(?:me|the|your|all){0,2}(?:systemprompt|hiddenprompt|secretkey|apikeys?|instructions)"
-    r"|youarenow(?:a|an|dan|in|free|un)|fromnowonyou|donottelltheuser|ignoreyour(?:rules|instructions|guidelines)"
+    r"|youarenow(?:a|an|dan|in|free|un)|fromnowonyou|donottelltheuser"
 )

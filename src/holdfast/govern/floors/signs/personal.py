@@ -1,6 +1,6 @@
 """Personal data by its looks, where looks are enough: card numbers, bank accounts, national ids, a person's contacts.
 
-``personal_in`` names the kind and never the value. Checksums are computed, published test numbers are let through, and
+``personal_in`` names the kind and never the value; ``national_ids.py`` has the numbers that states give. Checksums are computed, published test numbers are let through, and
 a number that its own text calls an order, a part or a tracking number is taken for one. Names, postal addresses,
 health and birth dates are not recognised at all.
 """
@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
+from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
 
 _DIGITS: Final = re.compile(r"(?<![\w.+-])\d(?:[ -]?\d){12,18}(?![\w-])")
 _CARD_LENGTHS: Final = (
@@ -64,6 +65,7 @@ _MAILBOX_OF_AN_OFFICE: Final = re.compile(
     re.IGNORECASE,
 )
 _PHONE: Final = re.compile(r"(?<![\w.+-])(?:\+|00)\d{1,3}(?:[ ./()-]{0,3}\d){7,12}(?!\w)")
+_PHONE_AT_HOME: Final = re.compile(r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])")
 _PHONE_BESIDE_WORD: Final = re.compile(
     r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:[ ./()-]{0,3}\d){6,13}",
     re.IGNORECASE,
@@ -82,10 +84,12 @@ def personal_in(text: str) -> str | None:
         return "social security number"
     if _INSURANCE.search(text) and _INSURANCE_WORDS.search(text):
         return "national insurance number"
+    if (kind := national_id_in(text)) is not None:
+        return kind
     if (
         "@" in text
         and _has_personal_address(text)
-        and (_PHONE.search(text) or _PHONE_BESIDE_WORD.search(text))
+        and any(phone.search(text) for phone in (_PHONE, _PHONE_AT_HOME, _PHONE_BESIDE_WORD))
     ):
         return "a person's e-mail address with a phone number"
     return None
@@ -93,17 +97,12 @@ def personal_in(text: str) -> str | None:
 
 def _is_card(text: str, found: re.Match[str]) -> bool:
     digits = re.sub(r"\D", "", found[0])
-    if digits in _TEST_CARDS or len(set(digits)) < 4 or not _luhn_holds(digits):
+    if digits in _TEST_CARDS or len(set(digits)) < 4 or not luhn_holds(digits):
         return False
     if not any(prefix.match(digits) and len(digits) in lengths for prefix, lengths in _CARD_LENGTHS):
         return False
     before = text[max(0, found.start() - _NEAR_CHARS) : found.start()]
     return bool(_CARD_WORDS.search(before)) or not _OTHER_WORDS.search(before)
-
-
-def _luhn_holds(digits: str) -> bool:
-    total = sum(map(int, digits[-1::-2])) + sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
-    return total % 10 == 0
 
 
 def _is_iban(account: str) -> bool:
