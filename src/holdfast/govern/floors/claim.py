@@ -121,7 +121,7 @@ class Surroundings:
             last, before = shelves.pop(), shelves.pop()
             shelves.append(Shelf([*before.known, *last.known]))
         grown = replace(self, related=(*self.related, claim.record))
-        for kept in ("sealed", "recollection", "scarred"):
+        for kept in ("sealed", "sealed_by_topic", "recollection", "scarred"):
             if kept in self.__dict__:
                 grown.__dict__[kept] = self.__dict__[kept]
         grown.__dict__["shelves"] = tuple(shelves)
@@ -147,6 +147,15 @@ class Surroundings:
         return {
             subject: tuple(sorted(known, key=lambda one: one.place)) for subject, known in by_subject.items()
         }
+
+    @once
+    def sealed_by_topic(self) -> dict[str, list[Known]]:
+        """What is sealed, by each word of its topic."""
+        by_word: dict[str, list[Known]] = {}
+        for known in (one for group in self.sealed.values() for one in group):
+            for word in known.reading.topic:
+                by_word.setdefault(word, []).append(known)
+        return by_word
 
     @once
     def scarred(self) -> frozenset[str]:

@@ -82,7 +82,7 @@ class Clarity:
         whole = claim.whole
         if (hidden := hidden_in(whole.text)) is not None:
             return Finding(0.0, f"hidden: {hidden}")
-        text = claim.record.text
+        text = claim.reading.text
         if not text.strip() or not claim.reading.folded.strip():
             return Finding(0.0, "empty: there is no text")
         if not text.isascii() and any(map(text.__contains__, _MOJIBAKE_SIGNS)):

@@ -31,7 +31,7 @@ class Truth:
     """Nothing sealed about the same subject is denied: no other number, date, weekday or month, no negation, no opposite.
 
     Two texts of one subject that share most words but for one or two in each contradict each other as well; otherwise
-    the claim adds to the subject and passes with a lower score. Without a subject, everything sealed is compared, and
+    the claim adds to the subject and passes with a lower score. Without a subject, all that is sealed is compared, and
     the texts must be closer. A proposal that is to amend the sealed text (meant for PHOENIX, or for VAULT by a human)
     passes: amending is what it is for, and a human seals it. It compares words: a contradiction in other words, or
     one that takes reasoning or knowledge of the world, passes.
@@ -48,7 +48,7 @@ class Truth:
         record = claim.record
         subject = record.subject
         if subject is None:
-            sealed = [known for group in surroundings.sealed.values() for known in group]
+            sealed = _sharing_words(claim.reading, surroundings)
         else:
             sealed = [*surroundings.sealed.get(subject, ()), *surroundings.sealed.get(None, ())]
         found = _worst(
@@ -57,6 +57,14 @@ class Truth:
         if found.score >= self.threshold or not _is_amendment(claim):
             return found
         return Finding(0.6, f"amends: {found.reason.partition(': ')[2]}")
+
+
+def _sharing_words(text: Reading, surroundings: Surroundings) -> list[Known]:
+    """What may speak of the same thing. It shares some words, so it shares one even if the commonest are left out."""
+    by_word = surroundings.sealed_by_topic
+    shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
+    rarest = shared[: max(0, len(shared) - _LEAST_WORDS_WITHOUT_SUBJECT + 1)]
+    return list({id(known): known for _, word in rarest for known in by_word[word]}.values())
 
 
 def _is_amendment(claim: Claim) -> bool:
@@ -101,13 +109,23 @@ def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[fl
         for word in text.vocabulary
     ):
         return 0.1, "the opposite of what is sealed"
-    only_ours, only_theirs = ours - theirs, theirs - ours
-    swapped = 0 < len(only_ours) <= _MOST_SWAPPED_WORDS and 0 < len(only_theirs) <= _MOST_SWAPPED_WORDS
-    if swapped and share >= (
-        _LEAST_SHARED_FOR_A_SWAP if len(only_ours) == len(only_theirs) else _LEAST_SHARED_UNEVENLY
-    ):
+    if _is_swapped(text, sealed, share):
         return 0.2, "another statement in place of what is sealed"
     return beside
+
+
+def _is_swapped(text: Reading, sealed: Reading, share: float) -> bool:
+    """Whether a word or two stand in place of others: in the very same places, or in a text that is alike enough."""
+    only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
+    if not 0 < len(only_ours) <= _MOST_SWAPPED_WORDS or not 0 < len(only_theirs) <= _MOST_SWAPPED_WORDS:
+        return False
+    if len(only_ours) != len(only_theirs):
+        return share >= _LEAST_SHARED_UNEVENLY
+    if share >= _LEAST_SHARED_FOR_A_SWAP:
+        return True
+    pairs = zip(text.carrying, sealed.carrying, strict=False)
+    same_places = all(one == other or (one in only_ours and other in only_theirs) for one, other in pairs)
+    return same_places and len(text.carrying) == len(sealed.carrying)
 
 
 _NO_WORDS: Final[frozenset[str]] = frozenset()

@@ -24,7 +24,9 @@ _LEAST_PRINTABLE: Final = 0.9
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,8192}={0,2}")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}:?){12,4096}")
-_HEX_APART: Final = re.compile(r"(?<!\w)(?:0x)?[0-9A-Fa-f]{2}(?:[ ,]{1,2}(?:0x)?[0-9A-Fa-f]{2}){11,2047}(?!\w)")
+_HEX_APART: Final = re.compile(
+    r"(?<!\w)(?:0x)?[0-9A-Fa-f]{2}(?:[ ,]{1,2}(?:0x)?[0-9A-Fa-f]{2}){11,2047}(?!\w)"
+)
 _HEX_PAIRS: Final = frozenset(f"{prefix}{number:02x}" for number in range(256) for prefix in ("", "0x"))
 _LEAST_HEX_PAIRS: Final = 6
 _LEAST_RUN_CHARS: Final = 20

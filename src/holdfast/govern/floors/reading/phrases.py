@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from holdfast.govern.floors.reading.lexicon import SMALL_WORDS
+from holdfast.govern.floors.reading.lexicon import SMALL_WORDS, word_set
 from holdfast.govern.floors.reading.words import INDIC, Reading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
@@ -25,6 +25,10 @@ _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
 _NO_CERTAIN_WORD: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
 _LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
 _MOST_SIGNS: Final = 3
+# Words that so many texts have that they tell nothing.
+_EVERYWHERE: Final = SMALL_WORDS | word_set(
+    "all any every each must should always get use used read open run set user text"
+)
 
 # Where a sentence, clause or line ends, and where something is quoted or introduced.
 _BREAK: Final = re.compile(r"[.!?;,]+(?=\s|$|[^\w\s/])|[\n()<>\[\]{}*#|—–。！？；，、،؟]+|(?<=\s)-(?=\s)")
@@ -52,15 +56,18 @@ class Phrasebook:
         for place, one in enumerate(self.phrases):
             for sign in one.signs[0]:
                 self._having.setdefault(sign, []).append(place)
+        self._signs = frozenset(self._having)
 
     def possible(self, vocabulary: frozenset[str]) -> list[Phrase]:
         """The phrases that a text with these words may hold, in order."""
-        signs = self._having.keys() & vocabulary
+        signs = self._signs & vocabulary
         if not signs:
             return []
-        places = sorted({place for sign in signs for place in self._having[sign]})
-        possible = [self.phrases[place] for place in places]
-        return [one for one in possible if not any(map(vocabulary.isdisjoint, one.signs))]
+        places = {place for sign in signs for place in self._having[sign]}
+        return [self.phrases[place] for place in sorted(places) if self._is_possible(place, vocabulary)]
+
+    def _is_possible(self, place: int, vocabulary: frozenset[str]) -> bool:
+        return not any(map(vocabulary.isdisjoint, self.phrases[place].signs))
 
 
 def spoken(reading: Reading) -> str:
@@ -80,7 +87,7 @@ def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
 
 
 def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
-    return len(words & SMALL_WORDS), len(words), sorted(words)
+    return len(words & _EVERYWHERE), len(words), sorted(words)
 
 
 def _alternatives(pattern: str) -> list[str]:

@@ -32,6 +32,17 @@ def quantities_in(words: Sequence[str]) -> dict[str, frozenset[str]]:
     return {unit: frozenset(amounts) for unit, amounts in found.items()}
 
 
+def with_dates(words: Sequence[str]) -> list[str]:
+    """The words, each date that three of them spell as one in ISO's form."""
+    dated: list[str] = []
+    index = 0
+    while index < len(words):
+        date = _date_at(words, index)
+        dated.append(date or words[index])
+        index += 3 if date else 1
+    return dated
+
+
 def stem(word: str) -> str:
     """A word without the ending of an English plural."""
     return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] != "s" else word

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from holdfast.canon import fingerprint
+from holdfast.govern.floors.reading.ages import as_of_14
 from holdfast.govern.floors.reading.folding import fold
 from holdfast.govern.floors.reading.lexicon import (
     FILLERS,
@@ -20,7 +21,7 @@ from holdfast.govern.floors.reading.lexicon import (
     WEEKDAYS,
 )
 from holdfast.govern.floors.reading.once import once
-from holdfast.govern.floors.reading.quantities import number, quantities_in, stem
+from holdfast.govern.floors.reading.quantities import number, quantities_in, stem, with_dates
 
 # How much of a text is read. A floor that guards refuses a longer one, so that nothing passes unread.
 READ_CHARS: Final = 32_768
@@ -51,13 +52,14 @@ class Reading:
     """One text, read once: each form is computed when a floor first asks for it, and kept."""
 
     def __init__(self, text: str) -> None:
-        self.text = text[:READ_CHARS]
+        self.text = as_of_14(text[:READ_CHARS])
         self.is_cut = len(text) > READ_CHARS
 
     def followed_by(self, other: "Reading") -> "Reading":
         """Two texts as one, a line each; nothing is read twice."""
-        both = Reading(f"{self.text}\n{other.text}")
-        both.is_cut = both.is_cut or self.is_cut or other.is_cut
+        both = Reading("")
+        both.text = f"{self.text}\n{other.text}"
+        both.is_cut = self.is_cut or other.is_cut or len(both.text) > READ_CHARS
         both.folded = f"{self.folded}\n{other.folded}"
         both.pieces = self.pieces + other.pieces
         return both
@@ -113,7 +115,7 @@ class Reading:
         """The words that carry the fact, numbers among them; the numbers; the qualifiers."""
         carrying: list[str] = []
         numbers, qualifiers = set(), set()
-        for word in self.words:
+        for word in self.words if self.vocabulary.isdisjoint(MONTHS) else with_dates(self.words):
             meaning = _MEANING.get(word)
             if meaning is not None:
                 kind, said = meaning

@@ -53,7 +53,8 @@ _SEED: Final = re.compile(
 _TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
-    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer", re.IGNORECASE
+    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
+    re.IGNORECASE,
 )
 _LEAST_BITS: Final = 3.5
 
@@ -76,8 +77,8 @@ def credential_in(text: str, longest_run_chars: int) -> str | None:
     for sign, kind, pattern in SPACED:
         if sign in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
             return kind
-    if longest_run_chars >= _LEAST_RUN_CHARS and (kind := _issued_in(text)) is not None:
-        return kind
+    if longest_run_chars >= _LEAST_RUN_CHARS and (issued := _issued_in(text)) is not None:
+        return issued
     lowered = text.lower()
     if any(map(lowered.__contains__, _NAME_SIGNS)):
         if any(_is_given(found) for found in _GIVEN.finditer(text)):

@@ -22,7 +22,10 @@ _PREFIXED: Final = (
     ("Google access token", "ya29.", r"([\w-]{30,400})"),
     *(("GitHub token", f"gh{kind}_", rf"({_ALNUM}{{36,250}})") for kind in "pousr"),
     ("GitHub token", "github_pat_", r"(\w{22,250})"),
-    *(("GitLab token", f"gl{kind}-", r"([\w-]{20,64})") for kind in ("pat", "dt", "rt", "ptt", "oas", "soat", "ft")),
+    *(
+        ("GitLab token", f"gl{kind}-", r"([\w-]{20,64})")
+        for kind in ("pat", "dt", "rt", "ptt", "oas", "soat", "ft")
+    ),
     ("Slack token", "xox", r"[abeoprs]-([0-9A-Za-z-]{18,250})"),
     ("Slack token", "xapp-", r"\d-([0-9A-Za-z-]{18,250})"),
     ("Stripe key", "sk_live_", r"([0-9A-Za-z]{16,250})"),
@@ -99,8 +102,16 @@ SPACED: Final = tuple(
             r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)",
         ),
         ("PuTTY-User-Key", "private key block", r"PuTTY-User-Key-File-\d()"),
-        ("://", "password in a URL", r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@]{0,100}:([^\s/@]{4,100})@[\w\[]"),
-        ("-u", "password on a command line", r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)"),
+        (
+            "://",
+            "password in a URL",
+            r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@]{0,100}:([^\s/@]{4,100})@[\w\[]",
+        ),
+        (
+            "-u",
+            "password on a command line",
+            r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)",
+        ),
     )
 )
 # A short name, perhaps a second one, and a long rest in which chance mixed the cases and digits. Digests call themselves

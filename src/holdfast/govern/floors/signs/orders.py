@@ -267,7 +267,7 @@ PHRASES: Final = Phrasebook(
         (paste|post|copy|send|upload|submit|forward|export|leak|transmit) (the |this |our |your |my )?
         (whole |entire |full |complete |current )?(conversation|chat|chat history|transcript|session|dialogue|context) ~2
         (into|to|in|on|via|at|through)|
-        (user's|customer's|users'|customers'|reader's) (e mail|email|address|data|name|history|password|phone) ~4 (to|in|into|as|onto)
+        (user's|customer's|reader's|visitor's) (e mail|email|address|data|name|history|password|phone) ~4 (to|in|into|as|onto)
         ~4 (links?|url|query|parameter|image|request|form)"""),
     ("tool", 0.7, """
         (fetch|open|visit|load|download|get|read|browse) ~2 (https?|www) ~9 (follow|execute|obey|carry out|do|run|apply) ~2

@@ -65,7 +65,9 @@ _MAILBOX_OF_AN_OFFICE: Final = re.compile(
     re.IGNORECASE,
 )
 _PHONE: Final = re.compile(r"(?<![\w.+-])(?:\+|00)\d{1,3}(?:[ ./()-]{0,3}\d){7,12}(?!\w)")
-_PHONE_AT_HOME: Final = re.compile(r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])")
+_PHONE_AT_HOME: Final = re.compile(
+    r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])"
+)
 _PHONE_BESIDE_WORD: Final = re.compile(
     r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:[ ./()-]{0,3}\d){6,13}",
     re.IGNORECASE,
