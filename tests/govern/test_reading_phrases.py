@@ -8,9 +8,9 @@ from holdfast.govern.floors import authority
 from holdfast.govern.floors.reading.folding import fold
 from holdfast.govern.floors.reading.phrases import Phrase, Phrasebook, spoken
 from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.floors.signs import orders
+from holdfast.govern.floors.signs import sayings
 
-BOOKS = (orders.PHRASES, authority._PHRASES)
+BOOKS = (sayings.PHRASES, authority._PHRASES)
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 
 

@@ -11,6 +11,7 @@ from holdfast.govern.floors.reading.phrases import spoken
 from holdfast.govern.floors.reading.words import Reading
 from holdfast.govern.floors.signs import orders
 from holdfast.govern.floors.signs.marks import marks_in
+from holdfast.govern.floors.signs.sayings import PHRASES
 
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7
@@ -69,7 +70,7 @@ def _said(reading: Reading) -> Iterator[tuple[str, float]]:
     if reading.longest_run_chars >= _LEAST_SQUEEZED_CHARS and orders.SQUEEZED.search(folded):
         yield "override", 0.9
     discards = not vocabulary.isdisjoint(_DISCARDING)
-    phrases = orders.PHRASES.possible(vocabulary)
+    phrases = PHRASES.possible(vocabulary)
     if not discards and not phrases:
         return
     said = spoken(reading)
