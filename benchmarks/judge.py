@@ -12,8 +12,8 @@ from holdfast.govern.judge import Claim, FloorRegistry, Judge, Judgement, Surrou
 from holdfast.store.commit import Commit, Write
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType, Record, Verdict
-from tests.govern.corpus import cases, figures
+from holdfast.vocabulary import ActionType, Record
+from tests.govern.corpus import cases, figures, sealed_share
 
 TITLE = "The judge"
 FACT = Record(
@@ -38,26 +38,29 @@ RECALLED = tuple(record.text for record in KNOWN[:50])
 
 
 def run() -> list[Ratio]:
-    """Precision and recall by label, then the cost of one judgement, alone and in company."""
+    """Recall and precision by label on both parts of the corpus, then the cost of one judgement, alone and in company."""
     judge = Judge(FloorRegistry.shipped())
     return [*_found(judge), *_cost(judge)]
 
 
 def _found(judge: Judge) -> list[Ratio]:
     ratios = []
-    for figure in figures(judge).values():
-        detail = f"{figure.found} of {figure.of}, {figure.wrongly} wrongly"
-        ratios.append(shown(f"{figure.label}: precision", figure.precision, detail))
-        ratios.append(shown(f"{figure.label}: recall", figure.recall, detail))
-    clean = [case for case in cases() if case.label == "clean"]
-    sealed = sum(judge.judge(case.claim, case.surroundings).verdict is Verdict.SEAL for case in clean)
-    return [*ratios, shown("clean facts that are sealed", sealed / len(clean), f"{sealed} of {len(clean)}")]
+    for held_out, part in ((False, "worked on"), (True, "held out")):
+        for figure in figures(judge, held_out=held_out).values():
+            detail = f"precision {figure.precision:.2f}: {figure.found} of {figure.of} found, {figure.wrongly} wrongly"
+            ratios.append(shown(f"{part}: recall of {figure.label}", figure.recall, detail))
+        count_clean = sum(case.label == "clean" for case in cases(held_out=held_out))
+        share = sealed_share(judge, held_out=held_out)
+        ratios.append(shown(f"{part}: clean facts that are sealed", share, f"of {count_clean}"))
+    return ratios
 
 
 def _cost(judge: Judge) -> list[Ratio]:
     """A claim is read anew for each judgement, as in a run; what is known is read once for all of them."""
     few = Surroundings(related=KNOWN[:20], vault=KNOWN[20:25], recalled=RECALLED)
     many = Surroundings(related=KNOWN, recalled=RECALLED)
+    law = Surroundings(vault=KNOWN)
+    without_subject = Record(memory_id=FACT.memory_id, text=FACT.text, source=FACT.source)
     long = Record(memory_id="long", text=" ".join(record.text for record in KNOWN[:40]), source=FACT.source)
     with tempfile.TemporaryDirectory() as folder:
         clock, ids = SystemClock(), CountedIds()
@@ -69,6 +72,7 @@ def _cost(judge: Judge) -> list[Ratio]:
                 "alone": _judging(judge, FACT, Surroundings()),
                 "few": _judging(judge, FACT, few),
                 "many": _judging(judge, FACT, many),
+                "law": _judging(judge, without_subject, law),
                 "long": _judging(judge, long, Surroundings()),
                 "commit": _committing(store),
             },
@@ -91,6 +95,12 @@ def _cost(judge: Judge) -> list[Ratio]:
             seconds["many"] / seconds["alone"],
             3,
             f"{seconds['many'] * 1e6:.0f} µs",
+        ),
+        at_most(
+            "… without a subject beside 10,000 sealed ones",
+            seconds["law"] / seconds["alone"],
+            3,
+            f"{seconds['law'] * 1e6:.0f} µs",
         ),
         at_most(
             "a long fact, in units of its length",

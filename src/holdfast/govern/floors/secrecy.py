@@ -29,6 +29,6 @@ class Secrecy:
         whole = claim.whole
         if (kind := credential_in(whole.text, whole.longest_run_chars)) is not None:
             return Finding(0.0, f"secret: {kind}")
-        if self.personal and (kind := personal_in(whole.text)) is not None:
+        if self.personal and (kind := personal_in(whole)) is not None:
             return Finding(0.2, f"personal: {kind}")
         return CLEAN

@@ -7,22 +7,27 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from holdfast.govern.floors.reading.lexicon import word_set
+from holdfast.govern.floors.reading.words import Reading
+
 
 class _Form(NamedTuple):
-    """A kind of number: a word that must stand in the text, the pattern, and the law that its characters keep."""
+    """A kind of number: words of which one must stand in the text, the pattern, and the law that its characters keep."""
 
     kind: str
-    beside: re.Pattern[str] | None
+    beside: frozenset[str]
+    least_run_chars: int
     pattern: re.Pattern[str]
     holds: Callable[[str], bool]
 
 
-def national_id_in(text: str) -> str | None:
+def national_id_in(reading: Reading) -> str | None:
     """The kind of the first number of a person, in a fixed order of kinds; None if there is none."""
+    longest, words = reading.longest_run_chars, reading.vocabulary
     for form in _FORMS:
-        if form.beside is None or form.beside.search(text):
-            for found in form.pattern.finditer(text):
-                if form.holds(re.sub(r"[\s./-]", "", found[0]).upper()):
+        if form.least_run_chars <= longest and not (form.beside and words.isdisjoint(form.beside)):
+            for found in form.pattern.finditer(reading.text):
+                if form.holds(_NO_PART.sub("", found[0]).upper()):
                     return form.kind
     return None
 
@@ -103,49 +108,57 @@ def _always(_characters: str) -> bool:
     return True
 
 
-def _form(kind: str, beside: str | None, pattern: str, holds: Callable[[str], bool] = _always) -> _Form:
-    word = re.compile(beside, re.IGNORECASE) if beside else None
-    return _Form(kind, word, re.compile(rf"(?<![\w.-]){pattern}(?![\w-])"), holds)
+def _form(
+    kind: str, beside: str, least_run_chars: int, pattern: str, holds: Callable[[str], bool] = _always
+) -> _Form:
+    return _Form(
+        kind, word_set(beside), least_run_chars, re.compile(rf"(?<![\w.-]){pattern}(?![\w-])"), holds
+    )
 
 
+_NO_PART: Final = re.compile(r"[\s./-]")
 _BORN: Final = r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+_PASSPORT: Final = (
+    r"(?i:passport|reisepass|passeport|pasaporte)(?i:[ -]?(?:no|nr|num(?:mer|ber|ero)?|id|is))?[ :.#-]{0,4}"
+    r"(?=[A-Z0-9]{0,8}\d{2})[A-Z][A-Z0-9]{6,8}"
+)
 _FORMS: Final = (
-    _form("Chinese identity number", None, rf"[1-8]\d{{5}}{_BORN}\d{{3}}[\dXx]", _is_chinese),
-    _form("Italian tax code", None, r"[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]", _is_italian),
+    _form("Chinese identity number", "", 18, rf"[1-8]\d{{5}}{_BORN}\d{{3}}[\dXx]", _is_chinese),
+    _form("Italian tax code", "", 16, r"[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]", _is_italian),
     _form(
         "French social security number",
-        None,
+        "",
+        2,
         r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}",
         _is_french,
     ),
-    _form("Brazilian taxpayer number", None, r"\d{3}\.\d{3}\.\d{3}-\d{2}", _is_brazilian),
-    _form("Brazilian taxpayer number", r"\bcpf\b", r"\d{11}", _is_brazilian),
+    _form("Brazilian taxpayer number", "", 14, r"\d{3}\.\d{3}\.\d{3}-\d{2}", _is_brazilian),
+    _form("Brazilian taxpayer number", "cpf", 11, r"\d{11}", _is_brazilian),
     _form(
         "Spanish identity number",
-        r"\bdni\b|\bnie\b|\bnif\b|identidad",
+        "dni nie nif identidad",
+        9,
         r"(?:\d{8}|[XYZ]-?\d{7})-?[A-HJ-NP-TV-Z]",
         _is_spanish,
     ),
-    _form("Indian identity number", r"aa?dh?aa?r|uidai", r"[2-9]\d{3}[ -]?\d{4}[ -]?\d{4}", _is_indian),
-    _form("Indian tax number", r"\bpan\b|income tax", r"[A-Z]{3}[PCHFATBLJG][A-Z]\d{4}[A-Z]"),
-    _form("Polish identity number", r"pesel", r"\d{11}", _is_polish),
-    _form("Dutch citizen number", r"\bbsn\b|burgerservice|sofi", r"\d{9}", _is_dutch),
+    _form(
+        "Indian identity number",
+        "aadhaar aadhar adhaar uidai",
+        4,
+        r"[2-9]\d{3}[ -]?\d{4}[ -]?\d{4}",
+        _is_indian,
+    ),
+    _form("Indian tax number", "pan", 10, r"[A-Z]{3}[PCHFATBLJG][A-Z]\d{4}[A-Z]"),
+    _form("Polish identity number", "pesel", 11, r"\d{11}", _is_polish),
+    _form("Dutch citizen number", "bsn burgerservicenummer sofinummer", 9, r"\d{9}", _is_dutch),
     _form(
         "Swedish identity number",
-        r"personnummer|personal identity",
+        "personnummer",
+        4,
         r"(?:\d{2})?\d{6}[-+ ]?\d{4}",
         lambda digits: luhn_holds(digits[-10:]),
     ),
-    _form(
-        "Canadian social insurance number",
-        r"\bsin\b|social insurance",
-        r"\d{3}[ -]?\d{3}[ -]?\d{3}",
-        luhn_holds,
-    ),
-    _form("German tax number", r"steuer-?id|steuerliche identifik|\bidnr\b", r"[1-9]\d(?: ?\d{3}){3}"),
-    _form(
-        "passport number",
-        r"passport (?:no|num|nr|id|is|:)|reisepass|passeport|pasaporte",
-        r"(?=[A-Z0-9]{0,8}\d{2})[A-Z][A-Z0-9]{6,8}",
-    ),
+    _form("Canadian social insurance number", "sin insurance", 3, r"\d{3}[ -]?\d{3}[ -]?\d{3}", luhn_holds),
+    _form("German tax number", "steuer steuerid idnr identifikationsnummer", 2, r"[1-9]\d(?: ?\d{3}){3}"),
+    _form("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT),
 )
