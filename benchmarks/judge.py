@@ -99,7 +99,7 @@ def _cost(judge: Judge) -> list[Ratio]:
         at_most(
             "… without a subject beside 10,000 sealed ones",
             seconds["law"] / seconds["alone"],
-            3,
+            5,
             f"{seconds['law'] * 1e6:.0f} µs",
         ),
         at_most(
