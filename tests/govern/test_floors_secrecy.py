@@ -96,6 +96,21 @@ def test_a_long_name_is_no_key(text: str) -> None:
     assert _kind(f"It is called {text} in the logs.") == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The router's ｐａｓｓｗｏｒｄ： Winter2025!",
+        "The router's pаsswоrd: Winter2025!",
+        "The router's pass\u00adword: Winter2025!",
+        "The card is ４５３９ 1488 0343 6467.",
+        "The key is ＡＫＩＡ" + "QWERTZUIOPASDFGH",
+        "The key is АКІА" + "QWERTZUIOPASDFGH",
+    ],
+)
+def test_a_secret_in_other_letters_is_one(text: str) -> None:
+    assert _kind(text).startswith(("secret: ", "personal: "))
+
+
 def _number(text: str) -> str | None:
     return national_id_in(Reading(text))
 

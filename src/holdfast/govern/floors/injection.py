@@ -43,12 +43,13 @@ class Injection:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        if (found := _weighed([*marks_in(whole), *_said(whole)])).score < self.threshold:
-            return found
-        for inside in unmasked(whole):
-            if (found := _weighed([*marks_in(inside), *_said(inside)])).score < self.threshold:
-                return Finding(found.score, f"{found.reason}, in disguise")
-        return CLEAN
+        worst = _weighed([*marks_in(whole), *_said(whole)])
+        if worst.score >= self.threshold:
+            for inside in unmasked(whole):
+                found = _weighed([*marks_in(inside), *_said(inside)])
+                if found.score < worst.score:
+                    worst = Finding(found.score, f"{found.reason}, in disguise")
+        return worst
 
 
 def _weighed(found: Iterable[tuple[str, float]]) -> Finding:
