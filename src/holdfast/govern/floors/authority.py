@@ -28,8 +28,8 @@ _PHRASES: Final = Phrasebook(
         (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
         (full|absolute|supreme|final|highest) authority|the authority)"""),
     ("says that it is sealed", 1, """
-        (recorded|treated|stored|kept|regarded|considered|known|written) as (canonical|canon|law|vault law|sealed|binding|
-        (the |part of the )?(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
+        (recorded|treated|stored|kept|regarded|considered|known|written) as
+        ((canonical|canon|law|sealed|binding|authoritative) @|vault law|(the |part of the )(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
     ("decrees", 1, """
         by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
     ("decrees", 1, """
