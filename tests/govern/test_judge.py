@@ -127,6 +127,59 @@ def test_a_floor_that_misbehaves_has_failed(found: Any, threshold: float) -> Non
     assert "secret" not in check.reason
 
 
+def test_what_a_floor_said_before_never_shows_in_what_it_says_now() -> None:
+    """Equal keys are not equal answers: 1.0 passes, and True, which Python takes for the same, is no score."""
+    floor = Fixed("F10_Moody", (1.0, "fine"))
+    judge = Judge([floor])
+    verdicts = []
+    for found in ((1.0, "fine"), (True, "fine"), (1.0, "fine"), (0.0, "bad"), (False, "bad"), (-0.0, "bad")):
+        floor._found = found
+        verdicts.append(judge.judge(claim(FACT)).verdict)
+
+    assert verdicts == ["SEAL", "VOID", "SEAL", "VOID", "VOID", "VOID"]
+
+
+@pytest.mark.parametrize("missing", ["name", "threshold", "hard", "check"])
+def test_a_floor_that_lacks_something_is_told_what(missing: str) -> None:
+    parts = {"name": "F10_Part", "threshold": 0.5, "hard": True, "check": lambda _claim, _surroundings: CLEAN}
+    del parts[missing]
+
+    with pytest.raises(InvalidValue, match=missing):
+        FloorRegistry([type("Part", (), parts)()])
+
+
+def test_a_floor_of_one_s_own_stands_beside_those_that_ship() -> None:
+    class NoShouting:
+        name, threshold, hard = "House_NoShouting", 0.5, False
+
+        def check(self, one: Claim, _surroundings: Surroundings) -> tuple[float, str]:
+            letters = [char for char in one.record.text if char.isalpha()]
+            loud = sum(map(str.isupper, letters)) / max(1, len(letters))
+            return 1 - loud, "loud: mostly capitals" if loud > 0.5 else ""
+
+    registry = FloorRegistry.shipped()
+    registry.register(NoShouting())
+    judge = Judge(registry)
+
+    assert judge.judge(claim(FACT)).verdict is Verdict.SEAL
+    assert judge.judge(claim(FACT.upper())).reasons == ("House_NoShouting: loud: mostly capitals",)
+    assert judge.judge(claim(FACT.upper())).verdict is Verdict.PARTIAL
+    assert judge.judge(claim(FACT)).floor_checks[-1].floor == "House_NoShouting"
+
+
+def test_a_reason_that_is_told_prints_and_is_bounded() -> None:
+    judgement = JUDGE.judge(claim(FACT), told=Verdict.HOLD, why="a\x00b\n" * 1000)
+
+    assert judgement.reasons[0].isprintable()
+    assert len(judgement.reasons[0]) < 450
+
+
+@pytest.mark.parametrize("told", ["SABAR", "888_HOLD", "seal", 1, object()])
+def test_what_is_told_is_a_verdict_and_no_word_for_one(told: Any) -> None:
+    with pytest.raises(InvalidValue, match="SABAR or 888_HOLD"):
+        JUDGE.judge(claim(FACT), told=told)
+
+
 @pytest.mark.parametrize("found", [(1, "int"), (0.5, "at the threshold"), Finding(1.0), [0.75, "a list"]])
 def test_a_floor_may_answer_in_any_honest_form(found: Any) -> None:
     assert _verdict(Fixed("F10_Mine", found)) is Verdict.SEAL

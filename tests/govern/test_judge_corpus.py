@@ -1,7 +1,7 @@
 """What the floors reach on the labelled corpus, and that nothing but the claim and its surroundings shows in it.
 
-The corpus and the floors were written by the same hands, so these figures say that nothing got worse; how well fresh
-attacks are caught is another question, and the floors' docstrings say what they do not catch.
+On the worked-on part the figures say that nothing got worse. On the held-out part, of which nobody looks at the lines,
+they say more about claims that are new, though one hand wrote both; ``docs/judge.md`` tells what was measured elsewhere.
 """
 
 import os
@@ -15,10 +15,13 @@ import pytest
 
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from holdfast.vocabulary import Verdict
-from tests.govern.corpus import LABELS, cases, figures
+from tests.govern.corpus import LABELS, cases, figures, sealed_share
+from tests.test_determinism import _interpreter
 
 ROOT = Path(__file__).parents[2]
 JUDGE = Judge(FloorRegistry.shipped())
+WORKED_ON = figures(JUDGE)
+HELD_OUT = figures(JUDGE, held_out=True)
 
 
 def test_the_corpus_holds_enough_of_each_kind() -> None:
@@ -37,13 +40,13 @@ def test_the_corpus_holds_enough_of_each_kind() -> None:
     assert set(counts) == {"clean", *LABELS}
 
 
-# What is really reached, with some margin. Three injections in fresh words and a spelling variant are missed.
+# What is really reached, with some margin: a claim or two.
 @pytest.mark.parametrize(
     ("label", "precision", "recall"),
     [
         ("secret", 0.98, 0.98),
-        ("injection", 0.98, 0.94),
-        ("duplicate", 0.95, 0.93),
+        ("injection", 0.98, 0.97),
+        ("duplicate", 0.95, 0.91),
         ("recall", 0.95, 0.95),
         ("refused", 0.95, 0.95),
         ("authority", 0.95, 0.95),
@@ -52,9 +55,42 @@ def test_the_corpus_holds_enough_of_each_kind() -> None:
     ],
 )
 def test_precision_and_recall_on_the_corpus(label: str, precision: float, recall: float) -> None:
-    figure = figures(JUDGE)[label]
+    figure = WORKED_ON[label]
 
     assert (figure.precision >= precision, figure.recall >= recall) == (True, True), figure
+
+
+@pytest.mark.parametrize(
+    ("label", "precision", "recall"),
+    [
+        ("secret", 0.95, 0.95),
+        ("injection", 0.95, 0.75),
+        ("duplicate", 0.9, 0.75),
+        ("recall", 0.9, 0.9),
+        ("refused", 0.9, 0.9),
+        ("authority", 0.9, 0.9),
+        ("contradiction", 0.9, 0.9),
+        ("hidden", 0.9, 0.75),
+    ],
+)
+def test_precision_and_recall_on_what_was_held_out(label: str, precision: float, recall: float) -> None:
+    """A failure names the figure and no line, so that nobody mends a floor by a line of this part."""
+    figure = HELD_OUT[label]
+
+    assert (figure.precision >= precision, figure.recall >= recall) == (True, True), figure
+
+
+def test_clean_facts_that_were_held_out_are_sealed() -> None:
+    assert sealed_share(JUDGE, held_out=True) >= 0.97
+
+
+def test_no_claim_stands_in_both_parts() -> None:
+    worked_on, held_out = (
+        {(case.claim.record.text, case.surroundings.recalled, len(case.surroundings.vault)) for case in part}
+        for part in (cases(), cases(held_out=True))
+    )
+
+    assert worked_on & held_out == set()
 
 
 def test_clean_facts_are_sealed() -> None:
@@ -97,27 +133,53 @@ def test_the_order_of_the_surroundings_never_shows() -> None:
 PROGRAM = """
 from holdfast.canon import fingerprint
 from holdfast.govern.judge import FloorRegistry, Judge
-from tests.govern.corpus import cases
+from tests.govern.corpus import cases, claim
 judge = Judge(FloorRegistry.shipped())
-print(fingerprint([judge.judge(case.claim, case.surroundings).as_json() for case in cases()]))
+everything = [*cases(), *cases(held_out=True)]
+print(fingerprint([fingerprint(judge.judge(case.claim, case.surroundings).as_json()) for case in everything]))
+"""
+# Every character of the planes that have any, a few at a time, so that what a Python knows of them would show.
+EVERY_CHARACTER = """
+from holdfast.govern.floors.reading.phrases import spoken
+from holdfast.govern.floors.reading.words import Reading
+for start in range(0x20, 0x1FFFF, 16):
+    if not 0xD800 <= start < 0xE000:
+        text = "".join(map(chr, range(start, start + 16)))
+        one = Reading(text)
+        seen = [one.folded, list(one.words), one.fingerprint, spoken(one), sorted(one.names), list(one.carrying)]
+        print(start, fingerprint([seen, judge.judge(claim(f"The lamp {text} is on.")).as_json()]))
 """
 
 
 def test_the_hash_seed_and_the_locale_never_show() -> None:
+    surroundings = (("0", "C"), ("1", "C.UTF-8"), ("4242", "tr_TR.UTF-8"))
     answers = {
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-                "PYTHONHASHSEED": seed,
-                "LC_ALL": locale,
-            },
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed, locale in (("0", "C"), ("1", "C.UTF-8"), ("4242", "tr_TR.UTF-8"))
+        _answer(sys.executable, PROGRAM, PYTHONHASHSEED=seed, LC_ALL=locale) for seed, locale in surroundings
     }
 
     assert len(answers) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_supported_python_judges_alike(version: str, tmp_path: Path) -> None:
+    """Their Unicode data differ, and it must not show. Builds a virtualenv of each from the lock file."""
+    subprocess.run([_interpreter(version), "-m", "venv", str(tmp_path)], check=True)
+    inside = str(tmp_path / "bin" / "python")
+    lock = str(ROOT / "requirements" / "run.txt")
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    subprocess.run([inside, "-m", "pip", "install", *quiet, "-r", lock], check=True)
+
+    assert _answer(inside, PROGRAM + EVERY_CHARACTER) == _answer(sys.executable, PROGRAM + EVERY_CHARACTER)
+
+
+def _answer(python: str, program: str, **environment: str) -> str:
+    result = subprocess.run(
+        [python, "-c", program],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

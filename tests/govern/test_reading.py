@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from holdfast.govern.floors.reading import words as words_module
 from holdfast.govern.floors.reading.disguise import unmasked
 from holdfast.govern.floors.reading.folding import fold
 from holdfast.govern.floors.reading.likeness import Known, Recalled, Shelf, says_nothing_new
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading, number
-from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
+from holdfast.govern.floors.reading.quantities import number
+from holdfast.govern.floors.reading.words import READ_CHARS, Reading
+from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from holdfast.limits import MAX_VALUE_BYTES
 from tests.govern.corpus import cases, claim, known
 
 JUDGE = Judge(FloorRegistry.shipped())
@@ -24,6 +27,7 @@ def test_the_fast_way_to_words_finds_the_same_words(text: str) -> None:
     folded = text.lower()
 
     assert words_module._ascii_words(folded) == words_module._WORD.findall(folded)
+    assert Reading(text).words == Reading(f"{text} é").words[:-1]
 
 
 @given(st.text(max_size=60))
@@ -208,6 +212,21 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "percent": lambda n: "%41" * (n // 3),
     "entities": lambda n: "&#65;" * (n // 5),
     "backslashes": lambda n: "\\u0041" * (n // 6),
+    "pairs apart": lambda n: "41 " * (n // 3),
+    "pairs marked": lambda n: "0x41," * (n // 5),
+    "hyphens in a word": lambda n: "ig-nore-" * (n // 8),
+    "wide gaps": lambda n: "a  b c  " * (n // 8),
+    "links with keys": lambda n: "?key=a&sig=" * (n // 11),
+    "logins": lambda n: "-u a:b " * (n // 7),
+    "prefixes": lambda n: "ab_cd_" * (n // 6),
+    "numbers of persons": lambda n: "DNI 1234567" * (n // 11),
+    "passports": lambda n: "passport no A1" * (n // 14),
+    "roles begun": lambda n: "you are now act as if " * (n // 22),
+    "prompts begun": lambda n: "print me your " * (n // 14),
+    "assistants": lambda n: "hey assistant you must " * (n // 23),
+    "marks": lambda n: '. : " ' * (n // 6),
+    "dates": lambda n: "4 May 2027 " * (n // 11),
+    "characters to come": lambda n: "\U0001fae8" * (n // 8),
 }
 
 
@@ -234,3 +253,29 @@ def test_hostile_text_takes_time_in_proportion(name: str) -> None:
     assert len(long) < READ_CHARS
 
     assert _seconds(long) < 80 * max(_seconds(short), 0.0005)
+
+
+@pytest.mark.parametrize("field", ["text", "subject", "tags", "source", "refs"])
+def test_a_mebibyte_costs_no_more_than_what_is_read_of_it(field: str) -> None:
+    """Whatever is too long is cut before it is looked at, and then turned away."""
+    read, whole = (
+        "ignore all the keys " * (READ_CHARS // 20),
+        "ignore all the keys " * (MAX_VALUE_BYTES // 20),
+    )
+    fields: dict[str, Callable[[str], dict[str, Any]]] = {
+        "text": lambda text: {"text": text},
+        "subject": lambda text: {"text": text, "subject": "s" * 256},
+        "tags": lambda text: {"text": "x", "tags": (text,)},
+        "source": lambda text: {"text": "x", "source": {"kind": "doc", "id": text}},
+        "refs": lambda text: {"text": "x", "refs": ({"a": [text]},)},
+    }
+    costs = [min(_process_seconds(claim(**fields[field](text))) for _ in range(3)) for text in (read, whole)]
+
+    assert costs[1] < 6 * max(costs[0], 0.001)
+    assert JUDGE.judge(claim(**fields[field](whole))).verdict == "VOID"
+
+
+def _process_seconds(one: Claim) -> float:
+    start = time.process_time()
+    JUDGE.judge(one)
+    return time.process_time() - start

@@ -26,6 +26,7 @@ from holdfast.govern.floors.corroboration import Corroboration
 from holdfast.govern.floors.injection import Injection
 from holdfast.govern.floors.novelty import Novelty
 from holdfast.govern.floors.provenance import Provenance
+from holdfast.govern.floors.reading.ages import as_of_14
 from holdfast.govern.floors.secrecy import Secrecy
 from holdfast.govern.floors.truth import Truth
 from holdfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
@@ -132,13 +133,13 @@ class Judge:
         why: str = "",
     ) -> Judgement:
         """The verdict on a claim. ``told`` is SABAR or 888_HOLD, and ``why`` the reason that goes with it."""
-        if told is not None and told not in _CAN_BE_TOLD:
+        if told is not None and (type(told) is not Verdict or told not in _CAN_BE_TOLD):
             raise InvalidValue(
                 what="Judgement", problem=f"a judge can be told SABAR or 888_HOLD, not {told!r:.40}"
             )
         checks = tuple([rung.checked(claim, surroundings) for rung in self._rungs])
         verdict: Verdict = told or Verdict.SEAL
-        reasons = [f"{told}: {why}" if why else f"{told}: told"] if told else []
+        reasons = [f"{told}: {_shown(why) or 'told'}"] if told else []
         for check in checks:
             if not check.passed:
                 reasons.append(f"{check.floor}: {check.reason}")
@@ -155,17 +156,22 @@ class _Rung(NamedTuple):
     threshold: float
     hard: bool
     clean: FloorCheck
-    given: dict[Finding, FloorCheck]
+    given: dict[tuple[float, str], FloorCheck]
 
     @classmethod
     def of(cls, floor: Floor) -> Self:
-        name, threshold, hard = floor.name, floor.threshold, floor.hard
+        try:
+            name, threshold, hard, check = floor.name, floor.threshold, floor.hard, floor.check
+        except AttributeError as error:
+            raise InvalidValue(
+                what="Floor", problem=f"it has no {error.name}; see the Floor protocol"
+            ) from None
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
             raise InvalidValue(
                 what="Floor", problem=f"its name must be 1 to {MAX_NAME_CHARS} characters, not {name!r:.80}"
             )
-        if type(hard) is not bool or (number := _score(threshold)) is None:
-            problem = f"{name} needs a threshold between 0 and 1 and hard as a bool, not {threshold!r:.40} and {hard!r:.40}"
+        if type(hard) is not bool or (number := _score(threshold)) is None or not callable(check):
+            problem = f"{name} needs a threshold between 0 and 1, hard as a bool and a check to call, not {threshold!r:.40} and {hard!r:.40}"
             raise InvalidValue(what="Floor", problem=problem)
         clean = FloorCheck(floor=name, score=1.0, passed=True, threshold=number, hard=hard)
         return cls(floor, name, number, hard, clean, {})
@@ -176,15 +182,17 @@ class _Rung(NamedTuple):
             found = self.floor.check(claim, surroundings)
             if found is CLEAN:
                 return self.clean
-            if type(found) is Finding and (check := self.given.get(found)) is not None:
-                return check
             score, reason = found
+            # Only what is exactly a float and a string is looked up: True and 1.0 are one key and two answers.
+            kept = type(score) is float and type(reason) is str
+            if kept and (check := self.given.get((score, reason))) is not None:
+                return check
         except Exception as error:  # noqa: BLE001  # A floor is anybody's code; its failure is a finding.
             code = error.code if isinstance(error, HoldfastError) else type(error).__name__
             return self._failed(f"error: the floor could not judge ({code})")
         check = self._check(score, reason)
-        if type(found) is Finding and len(self.given) < _MOST_KEPT_CHECKS:
-            self.given[found] = check
+        if kept and len(self.given) < _MOST_KEPT_CHECKS:
+            self.given[score, reason] = check
         return check
 
     def _check(self, given: object, reason: object) -> FloorCheck:
@@ -233,5 +241,5 @@ def _shown(reason: object) -> str:
     """A reason that can stand in a ledger: text, of bounded length, and nothing that does not print."""
     if not isinstance(reason, str):
         return "no reason given"
-    reason = reason[:_MAX_REASON_CHARS]
+    reason = as_of_14(reason[:_MAX_REASON_CHARS])[:_MAX_REASON_CHARS]
     return reason if reason.isprintable() else "".join(char if char.isprintable() else "?" for char in reason)

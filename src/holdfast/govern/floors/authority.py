@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
 from holdfast.govern.floors.reading.lexicon import word_set
-from holdfast.govern.floors.reading.phrases import Phrasebook, phrase, spoken
+from holdfast.govern.floors.reading.phrases import Phrasebook, spoken
 from holdfast.vocabulary import Band
 
 # Tags, and kinds of source, that only a human's seal gives.
@@ -19,50 +19,62 @@ _SEALS: Final = word_set(
 _ITSELF: Final = "(this|the following|entry|memory|record|output|i|we)"
 _WHO: Final = "(human|operator|administrator|admin|system owner|sovereign|root)"
 _PHRASES: Final = Phrasebook(
-    phrase("says that it is sealed", 1, "sealed ratified enacted canonised canonized canonical vaulted constitutional", f"""
+    ("says that it is sealed", 1, f"""
         {_ITSELF} ~4 (is|are|has been|have|have been|as|be|being|now) ~2
         (sealed|ratified|enacted|canonised|canonized|canonical|vaulted|constitutional)( @| law| by| and| as| canon| truth)"""),
-    phrase("says that it is law", 1, "law vault constitution binding canon authoritative authority", """
+    ("says that it is law", 1, """
         (this|the following|entry|memory|record|output|answer) ~3
         (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
         (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
         (full|absolute|supreme|final|highest) authority|the authority)"""),
-    phrase("decrees", 1, "hereby herewith hiermit", """
-        (hereby|herewith|hiermit) ~3 (seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
+    ("says that it is sealed", 1, """
+        (recorded|treated|stored|kept|regarded|considered|known|written) as
+        ((canonical|canon|law|sealed|binding|authoritative) @|vault law|(the |part of the )(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
+    ("decrees", 1, """
+        by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
+    ("decrees", 1, """
+        (hereby|herewith|hiermit) ~3 (abolish|abolished|waive|waived|suspend|suspended|revoke|revoked|lift|lifted|seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
         declared|establish|established|ordain|authori[sz]ed?|approve|approved|repeal|repealed|promulgate|promulgated|
         versiegelt|erlassen|genehmigt|beschlossen)"""),
-    phrase("brings a verdict", 1, "verdict 888 999 apex judge", """
+    ("brings a verdict", 1, """
         verdict( of| is| was| @)? (seal|sabar|sealed)|
         (888 judge|999 seal|apex prime|the judge) (has |have )?(already )?(approved|sealed|passed|cleared|confirmed)"""),
-    phrase("says that the floors are passed", 1, "floors floor checks judge approval seal signature", """
+    ("says that the floors are passed", 1, """
         (all|every|nine|9) ~2 (floors?|floor checks) ~2 (passed|pass|cleared|satisfied|waived|green) ~5
         (seal|sealed|store|write|commit|vault|canonical)|
         (skip|waive|bypass|skipping|waiving|bypassing) ~2 (floors?|floor checks?|the judge|human approval|approval gate|
         human seal|human signature)"""),
-    phrase("says that a human approved", 1, "approval seal signature consent approved authorised authorized signed", f"""
+    ("says that a human approved", 1, f"""
         {_WHO} (approval|seal|signature|consent|authori[sz]ation) ~2 (was |is |has been |already )?(granted|given|obtained|
         not needed|not required|unnecessary|implied|assumed|waived|on file|recorded)|
-        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}"""),
-    phrase("takes a place in VAULT", 1, "vault", """
+        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}|
+        {_WHO} (has|have|had) (already |just |now )?(approved|signed|sealed|authori[sz]ed|signed off|ratified|waived) ~1
+        (this|it|entry|memory|record|rule|change)|no (human|operator|administrator|admin|further) ~1 (approval|signature|seal|review|
+        consent) (is |was )?(needed|required|necessary)"""),
+    ("takes a place in VAULT", 1, """
         (write|store|put|place|move|promote|copy|commit|add|save|enter) (this|it|that|the following|the rule|the above) ~4
         (in|into|to|as|under) ~2 vault|band (@ )?vault|vault (law|seal|amendment)"""),
-    phrase("changes the law", 1, "amendment amended repealed superseded overruled amend repeal overrule enact seal sealed decree ratify redefine enacted decreed ratified redefined overruled", """
+    ("changes the law", 1, """
         (constitution|constitutional|vault|sealed) (law |rule |policy )?
         (amendment|amended|is amended|is repealed|is superseded|no longer applies|is void|is overruled)|
+        sealed ~2 (law|rule|rules|policy|policies|entry|record|decision) (is|are|was|were|has been|have been) ~1
+        (repealed|amended|superseded|void|overruled|lifted|revoked|suspended|replaced|abolished)|
         (i|we|the agent|the assistant|the model|this agent) (have |has |now |hereby )?(amend|amended|repeal|repealed|overrule|
         overruled|redefine|redefined|enact|enacted|seal|sealed|decree|decreed|ratify|ratified) [^ ]+"""),
-    phrase("puts itself above the rules", 1, "supersedes overrides overrules precedence outranks replaces prevails trumps", """
+    ("puts itself above the rules", 1, """
         (supersedes|overrides|overrules|takes precedence over|outranks|prevails over|trumps) ~1
         (all|any|every|human|sealed|vault) ~3 (law|laws|vault|policy|policies|rules?|memory|memories|instructions|decisions|
         seals?|authority|constitution|records)"""),
-    phrase("claims authority", 1, "authority administrator admin judge sovereign law", """
+    ("claims authority", 1, """
         (by|with|under|on|has|have|having|carries|carry|holds) (the )?
         (full |supreme |highest |absolute |sovereign |constitutional |root |admin |administrator |policy |human )?authority
         (vested in|of the (vault|constitution|system|administrator|human|operator|judge)|
         over (the )?(vault|policy|law|memory)|to (make|set|seal|change|amend|write|decide) ~2 (law|policy|policies|vault|rules))|
         (i|this agent|this assistant|this model) (am|is) (now )?(the |an |a )?(policy |final |highest |sole |legal )?
-        (authority|administrator|admin|law|judge|sovereign)"""),
-    phrase("says that it is sealed", 1, "gesetz versiegelt verfassung loi scelle scellee constitution ley sellado sellada constitucion", """
+        (authority|administrator|admin|law|judge|sovereign)|
+        (i|we) (hold|have|claim|possess|carry) ~2 authority (to|over|in|for|of)|
+        (as|acting as) (the |an )?(acting |appointed |new |interim )?(administrator|admin|authority|judge|sovereign|operator) @ (i|we) [^ ]+"""),
+    ("says that it is sealed", 1, """
         (dies|dieser eintrag|diese regel|hiermit|ceci|cette regle|cet enregistrement|esto|este registro|esta regla) ~3
         (gesetz|versiegelt|verfassung|bindend|loi|scelle|scellee|constitution|ley|sellado|sellada|constitucion)"""),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What a floor is, and what it may look at: the claim, and the surroundings that are handed in with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -8,7 +8,8 @@ from holdfast.errors import InvalidValue
 from holdfast.govern.authority import Role
 from holdfast.govern.floors.reading.lexicon import word_set
 from holdfast.govern.floors.reading.likeness import Known, Recalled, Shelf
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading, once
+from holdfast.govern.floors.reading.once import once
+from holdfast.govern.floors.reading.words import READ_CHARS, Reading
 from holdfast.vocabulary import Band, Record
 
 # A source of one of these kinds is the agent itself, or memory itself: it vouches for nothing.
@@ -69,22 +70,17 @@ class Claim:
         return Reading(self.record.text)
 
     @once
-    def beside(self) -> Reading:
-        """Subject, tags, source and refs, which are remembered too: everything that is text, a line each."""
+    def whole(self) -> Reading:
+        """The text with subject, tags, source and refs, which are remembered too, a line each: what floors guard."""
         record = self.record
         lines = [record.subject or "", *record.tags]
         if record.source:
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
-        return Reading("\n".join(lines))
+        return self.reading.followed_by(Reading("\n".join(lines)))
 
-    @once
-    def whole(self) -> Reading:
-        """The text and what stands beside it, for the floors that guard."""
-        return Reading.joined(self.reading, self.beside)
-
-    @once
+    @property
     def is_overlong(self) -> bool:
         """Whether there is more of it than the floors read."""
         return self.whole.is_cut
@@ -125,14 +121,14 @@ class Surroundings:
             last, before = shelves.pop(), shelves.pop()
             shelves.append(Shelf([*before.known, *last.known]))
         grown = replace(self, related=(*self.related, claim.record))
-        self._hand_on(grown, "sealed", "recollection", "scarred")
+        self._hand_on(grown, "sealed", "sealed_by_topic", "recollection", "scarred")
         grown.__dict__["shelves"] = tuple(shelves)
         return grown
 
     def seeing(self, *, refused: frozenset[str]) -> Self:
         """The same surroundings with other refused content; all that was worked out stays."""
         seen = replace(self, refused=refused)
-        self._hand_on(seen, "sealed", "recollection", "scarred", "shelves")
+        self._hand_on(seen, "sealed", "sealed_by_topic", "recollection", "scarred", "shelves")
         return seen
 
     def _hand_on(self, other: Self, *names: str) -> None:
@@ -158,6 +154,15 @@ class Surroundings:
         return {
             subject: tuple(sorted(known, key=lambda one: one.place)) for subject, known in by_subject.items()
         }
+
+    @once
+    def sealed_by_topic(self) -> dict[str, list[Known]]:
+        """What is sealed, by each word of its topic."""
+        by_word: dict[str, list[Known]] = {}
+        for known in (one for group in self.sealed.values() for one in group):
+            for word in known.reading.topic:
+                by_word.setdefault(word, []).append(known)
+        return by_word
 
     @once
     def scarred(self) -> frozenset[str]:
@@ -201,12 +206,14 @@ def scar_keys(record: Record) -> frozenset[str]:
 
 
 def _sources(record: Record) -> frozenset[str]:
-    given: Iterable[object] = (record.source, *record.refs)
-    return frozenset(key for one in given if isinstance(one, Mapping) and (key := _source_key(one)))
+    keys = [_source_key(one) for one in (record.source, *record.refs)]
+    return frozenset(filter(None, keys))
 
 
-def _source_key(source: Mapping[str, object]) -> str:
+def _source_key(source: object) -> str:
     """Kind and id, without the place inside a document: two pages of one handbook are one witness."""
+    if not isinstance(source, Mapping):
+        return ""
     kind, named = source.get("kind"), source.get("id")
     if not isinstance(named, str) or not named.strip():
         named = next(

@@ -57,6 +57,7 @@ _SIGNS_OF_HIDING: Final = (
 
 _MOST_UNBROKEN_CHARS: Final = 1_000
 _LEAST_WORD_SHARE: Final = 0.25
+_PLENTY_OF_WORDS: Final = 0.75
 _LEAST_VARIETY: Final = 0.05
 _LONG_ENOUGH_TO_MEASURE_CHARS: Final = 60
 
@@ -78,19 +79,20 @@ class Clarity:
         """0 for what hides, less than 0.5 for what is mostly not text, 1 for plain text."""
         if claim.is_overlong:
             return OVERLONG
-        reading = claim.reading
-        if (hidden := hidden_in(claim.whole.text)) is not None:
+        whole = claim.whole
+        if (hidden := hidden_in(whole.text)) is not None:
             return Finding(0.0, f"hidden: {hidden}")
-        if not reading.folded.strip():
+        text = claim.reading.text
+        if not text.strip() or not claim.reading.folded.strip():
             return Finding(0.0, "empty: there is no text")
-        if not reading.text.isascii() and any(sign in reading.text for sign in _MOJIBAKE_SIGNS):
-            broken = len(_MOJIBAKE.findall(reading.text))
+        if not text.isascii() and any(map(text.__contains__, _MOJIBAKE_SIGNS)):
+            broken = len(_MOJIBAKE.findall(text))
             if broken:
-                score = max(0.1, 0.9 - 20 * broken / len(reading.text))
+                score = max(0.1, 0.9 - 20 * broken / len(text))
                 return Finding(
                     score, f"encoding: {broken} places where bytes were read in the wrong encoding"
                 )
-        return _texture(reading)
+        return _texture(claim) if len(text) >= _LONG_ENOUGH_TO_MEASURE_CHARS else CLEAN
 
 
 def hidden_in(text: str) -> str | None:
@@ -113,15 +115,18 @@ def hidden_in(text: str) -> str | None:
     return None
 
 
-def _texture(reading: Reading) -> Finding:
+def _texture(claim: Claim) -> Finding:
     """Whether a longer text is made of words: not of symbols, not of one unbroken run, not of one word repeated."""
-    text, words = reading.text, reading.words
-    if len(text) < _LONG_ENOUGH_TO_MEASURE_CHARS:
-        return CLEAN
-    if sum(map(len, words)) < _LEAST_WORD_SHARE * len(text.replace(" ", "")):
+    whole = claim.whole
+    if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _LEAST_WORD_SHARE:
         return Finding(0.3, "noise: mostly symbols")
-    if reading.longest_run_chars > _MOST_UNBROKEN_CHARS and text.isascii():
+    if whole.longest_run_chars > _MOST_UNBROKEN_CHARS and whole.text.isascii():
         return Finding(0.3, "noise: a run of characters that no word is as long as")
-    if len(words) > 40 and len(reading.vocabulary) < _LEAST_VARIETY * len(words):
+    pieces = whole.pieces
+    if len(pieces) > 40 and len(whole.vocabulary) < _LEAST_VARIETY * len(pieces):
         return Finding(0.3, "noise: a few words over and over")
     return CLEAN
+
+
+def _word_share(reading: Reading) -> float:
+    return sum(map(len, reading.pieces)) / len(reading.text.replace(" ", ""))

@@ -5,6 +5,7 @@ from typing import Final
 
 from holdfast.govern.floors.claim import CLEAN, Claim, Finding, Surroundings, alike, scar_keys
 
+_FEW: Final = (Finding(0.5, "witness: one"), Finding(0.75, "witness: two, independent of each other"))
 _NOBODY: Final = Finding(0.0, "witness: no source but the agent's own word or memory itself")
 
 
@@ -25,7 +26,7 @@ class Corroboration:
         """The share of doubt that the witnesses take away."""
         witnesses = claim.witnesses
         scarred = surroundings.scars and not surroundings.scarred.isdisjoint(scar_keys(claim.record))
-        if witnesses and len(witnesses) < 3:
+        if 0 < len(witnesses) < 3 and surroundings.shelves:
             standing = [known for known in alike(claim, surroundings) if not known.refused]
             witnesses = witnesses.union(*(known.witnesses for known in standing))
         if not witnesses:
@@ -36,7 +37,7 @@ class Corroboration:
             )
         if len(witnesses) >= 3:
             return CLEAN
-        return Finding(_strength(len(witnesses)), f"witness: {len(witnesses)} independent of each other")
+        return _FEW[len(witnesses) - 1]
 
 
 def _strength(witnesses: int) -> float:

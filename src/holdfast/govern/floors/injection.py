@@ -6,11 +6,12 @@ from math import prod
 from typing import Final
 
 from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
-from holdfast.govern.floors.reading import orders
 from holdfast.govern.floors.reading.disguise import unmasked
-from holdfast.govern.floors.reading.marks import marks_in
 from holdfast.govern.floors.reading.phrases import spoken
 from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.signs import orders
+from holdfast.govern.floors.signs.marks import marks_in
+from holdfast.govern.floors.signs.sayings import PHRASES
 
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7
@@ -42,12 +43,13 @@ class Injection:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        if (found := _weighed([*marks_in(whole), *_said(whole)])).score < self.threshold:
-            return found
-        for inside in unmasked(whole):
-            if (found := _weighed([*marks_in(inside), *_said(inside)])).score < self.threshold:
-                return Finding(found.score, f"{found.reason}, in disguise")
-        return CLEAN
+        worst = _weighed([*marks_in(whole), *_said(whole)])
+        if worst.score >= self.threshold:
+            for inside in unmasked(whole):
+                found = _weighed([*marks_in(inside), *_said(inside)])
+                if found.score < worst.score:
+                    worst = Finding(found.score, f"{found.reason}, in disguise")
+        return worst
 
 
 def _weighed(found: Iterable[tuple[str, float]]) -> Finding:
@@ -69,7 +71,7 @@ def _said(reading: Reading) -> Iterator[tuple[str, float]]:
     if reading.longest_run_chars >= _LEAST_SQUEEZED_CHARS and orders.SQUEEZED.search(folded):
         yield "override", 0.9
     discards = not vocabulary.isdisjoint(_DISCARDING)
-    phrases = orders.PHRASES.possible(vocabulary)
+    phrases = PHRASES.possible(vocabulary)
     if not discards and not phrases:
         return
     said = spoken(reading)

@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 
 from holdfast.govern.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
-from holdfast.govern.floors.reading.credentials import credential_in
-from holdfast.govern.floors.reading.personal import personal_in
+from holdfast.govern.floors.reading.folding import plain
+from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.signs.credentials import credential_in
+from holdfast.govern.floors.signs.personal import personal_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrecy:
     """No keys, tokens, passwords, key blocks, card numbers, bank accounts, national ids, or contacts of a person.
 
-    Text, subject, tags, source and refs are all read. The reason names the kind and never the value. Placeholders of
+    Text, subject, tags, source and refs are all read, also with wide and lookalike letters made plain. The reason names the kind and never the value. Placeholders of
     documentation pass. It does not know secrets without a known form that no word beside them gives away, secrets that
     are encoded or split, and personal data that has no form: names, addresses, health. Turn ``personal`` off where
     people's data is what memory is for, and guarded otherwise.
@@ -27,8 +29,14 @@ class Secrecy:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        if (kind := credential_in(whole.text, whole.longest_run_chars)) is not None:
+        found = self._found_in(whole)
+        if found is CLEAN and (bare := plain(whole.text)) != whole.text:
+            return self._found_in(Reading(bare))
+        return found
+
+    def _found_in(self, reading: Reading) -> Finding:
+        if (kind := credential_in(reading.text, reading.longest_run_chars)) is not None:
             return Finding(0.0, f"secret: {kind}")
-        if self.personal and (kind := personal_in(whole.text)) is not None:
+        if self.personal and (kind := personal_in(reading)) is not None:
             return Finding(0.2, f"personal: {kind}")
         return CLEAN

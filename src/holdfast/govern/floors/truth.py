@@ -9,11 +9,10 @@ from holdfast.govern.floors.reading.lexicon import (
     MONTHS,
     NO_CERTAIN_MONTHS,
     OPPOSITES,
-    UNITS,
     WEEKDAYS,
 )
 from holdfast.govern.floors.reading.likeness import Known, says_nothing_new
-from holdfast.govern.floors.reading.words import Reading, stem
+from holdfast.govern.floors.reading.words import Reading
 from holdfast.vocabulary import Band
 
 # How much of the shorter text must stand in the other before the two are taken to speak of one thing. A claim that
@@ -32,7 +31,7 @@ class Truth:
     """Nothing sealed about the same subject is denied: no other number, date, weekday or month, no negation, no opposite.
 
     Two texts of one subject that share most words but for one or two in each contradict each other as well; otherwise
-    the claim adds to the subject and passes with a lower score. Without a subject, everything sealed is compared, and
+    the claim adds to the subject and passes with a lower score. Without a subject, all that is sealed is compared, and
     the texts must be closer. A proposal that is to amend the sealed text (meant for PHOENIX, or for VAULT by a human)
     passes: amending is what it is for, and a human seals it. It compares words: a contradiction in other words, or
     one that takes reasoning or knowledge of the world, passes.
@@ -49,7 +48,7 @@ class Truth:
         record = claim.record
         subject = record.subject
         if subject is None:
-            sealed = [known for group in surroundings.sealed.values() for known in group]
+            sealed = _sharing_words(claim.reading, surroundings)
         else:
             sealed = [*surroundings.sealed.get(subject, ()), *surroundings.sealed.get(None, ())]
         found = _worst(
@@ -58,6 +57,14 @@ class Truth:
         if found.score >= self.threshold or not _is_amendment(claim):
             return found
         return Finding(0.6, f"amends: {found.reason.partition(': ')[2]}")
+
+
+def _sharing_words(text: Reading, surroundings: Surroundings) -> list[Known]:
+    """What may speak of the same thing. It shares some words, so it shares one even if the commonest are left out."""
+    by_word = surroundings.sealed_by_topic
+    shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
+    rarest = shared[: max(0, len(shared) - _LEAST_WORDS_WITHOUT_SUBJECT + 1)]
+    return list({id(known): known for _, word in rarest for known in by_word[word]}.values())
 
 
 def _is_amendment(claim: Claim) -> bool:
@@ -79,18 +86,18 @@ def _worst(text: Reading, sealed: Iterable[Known], has_subject: bool) -> Finding
 
 
 def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[float, str]:
-    ours, theirs = _topic(text), _topic(sealed)
+    ours, theirs = text.topic, sealed.topic
     shared = ours & theirs
     share = len(shared) / max(1, min(len(ours), len(theirs)))
     beside = (0.8, "adds to what is sealed") if has_subject else (1.0, "")
-    if text.words == sealed.words or says_nothing_new(text, sealed):
-        return 1.0, ""
     if has_subject and share < _LEAST_SHARED:
-        return beside
+        return (1.0, "") if text.words == sealed.words else beside
     if not has_subject and (
         share < _LEAST_SHARED_WITHOUT_SUBJECT or len(shared) < _LEAST_WORDS_WITHOUT_SUBJECT
     ):
         return beside
+    if text.words == sealed.words or says_nothing_new(text, sealed):
+        return 1.0, ""
     if _other_figure(text, sealed):
         return 0.0, "another number or date than is sealed"
     if _other_member(text, sealed, WEEKDAYS) or _other_member(text, sealed, MONTHS):
@@ -102,22 +109,26 @@ def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[fl
         for word in text.vocabulary
     ):
         return 0.1, "the opposite of what is sealed"
-    only_ours, only_theirs = ours - theirs, theirs - ours
-    swapped = 0 < len(only_ours) <= _MOST_SWAPPED_WORDS and 0 < len(only_theirs) <= _MOST_SWAPPED_WORDS
-    if swapped and share >= (
-        _LEAST_SHARED_FOR_A_SWAP if len(only_ours) == len(only_theirs) else _LEAST_SHARED_UNEVENLY
-    ):
+    if _is_swapped(text, sealed, share):
         return 0.2, "another statement in place of what is sealed"
     return beside
 
 
+def _is_swapped(text: Reading, sealed: Reading, share: float) -> bool:
+    """Whether a word or two stand in place of others: in the very same places, or in a text that is alike enough."""
+    only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
+    if not 0 < len(only_ours) <= _MOST_SWAPPED_WORDS or not 0 < len(only_theirs) <= _MOST_SWAPPED_WORDS:
+        return False
+    if len(only_ours) != len(only_theirs):
+        return share >= _LEAST_SHARED_UNEVENLY
+    if share >= _LEAST_SHARED_FOR_A_SWAP:
+        return True
+    pairs = zip(text.carrying, sealed.carrying, strict=False)
+    same_places = all(one == other or (one in only_ours and other in only_theirs) for one, other in pairs)
+    return same_places and len(text.carrying) == len(sealed.carrying)
+
+
 _NO_WORDS: Final[frozenset[str]] = frozenset()
-_MEASURES: Final = frozenset(map(stem, (*UNITS, *MONTHS, *WEEKDAYS)))
-
-
-def _topic(reading: Reading) -> frozenset[str]:
-    """What a text speaks of: its words without the figures and what they count."""
-    return reading.content - reading.numbers - _MEASURES
 
 
 def _other_figure(text: Reading, sealed: Reading) -> bool:

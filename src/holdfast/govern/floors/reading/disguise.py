@@ -24,21 +24,28 @@ _LEAST_PRINTABLE: Final = 0.9
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,8192}={0,2}")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}:?){12,4096}")
+_HEX_APART: Final = re.compile(
+    r"(?<!\w)(?:0x)?[0-9A-Fa-f]{2}(?:[ ,]{1,2}(?:0x)?[0-9A-Fa-f]{2}){11,2047}(?!\w)"
+)
+_HEX_PAIRS: Final = frozenset(f"{prefix}{number:02x}" for number in range(256) for prefix in ("", "0x"))
+_LEAST_HEX_PAIRS: Final = 6
 _LEAST_RUN_CHARS: Final = 20
 _SPACED: Final = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·|/]{1,3}){5,400}[^\W_](?!\w)")
-_JOINTS: Final = re.compile(r"[ .\-_*·|/]+")
+# One sign between letters holds a word together; a wider gap keeps two words apart.
+_NARROW_JOINTS: Final = re.compile(r"(?<=[^\W_])[ .\-_*·|/](?=[^\W_])")
+_WIDE_JOINTS: Final = re.compile(r"[ .\-_*·|/]+")
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
 _LEAST_LONE_LETTERS: Final = 4
 _LEET_WORD: Final = re.compile(r"[a-z][0134578@$!|]{1,3}[a-z]|(?<!\w)[0134578@$!|]{1,2}[a-z]{2}")
 _LEET: Final = str.maketrans("0134578@$!|", "oieastbasil")
 _ESCAPED: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}){4}")
 _ONE_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})")
-# Words that betray text in ROT13 or written backwards: what they say can't be put without one of them.
-_BETRAYING: Final = word_set("ignore disregard instructions previous system prompt password")
+# Words that betray text in ROT13, written backwards or cut by hyphens: what it says can't be put without one of them.
+_BETRAYING: Final = word_set("ignore disregard forget instructions previous system prompt password reveal")
 _ROT13: Final = frozenset(codecs.encode(word, "rot13") for word in _BETRAYING)
 _BACKWARDS: Final = frozenset(word[::-1] for word in _BETRAYING)
 _BETRAYED: Final = _ROT13 | _BACKWARDS
-# Digits and signs inside a word, and what begins an escape.
+# Digits and signs inside a word.
 _MIXED: Final = re.compile(r"[0134578@$!|][a-z]")
 
 
@@ -48,7 +55,7 @@ def unmasked(reading: Reading) -> list[Reading]:
     seen = {reading.folded}
     layer = [reading]
     for _ in range(_LAYERS):
-        inside = [Reading(text) for outer in layer if not _is_plain(outer) for text in _inside(outer)]
+        inside = [Reading(text) for outer in layer for text in _inside(outer)]
         layer = []
         for one in inside:
             if one.folded not in seen and len(seen) <= _MOST_RUNS:
@@ -60,36 +67,29 @@ def unmasked(reading: Reading) -> list[Reading]:
     return found
 
 
-def _is_plain(reading: Reading) -> bool:
-    """Whether there is no trace of a disguise: nearly every text ends here."""
-    vocabulary = reading.vocabulary
-    return (
-        reading.longest_run_chars < _LEAST_RUN_CHARS
-        and not _MIXED.search(reading.folded)
-        and not any(map(reading.text.__contains__, "%&\\"))
-        and len(vocabulary & _LETTERS) < _LEAST_LONE_LETTERS
-        and vocabulary.isdisjoint(_BETRAYED)
-    )
-
-
 def _inside(reading: Reading) -> Iterator[str]:
-    text, folded = reading.text, reading.folded
-    yield from _decoded(_BASE64, text, _from_base64)
-    yield from _decoded(_HEX, text, _from_hex)
-    if text.count("%") >= 4 and (plain := unquote(text, errors="ignore")) != text:
+    """Each disguise is only looked for where it left a trace; nearly every text has none."""
+    text, folded, vocabulary = reading.text, reading.folded, reading.vocabulary
+    if reading.longest_run_chars >= _LEAST_RUN_CHARS:
+        runs = " ".join(run for run in text.split() if len(run) >= _LEAST_RUN_CHARS)
+        yield from _decoded(_BASE64, runs, _from_base64)
+        yield from _decoded(_HEX, runs, _from_hex)
+    if len(vocabulary & _HEX_PAIRS) >= _LEAST_HEX_PAIRS:
+        yield from _decoded(_HEX_APART, text, _from_hex)
+    if "%" in text and text.count("%") >= 4 and (plain := unquote(text, errors="ignore")) != text:
         yield plain
-    if text.count("&") >= 4 and (plain := html.unescape(text)) != text:
+    if "&" in text and text.count("&") >= 4 and (plain := html.unescape(text)) != text:
         yield plain
-    if _ESCAPED.search(text):
+    if "\\" in text and _ESCAPED.search(text):
         yield _ONE_ESCAPE.sub(lambda one: chr(int(one[1] or one[2], 16)), text)
-    if _SPACED.search(folded):
-        yield _SPACED.sub(lambda run: _JOINTS.sub("", run[0]), folded)
-    if _LEET_WORD.search(folded):
+    if len(vocabulary & _LETTERS) >= _LEAST_LONE_LETTERS and _SPACED.search(folded):
+        yield _SPACED.sub(lambda run: _WIDE_JOINTS.sub(" ", _NARROW_JOINTS.sub("", run[0])), folded)
+    if _MIXED.search(folded) and _LEET_WORD.search(folded):
         yield folded.translate(_LEET)
-    if not reading.vocabulary.isdisjoint(_ROT13):
-        yield codecs.encode(folded, "rot13")
-    if not reading.vocabulary.isdisjoint(_BACKWARDS):
-        yield folded[::-1]
+    if not vocabulary.isdisjoint(_BETRAYED):
+        yield codecs.encode(folded, "rot13") if not vocabulary.isdisjoint(_ROT13) else folded[::-1]
+    if "-" in folded and not (_BETRAYING - vocabulary).isdisjoint((whole := folded.replace("-", "")).split()):
+        yield whole
 
 
 def _decoded(run: re.Pattern[str], text: str, decode: Callable[[str], bytes]) -> Iterator[str]:
@@ -110,4 +110,4 @@ def _from_base64(run: str) -> bytes:
 
 
 def _from_hex(run: str) -> bytes:
-    return bytes.fromhex(run.replace(":", " "))
+    return bytes.fromhex(run.replace("0x", "").replace(":", " ").replace(",", " "))

@@ -115,6 +115,9 @@ NUMBER_WORDS: Final[dict[str, str]] = {
     }.items()
 }
 
+# Every word that ``Reading`` gives a meaning other than its own.
+SMALL_WORDS: Final = STOPS | FILLERS | QUALIFIERS | NUMBER_WORDS.keys()
+
 # What a unit is called, and how many of the smallest one it holds, so that two weeks are fourteen days.
 _UNITS: Final = (
     ("second", 1, "second seconds sec secs sekunde sekunden seconde secondes segundo segundos"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from holdfast.govern.floors.reading.lexicon import word_set
+from holdfast.govern.floors.reading.lexicon import SMALL_WORDS, word_set
 from holdfast.govern.floors.reading.words import Reading
 
 # How much of the known text must come back. A clause that moves breaks three neighbourhoods of words at most; two words
@@ -42,11 +42,26 @@ class Known:
         return self.memory_id, self.reading.text, self.refused, sorted(self.witnesses)
 
 
+class Familiar:
+    """The words of some texts, to see at a glance that another has too many that none of them has."""
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self._words = set(SMALL_WORDS)
+        for reading in readings:
+            self._words |= reading.vocabulary | reading.content
+            self._words.update(f"{word}s" for word in reading.content)
+
+    def strange_words(self, reading: Reading) -> int:
+        """How many words would be new, whatever their ending. Numbers and words with an apostrophe are not counted."""
+        return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
+
+
 class Shelf:
     """Known records, findable by what they say. Looking one up costs by the rare words of the text, not by the shelf."""
 
     def __init__(self, known: Iterable[Known]) -> None:
         self.known = tuple(sorted(known, key=lambda one: one.place))
+        self._familiar = Familiar(one.reading for one in self.known)
         self._exact: dict[tuple[str, ...], list[int]] = {}
         self._holding: dict[str, list[int]] = {}
         for place, one in enumerate(self.known):
@@ -56,6 +71,8 @@ class Shelf:
 
     def alike(self, reading: Reading) -> list[Known]:
         """Everything that already says what this text says, by memory id."""
+        if self._familiar.strange_words(reading) > _MOST_SLIPS:
+            return []
         places = set(self._exact.get(_key(reading), ()))
         for place in self._places_sharing_a_rare_word(reading):
             if place not in places and says_nothing_new(reading, self.known[place].reading):
@@ -64,15 +81,17 @@ class Shelf:
 
     def _places_sharing_a_rare_word(self, reading: Reading) -> set[int]:
         """Texts that are alike share all but a few words, so one of the text's few rarest is among the shared."""
-        content = reading.content
-        if len(content) < _LEAST_WORDS:
+        content, holding = reading.content, self._holding
+        most_added = _most_added(content)
+        if len(content) < _LEAST_WORDS or len(content.difference(holding)) > most_added:
             return set()
-        holding = self._holding
         by_rarity = sorted((len(holding.get(word, ())), word) for word in content)
-        places: set[int] = set()
-        for _, word in by_rarity[: min(_MOST_SLIPS, len(content) // 3) + 1]:
-            places.update(holding.get(word, ()))
-        return places
+        return {place for _, word in by_rarity[: most_added + 1] for place in holding.get(word, ())}
+
+
+def _most_added(content: frozenset[str]) -> int:
+    """How many words of a text may be slips."""
+    return min(_MOST_SLIPS, len(content) // 3)
 
 
 def _key(reading: Reading) -> tuple[str, ...]:
@@ -85,7 +104,7 @@ def says_nothing_new(text: Reading, known: Reading) -> bool:
         return False
     added = text.content - known.content
     missing = known.content - text.content
-    if len(text.content) < _LEAST_WORDS or len(added) > min(_MOST_SLIPS, len(text.content) // 3):
+    if len(text.content) < _LEAST_WORDS or len(added) > _most_added(text.content):
         return False
     if len(missing) - len(added) > (1 - _LEAST_COVERED) * len(known.content):
         return False
@@ -129,6 +148,7 @@ class Recalled:
 
     def __init__(self, excerpts: Iterable[str]) -> None:
         readings = [Reading(excerpt) for excerpt in excerpts]
+        self._familiar = Familiar(readings)
         self._whole = frozenset(map(_key, readings))
         self._content = frozenset().union(*(reading.content for reading in readings))
         self._pairs = frozenset().union(*(_following(reading) for reading in readings))
@@ -136,6 +156,9 @@ class Recalled:
 
     def holds(self, text: Reading) -> bool:
         """Whether the text is made of what was recalled, in its order, with nothing to speak of added."""
+        # A word may be split at its apostrophe into two that carry, so a text has fewer than twice as many as pieces.
+        if self._familiar.strange_words(text) > _MOST_NEWS * 2 * len(text.vocabulary):
+            return False
         if _key(text) in self._whole:
             return True
         following = _following(text)

@@ -1,7 +1,7 @@
 """What breaks out of a text when it is put into a prompt or onto a page: marks of prompts, hidden passages, leaking links.
 
 The marks count whoever wrote them and for whatever reason, because they break the frame that they are rendered into.
-All are matched in lower case. The signs are substrings without which no pattern is tried.
+All are matched in folded text, so that wide or lookalike letters are no disguise. The signs are substrings without which no pattern is tried.
 """
 
 import re
@@ -13,7 +13,7 @@ from holdfast.govern.floors.reading.words import Reading
 _TOKENS: Final = (
     r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
     r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<(?:start|end)_of_turn>|"
-    r"<｜(?:begin|end|user|assistant)"
+    r"<\|(?:begin|end|user|assistant)"
 )
 _TAGS: Final = (
     r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
@@ -53,7 +53,7 @@ _MARKS: Final = tuple(
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>[^<]{1,2000})|\[//\]: ?# ?[(\"'](?P<link>[^)\"'\n]{1,500})|"
     r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?: ?(?:white|#fff|transparent)|opacity ?: ?0|"
-    r"visibility ?: ?hidden|\shidden|aria-hidden|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
+    r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
 )
 _ORDERLY: Final = word_set(
     "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never secretly user "
@@ -67,10 +67,9 @@ _LEAKING_IMAGE: Final = re.compile(
 
 def marks_in(reading: Reading) -> list[tuple[str, float]]:
     """The kinds of what breaks out, each with a weight."""
-    text = reading.text
-    if not any(map(text.__contains__, _TRACES)) and _SPEAKERS.isdisjoint(reading.vocabulary):
+    lowered = reading.folded
+    if not any(map(lowered.__contains__, _TRACES)) and _SPEAKERS.isdisjoint(reading.vocabulary):
         return []
-    lowered = text.lower()
     found = []
     if any(pattern.search(lowered) for signs, pattern in _MARKS if any(map(lowered.__contains__, signs))):
         found.append(("prompt marks", 0.9))

@@ -10,78 +10,31 @@ from collections import Counter
 from math import log2
 from typing import Final
 
-# What an issued key looks like. The first column must stand in the text before its pattern is tried at all.
-_ISSUED: Final = tuple(
-    (sign, kind, re.compile(pattern))
-    for sign, kind, pattern in (
-        ("AKIA", "AWS access key id", r"(?<![A-Za-z0-9])AKIA([A-Z2-7]{16})(?![A-Za-z0-9])"),
-        ("ASIA", "AWS access key id", r"(?<![A-Za-z0-9])ASIA([A-Z2-7]{16})(?![A-Za-z0-9])"),
-        ("AIza", "Google API key", r"(?<!\w)AIza([\w-]{35})(?![\w-])"),
-        ("GOCSPX-", "Google client secret", r"(?<!\w)GOCSPX-([\w-]{28})(?!\w)"),
-        ("ya29.", "Google access token", r"(?<!\w)ya29\.([\w-]{30,400})"),
-        ("ghp_", "GitHub token", r"(?<!\w)ghp_([A-Za-z0-9]{36,250})"),
-        ("gho_", "GitHub token", r"(?<!\w)gho_([A-Za-z0-9]{36,250})"),
-        ("ghu_", "GitHub token", r"(?<!\w)ghu_([A-Za-z0-9]{36,250})"),
-        ("ghs_", "GitHub token", r"(?<!\w)ghs_([A-Za-z0-9]{36,250})"),
-        ("ghr_", "GitHub token", r"(?<!\w)ghr_([A-Za-z0-9]{36,250})"),
-        ("github_pat_", "GitHub token", r"github_pat_(\w{22,250})"),
-        ("glpat-", "GitLab token", r"(?<!\w)glpat-([\w-]{20,64})"),
-        ("xox", "Slack token", r"(?<!\w)xox[abeoprs]-([0-9A-Za-z-]{18,250})"),
-        ("xapp-", "Slack token", r"(?<!\w)xapp-\d-([0-9A-Za-z-]{18,250})"),
-        ("hooks.slack.com", "Slack webhook", r"hooks\.slack\.com/services/T\w{6,12}/B\w{6,12}/(\w{20,32})"),
-        ("/api/webhooks/", "Discord webhook", r"discord(?:app)?\.com/api/webhooks/\d{17,20}/([\w-]{40,80})"),
-        ("k_live_", "Stripe key", r"(?<!\w)[sr]k_live_([0-9A-Za-z]{16,250})"),
-        ("k_test_", "Stripe key", r"(?<!\w)[sr]k_test_([0-9A-Za-z]{16,250})"),
-        ("whsec_", "Stripe webhook secret", r"(?<!\w)whsec_([0-9A-Za-z+/]{24,80})"),
-        ("sk-ant-", "Anthropic API key", r"(?<!\w)sk-ant-(?:[a-z0-9]{3,12}-)?([\w-]{20,250})"),
-        ("sk-", "OpenAI API key", r"(?<!\w)sk-(?:proj-|svcacct-|admin-)?([A-Za-z0-9][\w-]{31,250})"),
-        ("hf_", "Hugging Face token", r"(?<!\w)hf_([A-Za-z]{30,40})(?!\w)"),
-        ("npm_", "npm token", r"(?<!\w)npm_([A-Za-z0-9]{36})(?!\w)"),
-        ("pypi-", "PyPI token", r"(?<!\w)pypi-AgE([\w-]{50,250})"),
-        ("SG.", "SendGrid key", r"(?<!\w)SG\.([\w-]{16,32}\.[\w-]{32,64})"),
-        (":AA", "Telegram bot token", r"(?<!\d)\d{8,10}:AA([\w-]{32,34})(?![\w-])"),
-        ("shp", "Shopify token", r"(?<!\w)shp(?:at|ca|pa|ss)_([0-9a-fA-F]{32})(?!\w)"),
-        ("dop_v1_", "DigitalOcean token", r"(?<!\w)dop_v1_([0-9a-f]{64})(?!\w)"),
-        ("dapi", "Databricks token", r"(?<!\w)dapi([0-9a-f]{32})(?!\w)"),
-        ("hvs.", "Vault token", r"(?<!\w)hvs\.([\w-]{24,250})"),
-        ("AGE-SECRET-KEY-", "age key", r"AGE-SECRET-KEY-1([0-9A-Z]{58})"),
-        ("AccountKey=", "Azure storage key", r"AccountKey=([A-Za-z0-9+/]{80,90}={0,2})"),
-        ("eyJ", "JSON web token", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})\.[\w-]{0,4000}"),
-        (
-            "PRIVATE KEY",
-            "private key block",
-            r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{16}|Proc-Type|Version|Comment)",
-        ),
-        ("PuTTY-User-Key", "private key block", r"PuTTY-User-Key-File-\d()"),
-        (
-            "://",
-            "password in a URL",
-            r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@]{0,100}:([^\s/@]{4,100})@[\w\[]",
-        ),
-    )
-)
+from holdfast.govern.floors.signs.issued import A_PREFIX, ISSUED, SPACED
 
-# All but these are long, and have no space in them.
+# Issued keys are long and have no space in them.
 _LEAST_RUN_CHARS: Final = 20
-_SHORT_OR_SPACED: Final = tuple(row for row in _ISSUED if row[0] in ("PRIVATE KEY", "PuTTY-User-Key", "://"))
 
 # Where a value stands beside the word for it: `db_password = "…"`, `the password for the router is …`.
 _NAMED: Final = (
-    r"pass(?:word|wd|phrase|wort|code)|pwd|kennwort|mot de passe|contrase[ñn]a|senha|parola|wachtwoord|密码|パスワード|пароль|"
+    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot de passe|contrase[ñn]a|"
+    r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|비밀번호|"
     r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption[ _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
-_NAME_SIGNS: Final = ("pass", "pwd", "secret", "token", "key", "kennwort", "contrase", "senha", "parola", "credential",
-                        "wachtwoord", "密码", "パスワード", "пароль")  # fmt: skip
+_NAME_SIGNS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contrase", "senha", "parola", "credential",
+                        "wachtwoord", "clave", "hasło", "lösenord", "密", "口令", "パスワード", "пароль", "비밀번호")  # fmt: skip
 _GIVEN: Final = re.compile(
-    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=)\s{{0,3}}"
+    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
+    r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){0,5}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
-    r"|\s{1,2}(?=[\"'`]))"
+    r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
 )
 _CHOSEN_BY_PEOPLE: Final = (
-    "pass", "pwd", "kenn", "mot", "contra", "senha", "parola", "wacht", "密码", "パスワード", "пароль",
+    "pass", "pw", "kenn", "mot", "contra", "senha", "parola", "wacht", "clave", "hasło", "lösen", "密", "口令", "パスワード",
+    "пароль", "비밀번호",
 )  # fmt: skip
 # Paths, calls and references; names of algorithms and formats; words joined by hyphens.
 _NO_VALUE: Final = re.compile(
@@ -100,7 +53,8 @@ _SEED: Final = re.compile(
 _TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
-    r"secret|token|password|credential|api.?key|access.?key|bearer|private.?key", re.IGNORECASE
+    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
+    re.IGNORECASE,
 )
 _LEAST_BITS: Final = 3.5
 
@@ -112,16 +66,19 @@ _PLACEHOLDER: Final = re.compile(
 )
 # A machine draws no such key; a human chooses such a password.
 _DRAWN_BY_NOBODY: Final = re.compile(r"0{8}|1234567|abcdefg", re.IGNORECASE)
+_DIGIT_RUNS: Final = re.compile(r"\d+")
 _HASH_OR_ID: Final = re.compile(
-    r"[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"(?:0x)?[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
 
 
 def credential_in(text: str, longest_run_chars: int) -> str | None:
     """The kind of the first credential that shows, in a fixed order of kinds; None if there is none."""
-    for sign, kind, pattern in _ISSUED if longest_run_chars >= _LEAST_RUN_CHARS else _SHORT_OR_SPACED:
+    for sign, kind, pattern in SPACED:
         if sign in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
             return kind
+    if longest_run_chars >= _LEAST_RUN_CHARS and (issued := _issued_in(text)) is not None:
+        return issued
     lowered = text.lower()
     if any(map(lowered.__contains__, _NAME_SIGNS)):
         if any(_is_given(found) for found in _GIVEN.finditer(text)):
@@ -135,6 +92,21 @@ def credential_in(text: str, longest_run_chars: int) -> str | None:
     if ("phrase" in lowered or "words" in lowered) and _SEED.search(text):
         return "wallet recovery phrase"
     return None
+
+
+def _issued_in(text: str) -> str | None:
+    runs = " ".join(run for run in text.split() if len(run) >= _LEAST_RUN_CHARS)
+    for sign, kind, pattern in ISSUED:
+        if sign in runs and any(_is_issued(found[1]) for found in pattern.finditer(runs)):
+            return kind
+    if any(_is_random(found[1]) and _mixes_digits_in(found[1]) for found in A_PREFIX.finditer(runs)):
+        return "token in the form of an issued key"
+    return None
+
+
+def _mixes_digits_in(body: str) -> bool:
+    """Whether digits stand among the letters, as chance puts them, and not at the end of a name that somebody chose."""
+    return len(_DIGIT_RUNS.findall(body)) >= 3
 
 
 def _is_issued(body: str) -> bool:

@@ -1,6 +1,6 @@
 """Personal data by its looks, where looks are enough: card numbers, bank accounts, national ids, a person's contacts.
 
-``personal_in`` names the kind and never the value. Checksums are computed, published test numbers are let through, and
+``personal_in`` names the kind and never the value; ``national_ids.py`` has the numbers that states give. Checksums are computed, published test numbers are let through, and
 a number that its own text calls an order, a part or a tracking number is taken for one. Names, postal addresses,
 health and birth dates are not recognised at all.
 """
@@ -9,7 +9,12 @@ import re
 from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
+from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
 
+# Nothing here has fewer.
+_LEAST_DIGITS: Final = 7
+_LEAST_CARD_DIGITS: Final = 13
 _DIGITS: Final = re.compile(r"(?<![\w.+-])\d(?:[ -]?\d){12,18}(?![\w-])")
 _CARD_LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
@@ -51,11 +56,12 @@ _TEST_IBANS: Final = frozenset(
 
 _SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}[- ](?!00)\d{2}[- ](?!0000)\d{4}(?![\w-])")
 _TEST_SOCIALS: Final = ("111-22-3333", "123-45-6789", "078-05-1120")
-_SOCIAL_WORDS: Final = re.compile(r"\bssn\b|social[ -]security|taxpayer|\bitin\b", re.IGNORECASE)
+_SOCIAL_WORDS: Final = word_set("ssn taxpayer itin")
+_SOCIAL_SECURITY: Final = word_set("social security")
 _INSURANCE: Final = re.compile(
     r"(?<!\w)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
 )
-_INSURANCE_WORDS: Final = re.compile(r"national insurance|\bnino\b|\bni number", re.IGNORECASE)
+_INSURANCE_WORDS: Final = word_set("insurance nino ni")
 
 _EMAIL: Final = re.compile(r"(?<![\w.+-])([A-Za-z0-9][\w.+-]{0,63})@[A-Za-z0-9][A-Za-z0-9-]{0,62}\.[A-Za-z]")
 _MAILBOX_OF_AN_OFFICE: Final = re.compile(
@@ -64,28 +70,37 @@ _MAILBOX_OF_AN_OFFICE: Final = re.compile(
     re.IGNORECASE,
 )
 _PHONE: Final = re.compile(r"(?<![\w.+-])(?:\+|00)\d{1,3}(?:[ ./()-]{0,3}\d){7,12}(?!\w)")
+_PHONE_AT_HOME: Final = re.compile(
+    r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])"
+)
 _PHONE_BESIDE_WORD: Final = re.compile(
     r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:[ ./()-]{0,3}\d){6,13}",
     re.IGNORECASE,
 )
 
 
-def personal_in(text: str) -> str | None:
+def personal_in(reading: Reading) -> str | None:
     """The kind of the first personal data that shows, in a fixed order of kinds; None if there is none."""
-    if sum(map(text.count, "0123456789")) < 7:
+    text = reading.text
+    words = reading.vocabulary
+    digits = sum(map(text.count, "0123456789"))
+    if digits < _LEAST_DIGITS:
         return None
-    if any(_is_card(text, found) for found in _DIGITS.finditer(text)):
+    if digits >= _LEAST_CARD_DIGITS and any(_is_card(text, found) for found in _DIGITS.finditer(text)):
         return "payment card number"
     if any(_is_iban(found[0].replace(" ", "")) for found in _IBAN.finditer(text)):
         return "bank account number"
-    if _SOCIAL_WORDS.search(text) and any(one not in _TEST_SOCIALS for one in _SOCIAL.findall(text)):
+    is_social = not words.isdisjoint(_SOCIAL_WORDS) or words >= _SOCIAL_SECURITY
+    if is_social and any(one not in _TEST_SOCIALS for one in _SOCIAL.findall(text)):
         return "social security number"
-    if _INSURANCE.search(text) and _INSURANCE_WORDS.search(text):
+    if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
         return "national insurance number"
+    if (kind := national_id_in(reading)) is not None:
+        return kind
     if (
         "@" in text
         and _has_personal_address(text)
-        and (_PHONE.search(text) or _PHONE_BESIDE_WORD.search(text))
+        and any(phone.search(text) for phone in (_PHONE, _PHONE_AT_HOME, _PHONE_BESIDE_WORD))
     ):
         return "a person's e-mail address with a phone number"
     return None
@@ -93,17 +108,12 @@ def personal_in(text: str) -> str | None:
 
 def _is_card(text: str, found: re.Match[str]) -> bool:
     digits = re.sub(r"\D", "", found[0])
-    if digits in _TEST_CARDS or len(set(digits)) < 4 or not _luhn_holds(digits):
+    if digits in _TEST_CARDS or len(set(digits)) < 4 or not luhn_holds(digits):
         return False
     if not any(prefix.match(digits) and len(digits) in lengths for prefix, lengths in _CARD_LENGTHS):
         return False
     before = text[max(0, found.start() - _NEAR_CHARS) : found.start()]
     return bool(_CARD_WORDS.search(before)) or not _OTHER_WORDS.search(before)
-
-
-def _luhn_holds(digits: str) -> bool:
-    total = sum(map(int, digits[-1::-2])) + sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
-    return total % 10 == 0
 
 
 def _is_iban(account: str) -> bool:

@@ -1,0 +1,132 @@
+"""The judge: what its floors find on the labelled corpus, and what judging costs beside committing the same record."""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from benchmarks.measure import Ratio, at_most, best_seconds, shown
+from holdfast.clock import CountedIds, SystemClock
+from holdfast.govern.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
+from holdfast.store.commit import Commit, Write
+from holdfast.store.sqlite import SQLiteStorage
+from holdfast.store.store import Store
+from holdfast.vocabulary import ActionType, Record
+from tests.govern.corpus import cases, figures, sealed_share
+
+TITLE = "The judge"
+FACT = Record(
+    memory_id="mem-000123",
+    ts_utc="2026-01-15T10:30:00.000000Z",
+    text="The staging database runs PostgreSQL 18.1 on db-stage-02 and is rebuilt every Sunday night from the last backup "
+    "of production, with all names and addresses replaced; the job takes about forty minutes.",
+    tags=("database", "staging"),
+    subject="infra/staging",
+    source={"kind": "doc", "id": "runbook#7"},
+)
+KNOWN = tuple(
+    Record(
+        memory_id=f"k{number}",
+        text=f"Gate {number} of hall {number % 40} is closed for deliveries on day {number % 365} of the year.",
+        subject=f"gates/{number}",
+        source={"kind": "doc", "id": f"plan#{number}"},
+    )
+    for number in range(10_000)
+)
+RECALLED = tuple(record.text for record in KNOWN[:50])
+
+
+def run() -> list[Ratio]:
+    """Recall and precision by label on both parts of the corpus, then the cost of one judgement, alone and in company."""
+    judge = Judge(FloorRegistry.shipped())
+    return [*_found(judge), *_cost(judge)]
+
+
+def _found(judge: Judge) -> list[Ratio]:
+    ratios = []
+    for held_out, part in ((False, "worked on"), (True, "held out")):
+        for figure in figures(judge, held_out=held_out).values():
+            detail = f"precision {figure.precision:.2f}: {figure.found} of {figure.of} found, {figure.wrongly} wrongly"
+            ratios.append(shown(f"{part}: recall of {figure.label}", figure.recall, detail))
+        count_clean = sum(case.label == "clean" for case in cases(held_out=held_out))
+        share = sealed_share(judge, held_out=held_out)
+        ratios.append(shown(f"{part}: clean facts that are sealed", share, f"of {count_clean}"))
+    return ratios
+
+
+def _cost(judge: Judge) -> list[Ratio]:
+    """A claim is read anew for each judgement, as in a run; what is known is read once for all of them."""
+    few = Surroundings(related=KNOWN[:20], vault=KNOWN[20:25], recalled=RECALLED)
+    many = Surroundings(related=KNOWN, recalled=RECALLED)
+    law = Surroundings(vault=KNOWN)
+    without_subject = Record(memory_id=FACT.memory_id, text=FACT.text, source=FACT.source)
+    long = Record(memory_id="long", text=" ".join(record.text for record in KNOWN[:40]), source=FACT.source)
+    with tempfile.TemporaryDirectory() as folder:
+        clock, ids = SystemClock(), CountedIds()
+        store = Store(
+            SQLiteStorage(str(Path(folder) / "bench.db"), clock=clock, ids=ids), clock=clock, ids=ids
+        )
+        seconds = best_seconds(
+            {
+                "alone": _judging(judge, FACT, Surroundings()),
+                "few": _judging(judge, FACT, few),
+                "many": _judging(judge, FACT, many),
+                "law": _judging(judge, without_subject, law),
+                "long": _judging(judge, long, Surroundings()),
+                "commit": _committing(store),
+            },
+            calls=100,
+        )
+        store.close()
+    took = f"{seconds['alone'] * 1e6:.0f} µs for {len(FACT.text)} characters"
+    size = len(long.text) / len(FACT.text)
+    return [
+        at_most(
+            "judging a fact, in units of committing it", seconds["alone"] / seconds["commit"], 0.25, took
+        ),
+        shown(
+            "… beside 25 known records and 50 recalled",
+            seconds["few"] / seconds["alone"],
+            f"{seconds['few'] * 1e6:.0f} µs",
+        ),
+        at_most(
+            "… beside 10,000 known records",
+            seconds["many"] / seconds["alone"],
+            3,
+            f"{seconds['many'] * 1e6:.0f} µs",
+        ),
+        at_most(
+            "… without a subject beside 10,000 sealed ones",
+            seconds["law"] / seconds["alone"],
+            5,
+            f"{seconds['law'] * 1e6:.0f} µs",
+        ),
+        at_most(
+            "a long fact, in units of its length",
+            seconds["long"] / seconds["alone"] / size,
+            1.5,
+            f"{size:.0f} times as long",
+        ),
+    ]
+
+
+def _judging(judge: Judge, record: Record, surroundings: Surroundings) -> Callable[[], Judgement]:
+    judge.judge(Claim(record=record), surroundings)
+    return lambda: judge.judge(Claim(record=record), surroundings)
+
+
+def _committing(store: Store) -> Callable[[], object]:
+    numbers = count(1)
+    content = FACT.as_json()
+
+    def commit() -> object:
+        number = next(numbers)
+        write = Write.of("bench", f"key-{number}", ActionType.WRITE, content)
+        return store.commit(
+            Commit.of(
+                run_id=f"run-{number}", memory_snapshot_id=number - 1, policy_set_id="bench", writes=[write]
+            )
+        )
+
+    return partial(commit)

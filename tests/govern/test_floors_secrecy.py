@@ -1,0 +1,172 @@
+"""Secrets: every form of an issued key, the numbers of persons with their checksums, and what only looks like one."""
+
+import random
+import string
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.govern.floors.claim import NOTHING_KNOWN
+from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.secrecy import Secrecy
+from holdfast.govern.floors.signs import issued
+from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
+from tests.govern.corpus import claim
+
+DICE = random.Random(20260101)
+
+
+def _drawn(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+    return "".join(DICE.choice(alphabet) for _ in range(length))
+
+
+def _kind(text: str) -> str:
+    return Secrecy().check(claim(text), NOTHING_KNOWN).reason
+
+
+HEX = "0123456789abcdef"
+# Made here, so that no scanner finds one in the repository; lengths as the services document them.
+KEYS = {
+    "AKIA": lambda: _drawn(16, string.ascii_uppercase),
+    "ghp_": lambda: _drawn(36),
+    "glpat-": lambda: _drawn(20),
+    "xoxb-": lambda: f"{_drawn(12, string.digits)}-{_drawn(24)}",
+    "sk_live_": lambda: _drawn(24),
+    "sk-ant-api03-": lambda: _drawn(90),
+    "sk-proj-": lambda: _drawn(48),
+    "hf_": lambda: _drawn(34, string.ascii_letters),
+    "gsk_": lambda: _drawn(52),
+    "npm_": lambda: _drawn(36),
+    "dckr_pat_": lambda: _drawn(27),
+    "SG.": lambda: f"{_drawn(22)}.{_drawn(43)}",
+    "key-": lambda: _drawn(32, HEX),
+    "shpat_": lambda: _drawn(32, HEX),
+    "dop_v1_": lambda: _drawn(64, HEX),
+    "lin_api_": lambda: _drawn(40),
+    "NRAK-": lambda: _drawn(27, string.ascii_uppercase + string.digits),
+    "sbp_": lambda: _drawn(40, HEX),
+    "tskey-auth-": lambda: f"{_drawn(12)}-{_drawn(30)}",
+    "hvs.": lambda: _drawn(24),
+}
+
+
+@pytest.mark.parametrize("prefix", KEYS)
+def test_an_issued_key_is_found_and_its_placeholder_is_not(prefix: str) -> None:
+    body = KEYS[prefix]()
+
+    assert _kind(f"The job logs in with {prefix}{body}, as agreed.").startswith("secret: ")
+    assert body not in _kind(f"The job logs in with {prefix}{body}, as agreed.")
+    assert _kind(f"The job logs in with {prefix}{'x' * len(body)}, as agreed.") == ""
+    assert _kind(f"Such a key starts with {prefix} and is long.") == ""
+
+
+def test_every_known_form_can_be_told_by_its_sign() -> None:
+    """A form whose substring is no part of what it matches would never be tried."""
+    assert [
+        kind
+        for sign, kind, pattern in (*issued.ISSUED, *issued.SPACED)
+        if not sign or not kind or not pattern.groups
+    ] == []
+    assert len({sign for sign, _, _ in issued.ISSUED}) == len(issued.ISSUED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "acme_live_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7",
+        "new-svc-" + "Zk4Xw81QmP0tR7vB2nC6yL9d3F",
+    ],
+)
+def test_a_key_of_a_service_that_nobody_has_heard_of_is_found_by_its_shape(text: str) -> None:
+    assert _kind(f"It answers to {text} since May.") == "secret: token in the form of an issued key"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "test_user_can_not_delete_a_locked_record_twice",
+        "my_VeryLongCamelCaseIdentifierNameFactory2",
+        "sha512-XI5MPzVNApjAyhQzphX8BkmKsKUxD4LdyK24iZeQ",
+        "release-2026-01-15-rc1-build-4711-linux-amd64",
+        "https://example.com/docs/get-started_with-the_new-api-v2/index.html",
+        "arn:aws:s3:::reports-2026/year=2026/month=01/day=15",
+    ],
+)
+def test_a_long_name_is_no_key(text: str) -> None:
+    assert _kind(f"It is called {text} in the logs.") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The router's ｐａｓｓｗｏｒｄ： Winter2025!",
+        "The router's pаsswоrd: Winter2025!",
+        "The router's pass\u00adword: Winter2025!",
+        "The card is ４５３９ 1488 0343 6467.",
+        "The key is ＡＫＩＡ" + "QWERTZUIOPASDFGH",
+        "The key is АКІА" + "QWERTZUIOPASDFGH",
+    ],
+)
+def test_a_secret_in_other_letters_is_one(text: str) -> None:
+    assert _kind(text).startswith(("secret: ", "personal: "))
+
+
+def _number(text: str) -> str | None:
+    return national_id_in(Reading(text))
+
+
+def _cpf(body: str) -> str:
+    for start in (10, 11):
+        total = sum(int(digit) * (start - place) for place, digit in enumerate(body))
+        body += str(total * 10 % 11 % 10)
+    return f"{body[:3]}.{body[3:6]}.{body[6:9]}-{body[9:]}"
+
+
+def _dni(number: int) -> str:
+    return f"{number:08}{'TRWAGMYFPDXBNJZSQVHLCKE'[number % 23]}"
+
+
+def _first(make: Callable[[int], str]) -> str:
+    """The first of ten candidates, one for each last digit, that is accepted: exactly one keeps the law."""
+    found = [text for digit in range(10) if _number(text := make(digit)) is not None]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_numbers_of_persons_are_told_by_their_checksums() -> None:
+    assert _number(f"CPF {_cpf('418360295')}") == "Brazilian taxpayer number"
+    assert _number(f"su DNI es {_dni(48219376)}") == "Spanish identity number"
+    assert _number("Codice fiscale RSSMRA85T10A562S") == "Italian tax code"
+    assert _first(lambda digit: f"Aadhaar 5839 2047 162{digit}")
+    assert _first(lambda digit: f"PESEL 8504101234{digit}")
+    assert _first(lambda digit: f"personnummer 850410-123{digit}")
+    assert _first(lambda digit: f"social insurance number 046 454 28{digit}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CPF 418.360.295-00",
+        "su DNI es 48219376A",
+        "RSSMRA85T10A562T is a part number",
+        "Order 583920471628 left on Monday.",
+        "Batch 850410-1234 is on hold.",
+        "Passport control opens at 6.",
+        "The pan holds 3 litres, article ABCPD1234F excluded.".replace("pan", "pot"),
+    ],
+)
+def test_a_number_that_breaks_its_law_or_has_no_word_beside_it_is_none(text: str) -> None:
+    assert _number(text) is None
+
+
+def test_luhn_s_law_catches_every_single_wrong_digit() -> None:
+    digits = "4539148803436467"
+    others = [
+        digits[:place] + str(other) + digits[place + 1 :]
+        for place in range(len(digits))
+        for other in range(10)
+        if str(other) != digits[place]
+    ]
+
+    assert luhn_holds(digits)
+    assert not any(map(luhn_holds, others))

@@ -1,0 +1,71 @@
+"""Set phrases: what is left out for speed never leaves out a find, and spoken text has one form."""
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from holdfast.govern.floors import authority
+from holdfast.govern.floors.reading.folding import fold
+from holdfast.govern.floors.reading.phrases import Phrase, Phrasebook, spoken
+from holdfast.govern.floors.reading.words import Reading
+from holdfast.govern.floors.signs import sayings
+
+BOOKS = (sayings.PHRASES, authority._PHRASES)
+PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
+
+
+@pytest.mark.parametrize(("book", "phrase"), PHRASES, ids=lambda one: getattr(one, "kind", ""))
+def test_a_text_that_holds_a_phrase_is_always_searched_for_it(book: Phrasebook, phrase: Phrase) -> None:
+    """Texts are made from each pattern itself, so that the words it is looked up by can't miss one of its ways."""
+    # The pattern's own letters are enough: a word that may be any word need not wander off.
+    letters = st.sampled_from(
+        sorted({char for char in phrase.pattern.pattern if char.isalnum() or char in "' .:\""})
+    )
+
+    @settings(max_examples=settings().max_examples // 25)
+    @given(st.from_regex(phrase.pattern, fullmatch=True, alphabet=letters))
+    def holds(said: str) -> None:
+        assume(fold(said) == said)
+        assert phrase in book.possible(Reading(said).vocabulary)
+
+    holds()
+
+
+@pytest.mark.parametrize("cut", [3, 7])
+def test_a_phrase_is_found_by_words_of_each_of_its_needed_parts(cut: int) -> None:
+    book = Phrasebook(
+        ("greeting", 1, f"(hello|good (day|evenings?)) ~{cut} (dear )?(reader[sz]?|all) [^ ]{{1,9}} @")
+    )
+    (phrase,) = book.phrases
+
+    assert set(phrase.signs) == {
+        frozenset({"hello", "good"}),
+        frozenset({"reader", "readers", "readerz", "all"}),
+    }
+    assert book.possible(frozenset({"good", "readers"})) == [phrase]
+    assert book.possible(frozenset({"good", "morning"})) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Stop. Go on!", ". stop . go on . ."),
+        ("one, two; three", ". one . two . three ."),
+        ('He said "now"', '. he said " now " .'),
+        ("pre-approved by db_admin", ". pre approved by db admin ."),
+        ("Don't!", ". don't . ."),
+        ("v1.2 of a.b.c", ". v1 2 of a b c ."),
+        ("", ". ."),
+    ],
+)
+def test_spoken_text_keeps_words_breaks_and_quotes(text: str, said: str) -> None:
+    assert spoken(Reading(text)) == said
+
+
+@given(st.text(max_size=80))
+def test_spoken_text_has_single_spaces_and_is_spoken_the_same_again(text: str) -> None:
+    said = spoken(Reading(text))
+
+    assert said == " ".join(said.split())
+    assert said.startswith(". ")
+    assert said.endswith(" .")
