@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.aio import AsyncMemory
     from holdfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
     from holdfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
     from holdfast.errors import (
@@ -49,6 +50,7 @@ __all__ = [
     "NORMALIZATION_VERSION",
     "AbortReason",
     "ActionType",
+    "AsyncMemory",
     "Band",
     "Budget",
     "BufferState",
@@ -90,6 +92,7 @@ __all__ = [
 
 # In which module each name lives; the vocabulary holds all that are not named here.
 _HOMES = {
+    "aio": ("AsyncMemory",),
     "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
     "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
     "errors": (
