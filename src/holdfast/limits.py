@@ -43,5 +43,9 @@ assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exac
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
-assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, "results are for replay and must not crowd the contract out"
-assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, "an output and a large call must fit a trace"
+assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
+    "results are for replay and must not crowd the contract out"
+)
+assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, (
+    "an output and a large call must fit a trace"
+)

@@ -77,7 +77,9 @@ class ReplayDiverged(TraceError):
     """The agent made a call that the recorded run never made, so there is no result to give it."""
 
     code = "replay_diverged"
-    says = "The recorded run never called {tool_name} with {normalized_args} this often; the agent has diverged."
+    says = (
+        "The recorded run never called {tool_name} with {normalized_args} this often; the agent has diverged."
+    )
 
 
 class RecordedFailure(TraceError):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from holdfast.canon import fingerprint
+from holdfast.canon import canonical_bytes, fingerprint, normal_string
 from holdfast.limits import MAX_NAME_CHARS, MAX_TAGS, SAFE_INTEGER
 from holdfast.vocabulary import Value
 
@@ -41,20 +41,23 @@ class ToolProfile(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("tool_name", "tool_profile_version"):
-            name = getattr(self, field)
-            self._require(
-                isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS,
-                f"{field} must be 1 to {MAX_NAME_CHARS} characters",
-            )
+            normal = self._normal_names(field, (getattr(self, field),))
+            msgspec.structs.force_setattr(self, field, normal[0])
         for field in ("normalized_args_fields", "tool_result_fields", "side_effect_fields"):
             names = getattr(self, field)
             self._require(
-                isinstance(names, tuple | list)
-                and len(names) <= MAX_TAGS
-                and all(isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS for name in names),
+                isinstance(names, tuple | list) and len(names) <= MAX_TAGS,
                 f"{field} must be at most {MAX_TAGS} names of fields",
             )
-            msgspec.structs.force_setattr(self, field, tuple(sorted(set(names))))
+            msgspec.structs.force_setattr(self, field, tuple(sorted(set(self._normal_names(field, names)))))
+
+    def _normal_names(self, field: str, names: Iterable[str]) -> list[str]:
+        normal = [normal_string(name) if isinstance(name, str) else "" for name in names]
+        self._require(
+            all(0 < len(name) <= MAX_NAME_CHARS for name in normal),
+            f"{field} must be 1 to {MAX_NAME_CHARS} characters",
+        )
+        return normal
 
     @classmethod
     def whole(cls, tool_name: str) -> "ToolProfile":
@@ -101,12 +104,14 @@ class ModelConfig(Value, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=-SAFE_INTEGER, le=SAFE_INTEGER)] | None = None
     stochastic_unseeded: bool = False
     deterministic_runtime: bool = False
-    other_params: dict[str, Any] = {}
+    other_params: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for field in ("provider_name", "model_name"):
             self._require(bool(getattr(self, field)), f"{field} is empty")
         msgspec.structs.force_setattr(self, "stochastic_unseeded", self.seed is None)
+        # Raises here, where it can be mended, rather than when the trace is made.
+        canonical_bytes(msgspec.to_builtins(self))
 
     @property
     def is_reproducible(self) -> bool:

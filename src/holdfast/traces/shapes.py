@@ -18,8 +18,6 @@ from holdfast.vocabulary import Value
 _HEADING: Final = re.compile(r"#{1,6}[ \t](.*)")
 _FENCE: Final = re.compile(r"[ ]{0,3}(```|~~~)")
 _HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-
-
 _KINDS: Final = {type(None): "null", bool: "boolean", int: "number", float: "number", str: "string"}
 
 
@@ -107,14 +105,7 @@ class CustomShape(Value, frozen=True, kw_only=True, tag="custom", tag_field="typ
 
 
 Shape = (
-    TextShape
-    | PlanShape
-    | CodePatchShape
-    | JsonShape
-    | TableShape
-    | ChoiceShape
-    | RefusalShape
-    | CustomShape
+    TextShape | PlanShape | CodePatchShape | JsonShape | TableShape | ChoiceShape | RefusalShape | CustomShape
 )
 
 
@@ -161,7 +152,7 @@ def _structure(value: Any) -> Any:
 def code_patch_shape(unified_diff: str) -> CodePatchShape:
     """The shape of a unified diff: files by path, each run of changed lines with its place and size."""
     files: dict[str, list[Change]] = {}
-    old_path, changes = "", list[Change]()
+    old_path, changes = "/dev/null", list[Change]()
     lines = iter(unified_diff.splitlines())
     for line in lines:
         if line.startswith("--- "):
@@ -181,8 +172,9 @@ def _changes_of_hunk(
 ) -> Iterator[Change]:
     """The runs of changed lines of one hunk, whose header says how many lines of either file it has."""
     added = removed = 0
-    while old_left > 0 or new_left > 0:
-        mark = next(lines, " ")[:1] or " "
+    # The header may promise more lines than there are.
+    while (old_left > 0 or new_left > 0) and (line := next(lines, None)) is not None:
+        mark = line[:1]
         if mark == "+":
             added, new_left = added + 1, new_left - 1
         elif mark == "-":
