@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "export": "holdfast.cli.export",
     "import": "holdfast.cli.import_",
     "recover": "holdfast.cli.recover",
+    "trace": "holdfast.cli.trace",
 }
 
 

@@ -54,7 +54,7 @@ class CallDraft:
         effects = None
         if profile.has_side_effects:
             effects = fingerprint(selected(profile.side_effect_fields, side_effects))
-        told = self._record("returned", digest, effects)
+        told = self.record("returned", digest, effects)
         if not profile.keeps_result:
             told["result_omitted"] = "profile"
         elif len(canonical) > min(result_room_bytes, MAX_VALUE_BYTES):
@@ -70,12 +70,13 @@ class CallDraft:
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         name = f"{module}{kind.__qualname__}"
         digest = fingerprint({"error": name})
-        told = self._record("raised", digest, digest if self.profile.has_side_effects else None)
+        told = self.record("raised", digest, digest if self.profile.has_side_effects else None)
         told["result"] = {"error": name, "message": shown(error)}
         self.result_bytes = MAX_SHOWN_CHARS
         return told
 
-    def _record(self, outcome: str, result: str, effects: str | None) -> dict[str, Any]:
+    def record(self, outcome: str, result: str, effects: str | None) -> dict[str, Any]:
+        """The record of a call as far as every outcome has it."""
         return {
             "tool_name": self.profile.tool_name,
             "tool_profile_version": self.profile.tool_profile_version,

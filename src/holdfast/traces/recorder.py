@@ -116,15 +116,7 @@ class Recorder:
         ``effects`` tells from the result what the call has done, where the profile has side effects in scope; without it
         they are read off the result itself.
         """
-        begun = self._begin_call(profile, args)
-        try:
-            result = call()
-        except Exception as error:
-            if begun is not None:
-                self._close_call(begun, begun.raised(error))
-            raise
-        self._end_call(begun, result, lambda: result if effects is None else effects(result))
-        return result
+        return self._performed(self._begin_call(profile, args), call, effects)
 
     def retrieval(
         self,
@@ -231,6 +223,18 @@ class Recorder:
                     return None
                 event.calls.append(call)
             return call
+
+    def _performed(
+        self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
+    ) -> Any:
+        try:
+            result = call()
+        except Exception as error:
+            if begun is not None:
+                self._close_call(begun, begun.raised(error))
+            raise
+        self._end_call(begun, result, lambda: result if effects is None else effects(result))
+        return result
 
     def _end_call(self, call: CallDraft | None, result: object, effects: Callable[[], object]) -> None:
         if call is None:

@@ -194,7 +194,7 @@ def _change(at_line: int, added: int, removed: int) -> Change:
 
 
 def _path(header: str) -> str:
-    name = header[4:].split("\t")[0].strip() or "/dev/null"
+    name = header[4:].split("\t", maxsplit=1)[0].strip() or "/dev/null"
     return name[2:] if name.startswith(("a/", "b/")) and len(name) > 2 else name
 
 
