@@ -18,6 +18,7 @@ from holdfast.vocabulary import Value, VisibilityMode
 
 DETERMINISM_SCHEMA: Final = "memory.determinism_trace.v1"
 RETRIEVAL_SCHEMA: Final = "memory.retrieval_trace.v1"
+UNDECIDED: Final = "undecided"
 VERSIONS: Final = {
     "determinism_trace_schema_version": DETERMINISM_SCHEMA,
     "retrieval_trace_schema_version": RETRIEVAL_SCHEMA,

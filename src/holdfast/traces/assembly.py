@@ -9,13 +9,12 @@ import orjson
 from holdfast.canon import canonical_bytes, fingerprint_of_bytes
 from holdfast.errors import TooLarge
 from holdfast.limits import MAX_TRACE_BYTES, MAX_TRACE_GAPS
-from holdfast.traces.artifact import VERSIONS, Trace
+from holdfast.traces.artifact import UNDECIDED, VERSIONS, Trace
 from holdfast.traces.drafts import EventDraft, Lane, fit_words
 from holdfast.traces.identity import ModelConfig, ToolProfile, model_config_id
 from holdfast.vocabulary import Run
 
 _HASH_BYTES: Final = len(',"artifact_hash":""') + 64
-_UNDECIDED: Final = "undecided"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +121,7 @@ def _told(
                 "index": index,
                 "role": draft.role,
                 "interceptor": draft.interceptor,
-                "decision_type": draft.decision_type or _UNDECIDED,
+                "decision_type": draft.decision_type or UNDECIDED,
                 "tool_calls": [call.told for call in draft.calls if call.told is not None],
                 "guardrails_triggered": sorted(draft.guardrails),
                 "retrieval_event_ids": links,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.canon import canonical_bytes
 from holdfast.errors import TraceError
 from holdfast.limits import MAX_TRACE_BYTES
-from holdfast.traces.artifact import Event, Retrieval, ToolCall, Trace
+from holdfast.traces.artifact import UNDECIDED, Event, Retrieval, ToolCall, Trace
 from holdfast.traces.contract import Shortfall, shortfall_of_error, shortfalls
 from holdfast.vocabulary import Value
 
@@ -166,7 +166,9 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
     right_reads = {read.retrieval_event_id: read for read in right.retrievals}
     for index, (one, other) in enumerate(zip(left.events, right.events, strict=False)):
         place = f"events[{index}]"
-        yield from _fields(_EVENT, one, other, index, f"{place}.")
+        # An event that broke off before its decision parted from the other run by what it did, which is told first.
+        broke_off = UNDECIDED in (one.decision_type, other.decision_type)
+        yield from _fields(_EVENT[:2] if broke_off else _EVENT, one, other, index, f"{place}.")
         yield from _reads(_linked(one, left_reads), _linked(other, right_reads), index, place)
         yield from _calls(one.tool_calls, other.tool_calls, index, place)
         # Ids count, not how often or in which order they were triggered within the event.
@@ -177,6 +179,8 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
             index,
             f"{place}.guardrails_triggered",
         )
+        if broke_off:
+            yield from _fields(_EVENT[2:], one, other, index, f"{place}.")
     # Where one run goes on and the other has ended, the first further event is where they parted.
     counts = len(left.events), len(right.events)
     yield from _unequal(ReasonCode.EVENT_COUNT, *counts, min(counts), "events")

@@ -31,7 +31,7 @@ from holdfast.traces.replay import replay
 @click.option("--out", type=click.Path(dir_okay=False), help="Where to write the trace of the replay.")
 @json_option
 def command(
-    file: str, agent: str, tools: str | None, memory: str | None, out: str | None, as_json: bool
+    *, file: str, agent: str, tools: str | None, memory: str | None, out: str | None, as_json: bool
 ) -> None:
     """Run the agent MODULE:FUNCTION again on what the run recorded in FILE saw, and compare the two.
 
