@@ -6,10 +6,11 @@
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.canon import fingerprint, parse
+from holdfast.canon import fingerprint
 from holdfast.traces.artifact import artifact_hash
 from holdfast.traces.contract import ShortfallCode
 from holdfast.traces.equivalence import ReasonCode
@@ -23,8 +24,13 @@ Mutation = Callable[[Document], None]
 
 def base() -> Document:
     """The artifact that all fixtures are compared with."""
-    document: Document = parse(recorded().as_bytes())
+    document: Document = json.loads(_recorded_text())
     return document
+
+
+@cache
+def _recorded_text() -> bytes:
+    return recorded().as_bytes()
 
 
 def changed(mutate: Mutation, document: Document | None = None) -> Document:

@@ -72,13 +72,19 @@ class Recorder:
 
     def register(self, profile: ToolProfile) -> None:
         """Say that the run may call this tool; calling it says so too. A tool has one profile in a run."""
-        known = self._recording.profiles.setdefault(profile.tool_name, profile)
-        if known is not profile and known != profile:
+        known = self._recording.profiles.get(profile.tool_name)
+        if known is profile:
+            return
+        if known is not None and known != profile:
             raise ProfileConflict(
                 tool_name=profile.tool_name,
                 known_version=known.tool_profile_version,
                 given_version=profile.tool_profile_version,
             )
+        size_bytes = len(canonical_bytes(profile.as_json())) + 1
+        with self._lock:
+            if profile.tool_name not in self._recording.profiles and self._has_room(size_bytes, None):
+                self._recording.profiles[profile.tool_name] = profile
 
     def lane(self) -> Lane:
         """A place for the events of work that goes on in parallel: make it here, enter it (``with lane:``) there."""

@@ -1,0 +1,351 @@
+"""The recorder: what it takes down, in which order, and that it never changes a run."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from holdfast.canon import fingerprint
+from holdfast.clock import ManualClock
+from holdfast.errors import InvalidValue, ProfileConflict, RecorderFinished
+from holdfast.limits import MAX_TRACE_BYTES
+from holdfast.traces.adapters.functions import tool
+from holdfast.traces.artifact import Trace
+from holdfast.traces.contract import ShortfallCode, shortfalls
+from holdfast.traces.equivalence import compare
+from holdfast.traces.identity import ModelConfig, ToolProfile, model_config_id, tool_runtime_profile_hash
+from holdfast.traces.recorder import Recorder
+from holdfast.traces.shapes import TextShape
+from tests.traces.scripted import MODEL, SEARCH, Script, a_run, recorded
+
+SMALL_BYTES = 150_000
+
+
+def a_recorder(**options: Any) -> Recorder:
+    return Recorder(a_run(), clock=ManualClock(), model=MODEL, **options)
+
+
+def gap_codes(trace: Trace) -> list[str]:
+    return [gap.code for gap in trace.metadata.gaps]
+
+
+def test_the_envelope_names_the_run_and_every_version() -> None:
+    trace = recorded()
+
+    assert trace.run_id == "run-1"
+    assert trace.workflow_id == "triage"
+    assert trace.memory_snapshot_id == 41
+    assert trace.policy_set_id == "policies-v1"
+    assert trace.determinism_trace_schema_version == "memory.determinism_trace.v1"
+    assert trace.retrieval_trace_schema_version == "memory.retrieval_trace.v1"
+    assert trace.normalization_version == "json-v1"
+    assert trace.model_config_id == model_config_id(MODEL, trace.tool_profiles)
+    assert shortfalls(trace) == ()
+
+
+def test_what_is_finished_is_what_is_read_back() -> None:
+    trace = recorded()
+
+    assert Trace.read(trace.as_bytes()) == trace
+
+
+def test_profiles_own_which_fields_count() -> None:
+    call = recorded().events[1].tool_calls[0]
+
+    assert call.normalized_args == {"query": "parcel status"}
+    assert call.tool_result_fingerprint == fingerprint({"hits": ["delivered"]})
+    assert call.result == {"hits": ["delivered"], "took_ms": 3.25}
+    assert call.side_effect_fingerprint is None
+
+
+def test_lanes_stand_where_they_were_made_however_late_they_are_used() -> None:
+    recorder = a_recorder()
+    late = recorder.lane()
+    with recorder.event(role="main", interceptor="i", decision_type="second"):
+        inner = recorder.lane()
+    with inner, recorder.event(role="main", interceptor="i", decision_type="third"):
+        pass
+    with late, recorder.event(role="main", interceptor="i", decision_type="first"):
+        pass
+
+    assert [event.decision_type for event in recorder.finish().events] == ["first", "second", "third"]
+
+
+def test_no_call_is_lost_when_many_threads_share_an_event() -> None:
+    recorder = a_recorder()
+    profile = ToolProfile.whole("ping")
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        with lanes[number]:
+            for step in range(25):
+                recorder.tool_call(profile=profile, args={"n": number, "step": step}, result=step)
+
+    lanes = [recorder.lane() for _ in range(8)]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(work, range(8)))
+    calls = [call.normalized_args for event in recorder.finish().events for call in event.tool_calls]
+
+    assert calls == [{"n": number, "step": step} for number in range(8) for step in range(25)]
+
+
+def test_recorders_in_one_thread_do_not_mix() -> None:
+    outer, inner = a_recorder(), a_recorder()
+    with outer.event(role="a", interceptor="i", decision_type="d"):
+        with inner.event(role="b", interceptor="i", decision_type="d"):
+            outer.guardrail("outer")
+            inner.guardrail("inner")
+
+    assert [event.guardrails_triggered for event in outer.finish().events] == [("outer",)]
+    assert [event.guardrails_triggered for event in inner.finish().events] == [("inner",)]
+
+
+def test_an_entry_outside_of_any_event_makes_its_own() -> None:
+    recorder = a_recorder()
+    recorder.guardrail("spend-limit")
+    recorder.tool_call(profile=SEARCH, args={"query": "x"}, result={"hits": []})
+
+    assert [event.decision_type for event in recorder.finish().events] == ["guardrail", "tool_call"]
+
+
+def test_arguments_are_taken_down_before_the_tool_can_change_them() -> None:
+    recorder = a_recorder()
+
+    @tool(recorder)
+    def drain(queue: list[int]) -> int:
+        total = sum(queue)
+        queue.clear()
+        return total
+
+    assert drain([1, 2]) == 3
+    assert recorder.finish().events[0].tool_calls[0].normalized_args == {"queue": [1, 2]}
+
+
+def test_arguments_are_told_by_name_with_defaults_however_they_are_given() -> None:
+    recorder = a_recorder()
+
+    @tool(recorder)
+    def find(text: str, limit: int = 5) -> str:
+        return text
+
+    find("a")
+    find(limit=5, text="a")
+    calls = [call for event in recorder.finish().events for call in event.tool_calls]
+
+    assert calls[0] == calls[1]
+
+
+def test_a_tools_error_is_recorded_by_its_type_and_raised_as_it_is() -> None:
+    recorder = a_recorder()
+    error = ValueError("no such customer at 0x7f3a")
+
+    @tool(recorder)
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(ValueError, match="no such customer") as caught:
+        fail()
+    call = recorder.finish().events[0].tool_calls[0]
+
+    assert caught.value is error
+    assert call.outcome == "raised"
+    assert call.tool_result_fingerprint == fingerprint({"error": "ValueError"})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda recorder: tool(recorder)(_give)(object()), "unrecordable_args"),
+        (lambda recorder: tool(recorder)(_make)("nan"), "unrecordable_result"),
+        (lambda recorder: tool(recorder, profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
+        (lambda recorder: _left_open(recorder), "open_event"),
+        (lambda recorder: _undecided(recorder), "no_decision"),
+        (lambda recorder: recorder.gap("lost", "half a surrogate: \ud800"), "lost"),
+    ],
+)
+def test_what_cant_be_recorded_is_a_gap_and_the_run_goes_on(
+    spoil: Callable[[Recorder], object], code: str
+) -> None:
+    recorder = a_recorder()
+    spoil(recorder)
+    recorder.output(TextShape(sections=()))
+    trace = recorder.finish()
+
+    assert gap_codes(trace) == [code]
+    assert [fall.code for fall in shortfalls(trace)] == [ShortfallCode.INCOMPLETE]
+    assert Trace.read(trace.as_bytes()) == trace
+
+
+EFFECTS = ToolProfile(tool_name="_give", tool_profile_version="v1", side_effect_fields=("row",))
+
+
+def _give(value: object) -> object:
+    return value
+
+
+def _make(text: str) -> float:
+    return float(text)
+
+
+def _break(_: object) -> object:
+    raise RuntimeError
+
+
+def _left_open(recorder: Recorder) -> None:
+    """Open an event that is never left, as in a thread that hangs."""
+    event = recorder.event(role="r", interceptor="i", decision_type="d")
+    event.__enter__()
+    HANGING.append(event)
+
+
+HANGING: list[object] = []
+
+
+def _undecided(recorder: Recorder) -> None:
+    with recorder.event(role="r", interceptor="i"):
+        pass
+
+
+def test_a_run_without_an_output_or_a_model_claims_nothing() -> None:
+    trace = Recorder(a_run(), clock=ManualClock()).finish()
+
+    assert gap_codes(trace) == ["no_output"]
+    assert {fall.place for fall in shortfalls(trace)} >= {"output", "model_config", "model_config_id"}
+
+
+def test_a_run_that_failed_says_so() -> None:
+    recorder = a_recorder()
+    recorder.output(TextShape(sections=()))
+    trace = recorder.finish(error=TimeoutError("model did not answer"))
+
+    assert gap_codes(trace) == ["run_failed"]
+    assert not compare(trace, trace).is_equivalent
+
+
+def test_a_call_that_comes_back_too_late_still_gets_its_result() -> None:
+    recorder = a_recorder()
+    recorder.output(TextShape(sections=()))
+    result = recorder.perform(SEARCH, {"query": "x"}, lambda: recorder.finish() and "late")
+
+    assert result == "late"
+    assert gap_codes(recorder.finish()) == ["unfinished_call"]
+    with pytest.raises(RecorderFinished):
+        recorder.guardrail("too late")
+
+
+def test_a_tool_has_one_profile_in_a_run() -> None:
+    recorder = a_recorder(profiles=[SEARCH])
+    recorder.register(ToolProfile.from_json(SEARCH.as_json()))
+
+    with pytest.raises(ProfileConflict):
+        recorder.register(ToolProfile(tool_name="search", tool_profile_version="search-v2"))
+
+
+def test_names_and_outputs_that_are_wrong_in_themselves_raise() -> None:
+    recorder = a_recorder()
+
+    with pytest.raises(InvalidValue), recorder.event(role="", interceptor="i"):
+        pass
+    with pytest.raises(InvalidValue):
+        recorder.output({"type": "sculpture"})
+    recorder.output({"type": "table", "columns": ["a"], "rows": 3})
+    with pytest.raises(InvalidValue):
+        recorder.output(TextShape(sections=()))
+
+
+def test_a_trace_beyond_the_cap_is_truncated_and_says_what_is_missing() -> None:
+    recorder = a_recorder(limit_bytes=SMALL_BYTES)
+    for number in range(60):
+        recorder.tool_call(profile=ToolProfile.whole("fetch"), args={"page": "x" * 5_000, "n": number}, result=1)
+    recorder.output(TextShape(sections=()))
+    trace = recorder.finish()
+    truncation = trace.metadata.truncation
+
+    assert len(trace.as_bytes()) <= SMALL_BYTES
+    assert trace.metadata.truncated
+    assert truncation is not None
+    assert len(trace.events) + truncation.dropped_events == 60
+    assert ShortfallCode.TRUNCATED in {fall.code for fall in shortfalls(trace)}
+    assert not compare(trace, trace).is_equivalent
+
+
+def test_profiles_count_too() -> None:
+    recorder = a_recorder(limit_bytes=SMALL_BYTES)
+    fields = tuple(f"field-{number:04}" * 4 for number in range(200))
+    for number in range(20):
+        recorder.register(
+            ToolProfile(tool_name=f"t{number}", tool_profile_version="v1", normalized_args_fields=fields)
+        )
+    trace = recorder.finish()
+
+    assert len(trace.as_bytes()) <= SMALL_BYTES
+    assert trace.metadata.truncated
+
+
+def test_names_that_outgrow_their_estimate_cost_events_not_the_trace() -> None:
+    """A control character takes six bytes, which nobody reckons with, so events are taken off at the end."""
+    recorder = a_recorder(limit_bytes=SMALL_BYTES)
+    for _ in range(60):
+        with recorder.event(role="\x01" * 256, interceptor="\x02" * 256, decision_type="\x03" * 256):
+            recorder.guardrail("g")
+    trace = recorder.finish()
+
+    assert SMALL_BYTES // 2 < len(trace.as_bytes()) <= SMALL_BYTES
+    assert trace.metadata.truncation is not None
+    assert len(trace.events) + trace.metadata.truncation.dropped_events == 60
+    assert Trace.read(trace.as_bytes()) == trace
+
+
+def test_large_results_cost_the_replay_not_the_claim() -> None:
+    recorder = a_recorder()
+    page = {"hits": ["x" * 900_000]}
+    for _ in range(12):
+        recorder.tool_call(profile=SEARCH, args={"query": "x"}, result=page)
+    recorder.tool_call(profile=SEARCH, args={"query": "y"}, result={"hits": ["x" * 2_000_000]})
+    recorder.output(TextShape(sections=()))
+    trace = recorder.finish()
+    omitted = [call.result_omitted for event in trace.events for call in event.tool_calls]
+
+    assert omitted == [None] * 5 + ["size"] * 8
+    assert len(trace.as_bytes()) < MAX_TRACE_BYTES
+    assert shortfalls(trace) == ()
+
+
+def test_what_the_model_config_is_made_of_makes_its_identity() -> None:
+    plain = MODEL.as_json()
+    changes: list[tuple[str, Any]] = [
+        ("provider_name", "other"),
+        ("model_name", "other"),
+        ("model_revision", "4"),
+        ("temperature", 0.1),
+        ("top_p", 0.9),
+        ("max_tokens", 10),
+        ("frequency_penalty", 0.5),
+        ("presence_penalty", 0.5),
+        ("seed", 8),
+        ("deterministic_runtime", True),
+        ("other_params", {"top_k": 40}),
+    ]
+    ids = {model_config_id(ModelConfig(**{**plain, name: value}), []) for name, value in changes}
+    ids |= {model_config_id(MODEL, []), model_config_id(MODEL, [SEARCH])}
+
+    assert {name for name, _ in changes} | {"stochastic_unseeded"} == set(plain)
+    assert len(ids) == len(changes) + 2
+    assert ModelConfig(provider_name="p", model_name="m").stochastic_unseeded
+    assert tool_runtime_profile_hash([SEARCH, ToolProfile.whole("a")]) == tool_runtime_profile_hash(
+        [ToolProfile.whole("a"), SEARCH]
+    )
+
+
+def test_a_run_opened_under_another_model_config_claims_nothing() -> None:
+    recorder = Recorder(a_run(model_config_id="something"), clock=ManualClock(), model=MODEL)
+    recorder.output(TextShape(sections=()))
+
+    assert gap_codes(recorder.finish()) == ["model_config_mismatch"]
+
+
+def test_recording_twice_gives_the_same_bytes() -> None:
+    assert recorded(Script()).as_bytes() == recorded(Script()).as_bytes()
