@@ -271,8 +271,8 @@ def _check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= MAX_DEPTH_LEVELS:
         return
     depth = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
+    for bracket in re.finditer(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
         if depth > MAX_DEPTH_LEVELS:
             raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
 

@@ -88,7 +88,9 @@ def rename_events(document: Document) -> None:
     """Give events and retrievals other ids, and keep their links."""
     for event in document["events"]:
         event["event_id"] = f"renamed-{event['index'] * 7}"
-    links = {read["retrieval_event_id"]: f"read-{number}x" for number, read in enumerate(document["retrievals"])}
+    links = {
+        read["retrieval_event_id"]: f"read-{number}x" for number, read in enumerate(document["retrievals"])
+    }
     for event in document["events"]:
         event["retrieval_event_ids"] = [links[link] for link in event["retrieval_event_ids"]]
     for read in document["retrievals"]:
@@ -187,7 +189,12 @@ REJECTED: dict[ShortfallCode, Mutation] = {
         put("metadata.truncated", value=True),
         put(
             "metadata.truncation",
-            {"limit_bytes": 10_000_000, "dropped_events": 3, "dropped_tool_calls": 1, "dropped_retrievals": 0},
+            {
+                "limit_bytes": 10_000_000,
+                "dropped_events": 3,
+                "dropped_tool_calls": 1,
+                "dropped_retrievals": 0,
+            },
         ),
     ),
     ShortfallCode.INCOMPLETE: both(

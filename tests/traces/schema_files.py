@@ -75,7 +75,11 @@ def schema(name: str) -> dict[str, Any]:
         made["$defs"]["Output"]["examples"] = examples()
     if ROOTS[name] is Shape:
         made["examples"] = [shape.as_json() for shape in EXAMPLE_SHAPES]
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:holdfast:{name}", "title": name}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:holdfast:{name}",
+        "title": name,
+    }
     return head | made
 
 

@@ -94,10 +94,12 @@ def test_no_call_is_lost_when_many_threads_share_an_event() -> None:
 
 def test_recorders_in_one_thread_do_not_mix() -> None:
     outer, inner = a_recorder(), a_recorder()
-    with outer.event(role="a", interceptor="i", decision_type="d"):
-        with inner.event(role="b", interceptor="i", decision_type="d"):
-            outer.guardrail("outer")
-            inner.guardrail("inner")
+    with (
+        outer.event(role="a", interceptor="i", decision_type="d"),
+        inner.event(role="b", interceptor="i", decision_type="d"),
+    ):
+        outer.guardrail("outer")
+        inner.guardrail("inner")
 
     assert [event.guardrails_triggered for event in outer.finish().events] == [("outer",)]
     assert [event.guardrails_triggered for event in inner.finish().events] == [("inner",)]
@@ -155,30 +157,6 @@ def test_a_tools_error_is_recorded_by_its_type_and_raised_as_it_is() -> None:
     assert call.tool_result_fingerprint == fingerprint({"error": "ValueError"})
 
 
-@pytest.mark.parametrize(
-    ("spoil", "code"),
-    [
-        (lambda recorder: tool(recorder)(_give)(object()), "unrecordable_args"),
-        (lambda recorder: tool(recorder)(_make)("nan"), "unrecordable_result"),
-        (lambda recorder: tool(recorder, profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
-        (lambda recorder: _left_open(recorder), "open_event"),
-        (lambda recorder: _undecided(recorder), "no_decision"),
-        (lambda recorder: recorder.gap("lost", "half a surrogate: \ud800"), "lost"),
-    ],
-)
-def test_what_cant_be_recorded_is_a_gap_and_the_run_goes_on(
-    spoil: Callable[[Recorder], object], code: str
-) -> None:
-    recorder = a_recorder()
-    spoil(recorder)
-    recorder.output(TextShape(sections=()))
-    trace = recorder.finish()
-
-    assert gap_codes(trace) == [code]
-    assert [fall.code for fall in shortfalls(trace)] == [ShortfallCode.INCOMPLETE]
-    assert Trace.read(trace.as_bytes()) == trace
-
-
 EFFECTS = ToolProfile(tool_name="_give", tool_profile_version="v1", side_effect_fields=("row",))
 
 
@@ -207,6 +185,30 @@ HANGING: list[object] = []
 def _undecided(recorder: Recorder) -> None:
     with recorder.event(role="r", interceptor="i"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda recorder: tool(recorder)(_give)(object()), "unrecordable_args"),
+        (lambda recorder: tool(recorder)(_make)("nan"), "unrecordable_result"),
+        (lambda recorder: tool(recorder, profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
+        (_left_open, "open_event"),
+        (_undecided, "no_decision"),
+        (lambda recorder: recorder.gap("lost", "half a surrogate: \ud800"), "lost"),
+    ],
+)
+def test_what_cant_be_recorded_is_a_gap_and_the_run_goes_on(
+    spoil: Callable[[Recorder], object], code: str
+) -> None:
+    recorder = a_recorder()
+    spoil(recorder)
+    recorder.output(TextShape(sections=()))
+    trace = recorder.finish()
+
+    assert gap_codes(trace) == [code]
+    assert [fall.code for fall in shortfalls(trace)] == [ShortfallCode.INCOMPLETE]
+    assert Trace.read(trace.as_bytes()) == trace
 
 
 def test_a_run_without_an_output_or_a_model_claims_nothing() -> None:
@@ -259,7 +261,9 @@ def test_names_and_outputs_that_are_wrong_in_themselves_raise() -> None:
 def test_a_trace_beyond_the_cap_is_truncated_and_says_what_is_missing() -> None:
     recorder = a_recorder(limit_bytes=SMALL_BYTES)
     for number in range(60):
-        recorder.tool_call(profile=ToolProfile.whole("fetch"), args={"page": "x" * 5_000, "n": number}, result=1)
+        recorder.tool_call(
+            profile=ToolProfile.whole("fetch"), args={"page": "x" * 5_000, "n": number}, result=1
+        )
     recorder.output(TextShape(sections=()))
     trace = recorder.finish()
     truncation = trace.metadata.truncation

@@ -71,7 +71,8 @@ class CallDraft:
         name = f"{module}{kind.__qualname__}"
         digest = fingerprint({"error": name})
         told = self.record("raised", digest, digest if self.profile.has_side_effects else None)
-        told["result"] = {"error": name, "message": shown(error)}
+        # A result that must not be kept may be in the error's words, too.
+        told["result"] = {"error": name, "message": shown(error) if self.profile.keeps_result else ""}
         self.result_bytes = MAX_SHOWN_CHARS
         return told
 
