@@ -7,6 +7,7 @@ accepts a text only if it keeps to the JSON Schema and its hash fits, and ``as_b
 from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
+import orjson
 from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.canon import canonical_bytes, fingerprint_of_bytes, parse
@@ -168,12 +169,14 @@ class Trace(Value, frozen=True, kw_only=True):
             if found != expected:
                 raise ForeignTraceVersion(field=field, found=f"{found!r:.80}", expected=expected)
         try:
-            trace = msgspec.convert(plain, cls)
-        except (msgspec.ValidationError, InvalidValue) as error:
+            # In json-v1 1.0 is 1, so that the schema's integers are ours.
+            normal = orjson.loads(canonical_bytes(plain, limit_bytes=MAX_TRACE_BYTES))
+            trace = msgspec.convert(normal, cls)
+        except (msgspec.ValidationError, InvalidValue, NotCanonical) as error:
             missing = str(error).startswith("Object missing required field")
             reason = "missing_field" if missing else "invalid_field"
             raise InvalidTrace(reason=reason, problem=str(error)) from error
-        found = artifact_hash(plain)
+        found = artifact_hash(normal)
         if found != trace.artifact_hash:
             raise DamagedTrace(run_id=trace.run_id, found=found, expected=trace.artifact_hash)
         return trace
@@ -187,8 +190,3 @@ def artifact_hash(document: dict[str, Any]) -> str:
     """The SHA-256 of an artifact's json-v1 text without its ``artifact_hash``."""
     body = {name: value for name, value in document.items() if name != "artifact_hash"}
     return fingerprint_of_bytes(canonical_bytes(body, limit_bytes=MAX_TRACE_BYTES))
-
-
-def sealed(body: dict[str, Any]) -> bytes:
-    """The json-v1 text of an artifact, with its hash put in."""
-    return canonical_bytes(body | {"artifact_hash": artifact_hash(body)}, limit_bytes=MAX_TRACE_BYTES)

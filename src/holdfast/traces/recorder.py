@@ -151,14 +151,16 @@ class Recorder:
         canonical = canonical_bytes(plain)
         told = orjson.loads(canonical)
         Retrieval.from_json(told)
-        with self._in_event("retrieval") as event, self._lock:
+        event = self._event_here("retrieval")
+        with self._lock:
             if self._has_room(len(canonical) + _ENTRY_BYTES, "dropped_retrievals"):
                 event.retrievals.append(told)
 
     def guardrail(self, guardrail_id: str) -> None:
         """Record that a guardrail was triggered; how often in one event does not matter."""
         name = checked_name("guardrail_id", guardrail_id)
-        with self._in_event("guardrail") as event, self._lock:
+        event = self._event_here("guardrail")
+        with self._lock:
             if name not in event.guardrails and self._has_room(_ENTRY_BYTES, None):
                 event.guardrails.add(name)
 
@@ -203,32 +205,30 @@ class Recorder:
                 lane.items.append(draft)
         return draft
 
-    @contextmanager
-    def _in_event(self, decision_type: str) -> Iterator[EventDraft]:
+    def _event_here(self, decision_type: str) -> EventDraft:
         """The event that is open here; a new one, for an entry that comes outside of any."""
         place = place_of(self, self._root)
         if place.event is not None:
-            yield place.event
-            return
+            return place.event
         draft = self._opened(place.lane, "agent", "recorder", decision_type)
-        yield draft
         draft.closed = True
+        return draft
 
     def _begin_call(self, profile: ToolProfile, args: object) -> CallDraft | None:
         """Take the call's place in its event; None if it can't be recorded."""
         self.register(profile)
-        with self._in_event("tool_call") as event:
-            try:
-                call = CallDraft(event, profile, args)
-            except NotCanonical as error:
-                with self._lock:
-                    self._recording.gap("unrecordable_args", event, f"{profile.tool_name}: {error}")
-                return None
+        event = self._event_here("tool_call")
+        try:
+            call = CallDraft(event, profile, args)
+        except NotCanonical as error:
             with self._lock:
-                if not self._has_room(call.args_bytes + _ENTRY_BYTES, "dropped_tool_calls"):
-                    return None
-                event.calls.append(call)
-            return call
+                self._recording.gap("unrecordable_args", event, f"{profile.tool_name}: {error}")
+            return None
+        with self._lock:
+            if not self._has_room(call.args_bytes + _ENTRY_BYTES, "dropped_tool_calls"):
+                return None
+            event.calls.append(call)
+        return call
 
     def _performed(
         self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
