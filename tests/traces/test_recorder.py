@@ -1,6 +1,8 @@
 """The recorder: what it takes down, in which order, and that it never changes a run."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -353,3 +355,19 @@ def test_a_run_opened_under_another_model_config_claims_nothing() -> None:
 
 def test_recording_twice_gives_the_same_bytes() -> None:
     assert recorded(Script()).as_bytes() == recorded(Script()).as_bytes()
+
+
+def test_a_recorder_is_gone_when_its_user_lets_it_go() -> None:
+    """Without waiting for the cycle collector, because traces are large."""
+    gc.disable()
+    try:
+        recorder = a_recorder()
+        with recorder.event(role="r", interceptor="i", decision_type="d"):
+            recorder.tool_call(profile=SEARCH, args={"query": "x"}, result={"hits": []})
+        seen = weakref.ref(recorder)
+        del recorder
+        gone = seen() is None
+    finally:
+        gc.enable()
+
+    assert gone

@@ -36,7 +36,7 @@ class CallDraft:
 
     def __init__(self, event: "EventDraft", profile: ToolProfile, args: object) -> None:
         canonical = canonical_bytes(selected(profile.normalized_args_fields, args))
-        self.event = event
+        self.event: EventDraft | None = event
         self.profile = profile
         self.args = orjson.loads(canonical)
         self.args_bytes = len(canonical)

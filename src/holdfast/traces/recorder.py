@@ -61,7 +61,9 @@ class Recorder:
         self._clock = clock
         self._lock = threading.RLock()
         self._trace: Trace | None = None
-        self._root = Lane(self, self._lock)
+        # A key, not the recorder itself: without cycles a trace's memory goes when the recorder goes.
+        self._key = object()
+        self._root = Lane(self._key, self._lock)
         self._room_bytes = limit_bytes - MAX_OUTPUT_SHAPE_BYTES
         self._result_room_bytes = min(MAX_TRACE_RESULT_BYTES, self._room_bytes // 2)
         self._recording = Recording(
@@ -88,14 +90,14 @@ class Recorder:
 
     def lane(self) -> Lane:
         """A place for the events of work that goes on in parallel: make it here, enter it (``with lane:``) there."""
-        return place_of(self, self._root).lane.branch()
+        return place_of(self._key, self._root).lane.branch()
 
     @contextmanager
     def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
         """Record an event for as long as the block lasts. Its ``decide`` may name the decision later."""
-        place = place_of(self, self._root)
+        place = place_of(self._key, self._root)
         draft = self._opened(place.lane, role, interceptor, decision_type)
-        token = PLACE.set(Place(self, place.lane, draft, PLACE.get()))
+        token = PLACE.set(Place(self._key, place.lane, draft, PLACE.get()))
         try:
             yield draft
         finally:
@@ -185,7 +187,7 @@ class Recorder:
 
     def gap(self, code: str, problem: str) -> None:
         """Say that something happened that can't be recorded; the trace then claims nothing."""
-        place = place_of(self, self._root)
+        place = place_of(self._key, self._root)
         with self._lock:
             self._recording.gap(checked_name("code", code), place.event, problem)
 
@@ -196,6 +198,7 @@ class Recorder:
                 if error is not None:
                     self._recording.gap("run_failed", None, f"{type(error).__qualname__}: {shown(error)}")
                 self._trace = assembled(self._recording, finished_at=utc_text(self._clock.now()))
+                self._root.items.clear()
             return self._trace
 
     def _opened(self, lane: Lane, role: str, interceptor: str, decision: str | None) -> EventDraft:
@@ -207,7 +210,7 @@ class Recorder:
 
     def _event_here(self, decision_type: str) -> EventDraft:
         """The event that is open here; a new one, for an entry that comes outside of any."""
-        place = place_of(self, self._root)
+        place = place_of(self._key, self._root)
         if place.event is not None:
             return place.event
         draft = self._opened(place.lane, "agent", "recorder", decision_type)
@@ -253,14 +256,15 @@ class Recorder:
             with self._lock:
                 problem = f"{call.profile.tool_name}: {shown(error)}"
                 self._recording.gap(code, call.event, problem)
-                call.event.calls.remove(call)
+                if call.event is not None:
+                    call.event.calls.remove(call)
         else:
             self._close_call(call, told)
 
     def _close_call(self, call: CallDraft, told: dict[str, Any]) -> None:
         # A call that comes back after the trace was made is told there as unfinished; it gets its result all the same.
         with self._lock:
-            call.told = told
+            call.told, call.event = told, None
             self._room_bytes -= call.result_bytes
             self._result_room_bytes -= call.result_bytes
 
