@@ -1,7 +1,8 @@
 """``holdfast trace replay``: a recorded run played again, and compared with itself."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def command(
     with your rights; name only code that you trust.
     """
     trace = Trace.read(read_artifact(Path(file)))
-    sys.path.insert(0, str(Path.cwd()))
-    at = None if memory is None else _named(memory)(trace.memory_snapshot_id)
-    played = replay(trace, _named(agent), None if tools is None else _mapping(tools), memory=at)
+    with _working_folder_first():
+        at = None if memory is None else _named(memory)(trace.memory_snapshot_id)
+        played = replay(trace, _named(agent), None if tools is None else _mapping(tools), memory=at)
     if out is not None:
         Path(out).write_bytes(played.trace.as_bytes())
     failed = None if played.error is None else f"{type(played.error).__name__}: {played.error}"
@@ -52,6 +53,17 @@ def command(
         if failed is not None:
             click.echo(f"  the agent ended with {failed}")
     raise SystemExit(EXIT_CODES[played.verdict])
+
+
+@contextmanager
+def _working_folder_first() -> Iterator[None]:
+    """Find modules in the working folder, as ``python -m`` does."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 def _named(name: str) -> Callable[..., Any]:
