@@ -1,20 +1,24 @@
 """The recorder: what it takes down, in which order, and that it never changes a run."""
 
 import gc
+import inspect
 import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from holdfast.canon import fingerprint
+from holdfast.canon import canonical_bytes, fingerprint
 from holdfast.clock import ManualClock
 from holdfast.errors import InvalidValue, ProfileConflict, RecorderFinished
 from holdfast.limits import MAX_TRACE_BYTES
 from holdfast.traces.adapters.functions import tool
-from holdfast.traces.artifact import Trace
+from holdfast.traces.artifact import Trace, ranked
 from holdfast.traces.contract import ShortfallCode, shortfalls
 from holdfast.traces.equivalence import compare
 from holdfast.traces.identity import ModelConfig, ToolProfile, model_config_id, tool_runtime_profile_hash
@@ -140,6 +144,50 @@ def test_arguments_are_told_by_name_with_defaults_however_they_are_given() -> No
     calls = [call for event in recorder.finish().events for call in event.tool_calls]
 
     assert calls[0] == calls[1]
+
+
+def _plain(a: int, b: int = 2) -> None: ...
+def _mixed(a: int, /, b: int = 2, *rest: int, c: int = 3, **more: int) -> None: ...
+def _named_only(*, a: int, b: int = 2) -> None: ...
+
+
+@pytest.mark.parametrize("function", [_plain, _mixed, _named_only])
+@given(
+    args=st.lists(st.integers(0, 9), max_size=4),
+    kwargs=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), max_size=4),
+)
+def test_naming_arguments_is_what_python_does(
+    function: Callable[..., None], args: list[int], kwargs: dict[str, int]
+) -> None:
+    recorder = a_recorder()
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        with pytest.raises(TypeError):
+            tool(recorder)(function)(*args, **kwargs)
+        return
+    bound.apply_defaults()
+    tool(recorder)(function)(*args, **kwargs)
+
+    told = recorder.finish().events[0].tool_calls[0].normalized_args
+    assert canonical_bytes(told) == canonical_bytes(bound.arguments)
+
+
+@given(
+    st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.just("r"), st.floats(-2, 2)), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_ranking_never_shows_the_order_in_which_candidates_came(
+    candidates: list[tuple[str, str, float]], dice: Random
+) -> None:
+    shuffled = candidates.copy()
+    dice.shuffle(shuffled)
+    nudged = [(name, kind, round(score, 6) + 1e-9) for name, kind, score in shuffled]
+    records = ranked(candidates)
+
+    assert ranked(shuffled) == ranked(nudged) == records
+    assert [record.rank for record in records] == list(range(1, len(records) + 1))
+    assert sorted(records, key=lambda record: (-record.score, record.record_id)) == list(records)
 
 
 def test_a_tools_error_is_recorded_by_its_type_and_raised_as_it_is() -> None:

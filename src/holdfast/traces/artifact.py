@@ -4,6 +4,7 @@ Its envelope says what ran, its events what was decided, in order; calls and ret
 accepts a text only if it keeps to the JSON Schema and its hash fits, and ``as_bytes`` gives its json-v1 text back.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.canon import canonical_bytes, fingerprint_of_bytes, parse
 from holdfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, InvalidValue, NotCanonical
-from holdfast.limits import MAX_TRACE_BYTES, MAX_TRACE_GAPS, SAFE_INTEGER
+from holdfast.limits import FLOAT_DECIMALS, MAX_TRACE_BYTES, MAX_TRACE_GAPS, SAFE_INTEGER
 from holdfast.traces.identity import Count, Digest, ModelConfig, Name, ToolProfile
 from holdfast.traces.shapes import Shape
 from holdfast.vocabulary import Value, VisibilityMode
@@ -74,6 +75,20 @@ class SelectedRecord(Value, frozen=True, kw_only=True):
     record_type: Name
     score: Annotated[float, Meta(ge=-SAFE_INTEGER, le=SAFE_INTEGER)]
     rank: Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
+
+
+def ranked(candidates: Iterable[tuple[str, str, float]]) -> tuple[SelectedRecord, ...]:
+    """Candidates of a backend that has no order of its own, given as id, type and score, in the contract's order.
+
+    Score descending, then ``record_id`` ascending. Scores are compared as json-v1 keeps them, so that the last bits of an
+    approximate index, which no two machines share, decide nothing.
+    """
+    rounded = [(name, kind, round(score, FLOAT_DECIMALS)) for name, kind, score in candidates]
+    rounded.sort(key=lambda each: (-each[2], each[0], each[1]))
+    return tuple(
+        SelectedRecord(record_id=name, record_type=kind, score=score, rank=rank)
+        for rank, (name, kind, score) in enumerate(rounded, 1)
+    )
 
 
 class Retrieval(Value, frozen=True, kw_only=True):
