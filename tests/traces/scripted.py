@@ -136,6 +136,11 @@ def a_run(run_id: str = "run-1", **changes: Any) -> Run:
     return Run(**{**fields, **changes})
 
 
+def a_recorder(**options: Any) -> Recorder:
+    """A recorder of that run."""
+    return Recorder(a_run(), clock=ManualClock(), model=MODEL, **options)
+
+
 def recorded(
     agent: Callable[[TracedRun], object] | None = None,
     run: Run | None = None,
