@@ -11,7 +11,7 @@ else
   INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
 endif
 
-.PHONY: demo test test-all check format bench docs lock cli-docs clean help
+.PHONY: demo test test-all check format bench docs lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
 
 cli-docs: $(VENV)/dev.ok        ## Write docs/cli.md anew from the commands' own help.
 	@$(BIN)/python -m tests.house.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+
+schemas: $(VENV)/dev.ok         ## Write the JSON Schemas and fixtures of traces anew from the code.
+	@$(BIN)/python -m tests.traces.schema_files
+	@$(BIN)/python -m tests.traces.fixture_files
 
 lock:            ## Pin all dependencies anew (needs uv).
 	@./requirements/lock.sh

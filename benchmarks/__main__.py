@@ -6,7 +6,14 @@ from importlib import import_module
 from rich.console import Console
 from rich.table import Table
 
-BENCHMARKS = ["canonical", "startup", "store_sqlite", "store_postgres", "judge"]
+BENCHMARKS = [
+    "canonical",
+    "startup",
+    "store_sqlite",
+    "store_postgres",
+    "judge",
+    "traces",
+]
 
 
 def main(names: list[str]) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from holdfast import canon
 from holdfast.canon import canonical_bytes, fingerprint, parse, utc_text
-from holdfast.errors import HoldfastError, NotCanonical, TooDeep, UnsupportedType
+from holdfast.errors import HoldfastError, MalformedJson, NotCanonical, TooDeep, TooLarge, UnsupportedType
 from tests.json_values import hostile_values, values
 
 # How many code points Unicode 14.0 gives a canonical decomposition or a combining class, and their fingerprint.
@@ -184,6 +184,20 @@ def test_a_value_that_holds_itself_is_too_deep() -> None:
 
     with pytest.raises(TooDeep):
         canonical_bytes(knot)
+
+
+def test_a_text_of_escaped_quotes_is_refused_in_one_pass() -> None:
+    """Looking for the ends of its strings from each quote in turn would take hours."""
+    with pytest.raises(MalformedJson):
+        parse("[]," * 200 + '"' + '\\"' * 500_000)
+
+
+def test_a_document_of_many_values_may_be_given_a_larger_limit() -> None:
+    document = ["x" * 1000] * 2000
+
+    with pytest.raises(TooLarge):
+        canonical_bytes(document)
+    assert parse(canonical_bytes(document, limit_bytes=3_000_000), limit_bytes=3_000_000) == document
 
 
 def test_tuples_are_arrays() -> None:

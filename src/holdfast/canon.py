@@ -54,19 +54,23 @@ _LATER: Final = frozenset(
 _BASIC_PLANE_LATER: Final = "".join(sorted(char for char in _LATER if ord(char) < 0x10000))
 _LATER_OR_BEYOND_BASIC_PLANE: Final = re.compile(f"[{_BASIC_PLANE_LATER}\U00010000-\U0010ffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
+_STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 _PRINTED_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 _SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
-def canonical_bytes(value: object) -> bytes:
-    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out."""
+def canonical_bytes(value: object, *, limit_bytes: int = MAX_VALUE_BYTES) -> bytes:
+    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out.
+
+    ``limit_bytes`` is for a document that gathers many values, such as a trace; one value keeps to the default.
+    """
     printed = _printed_directly(value)
     if printed is None:
         printed = orjson.dumps(_normalised(value, MAX_DEPTH_LEVELS))
-    if len(printed) > MAX_VALUE_BYTES:
-        raise TooLarge(size_bytes=len(printed), limit_bytes=MAX_VALUE_BYTES)
+    if len(printed) > limit_bytes:
+        raise TooLarge(size_bytes=len(printed), limit_bytes=limit_bytes)
     return printed
 
 
@@ -92,14 +96,14 @@ def utc_text(moment: datetime) -> str:
         raise NaiveDatetime(value=moment.isoformat()) from None
 
 
-def parse(text: bytes | str) -> Any:
+def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
     """Read one JSON text strictly: what is returned can be written by ``canonical_bytes``, or the text is refused.
 
     Refused are duplicate keys, NaN and infinities, numbers out of range, lone surrogates, too deep a nesting, bytes
     that are not UTF-8, a byte-order mark, and more bytes than one value may take. Nothing is changed: normalising is
     the writer's work.
     """
-    decoded = _decoded(text)
+    decoded = _decoded(text, limit_bytes)
     _check_depth(decoded)
     try:
         value = json.loads(
@@ -249,7 +253,7 @@ def _normalised_float(number: float) -> object:
     return rounded
 
 
-def _decoded(text: bytes | str) -> str:
+def _decoded(text: bytes | str, limit_bytes: int) -> str:
     try:
         raw = text.encode() if isinstance(text, str) else bytes(text)
         decoded = raw.decode()
@@ -257,8 +261,8 @@ def _decoded(text: bytes | str) -> str:
         raise LoneSurrogate(index=error.start) from None
     except UnicodeDecodeError as error:
         raise MalformedJson(problem=error.reason, offset=error.start) from None
-    if len(raw) > MAX_VALUE_BYTES:
-        raise TooLarge(size_bytes=len(raw), limit_bytes=MAX_VALUE_BYTES)
+    if len(raw) > limit_bytes:
+        raise TooLarge(size_bytes=len(raw), limit_bytes=limit_bytes)
     return decoded
 
 
@@ -267,8 +271,8 @@ def _check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= MAX_DEPTH_LEVELS:
         return
     depth = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
+    for bracket in re.finditer(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
         if depth > MAX_DEPTH_LEVELS:
             raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
 

@@ -34,6 +34,13 @@ MAX_IDLE_READERS: Final = 8
 MAX_ATTEMPTS: Final = 5
 SCAN_PAGE_RECORDS: Final = 1_000
 
+# Traces.
+MAX_TRACE_BYTES: Final = 10_000_000
+MAX_TRACE_RESULT_BYTES: Final = 5_000_000
+MAX_OUTPUT_SHAPE_BYTES: Final = 65_536
+MAX_TRACE_GAPS: Final = 100
+MIN_TRACE_RETENTION_DAYS: Final = 14
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
@@ -41,3 +48,9 @@ assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record mu
 assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a name behind its band, or a mark's digest"
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, "every write of a commit can be told of"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
+assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
+    "results are for replay and must not crowd the contract out"
+)
+assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, (
+    "an output and a large call must fit a trace"
+)

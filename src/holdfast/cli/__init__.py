@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "recover": "Finish what crashed processes left behind.",
     "remember": "Have something judged, and remembered if it may be.",
     "retention": "How long memory is kept: sweep, or rehearse it.",
+    "trace": "Read traces of recorded runs, compare them, play them again.",
     "verify": "Walk everything: storage, ledger, checkpoints, evidence, seals.",
 }
 

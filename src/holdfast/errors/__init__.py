@@ -47,6 +47,18 @@
     │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
     │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    ├── TraceError                trace                  a trace can't be recorded, read, kept or replayed
+    │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or breaks its schema
+    │   ├── ForeignTraceVersion   trace_version          written under another version of a contract
+    │   ├── DamagedTrace          damaged_trace          its hash does not fit its content
+    │   ├── RecorderFinished      recorder_finished      nothing can be added to a finished trace
+    │   ├── ProfileConflict       profile_conflict       one tool has two profiles in one run
+    │   ├── TraceExists           trace_exists           another trace of that name is kept already
+    │   ├── TraceFolderFailed     trace_folder_failed    the folder of traces can't be written or read
+    │   ├── RetentionTooShort     retention_too_short    traces are kept longer than this
+    │   ├── NotReplayable         not_replayable         the run can't be played again from this artifact
+    │   ├── ReplayDiverged        replay_diverged        the agent called what the recorded run never called
+    │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -126,6 +138,20 @@ from holdfast.errors.store import (
     StoreError,
     StoreFailed,
 )
+from holdfast.errors.traces import (
+    DamagedTrace,
+    ForeignTraceVersion,
+    InvalidTrace,
+    NotReplayable,
+    ProfileConflict,
+    RecordedFailure,
+    RecorderFinished,
+    ReplayDiverged,
+    RetentionTooShort,
+    TraceError,
+    TraceExists,
+    TraceFolderFailed,
+)
 
 __all__ = [
     "ApprovalError",
@@ -138,12 +164,15 @@ __all__ = [
     "CannotOpen",
     "CommitAborted",
     "Corruption",
+    "DamagedTrace",
     "DuplicateKey",
     "ForeignLog",
+    "ForeignTraceVersion",
     "ForgedNote",
     "HoldfastError",
     "InvalidSettings",
     "InvalidSigners",
+    "InvalidTrace",
     "InvalidValue",
     "LoneSurrogate",
     "MalformedCheckpoint",
@@ -162,9 +191,15 @@ __all__ = [
     "NotGoverned",
     "NotPending",
     "NotProven",
+    "NotReplayable",
     "NumberOutOfRange",
     "OutcomeUnknown",
     "PayloadMismatch",
+    "ProfileConflict",
+    "RecordedFailure",
+    "RecorderFinished",
+    "ReplayDiverged",
+    "RetentionTooShort",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
@@ -178,6 +213,9 @@ __all__ = [
     "StoreFailed",
     "TooDeep",
     "TooLarge",
+    "TraceError",
+    "TraceExists",
+    "TraceFolderFailed",
     "UnknownSigner",
     "UnsignedNote",
     "UnsupportedType",

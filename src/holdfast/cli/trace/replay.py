@@ -1,0 +1,90 @@
+"""``holdfast trace replay``: a recorded run played again, and compared with itself."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.output import json_option, print_json
+from holdfast.cli.trace.telling import EXIT_CODES, comparison_json, tell_comparison
+from holdfast.traces.artifact import Trace
+from holdfast.traces.folder import read_artifact
+from holdfast.traces.replay import replay
+
+
+@click.command(
+    "replay", epilog="Exit codes: 0 equivalent; 1 different; 2 it can't be replayed, or proves nothing."
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("agent", metavar="MODULE:FUNCTION")
+@click.option(
+    "--tools",
+    metavar="MODULE:MAPPING",
+    help="Functions by tool name, for results that the trace has not kept.",
+)
+@click.option(
+    "--memory", metavar="MODULE:FUNCTION", help="Called with a snapshot's number; gives memory as of then."
+)
+@click.option("--out", type=click.Path(dir_okay=False), help="Where to write the trace of the replay.")
+@json_option
+def command(
+    *, file: str, agent: str, tools: str | None, memory: str | None, out: str | None, as_json: bool
+) -> None:
+    """Run the agent MODULE:FUNCTION again on what the run recorded in FILE saw, and compare the two.
+
+    Tools are not called: their recorded results are given back. MODULE is looked for in the working folder first, and runs
+    with your rights; name only code that you trust.
+    """
+    trace = Trace.read(read_artifact(Path(file)))
+    with _working_folder_first():
+        at = None if memory is None else _named(memory)(trace.memory_snapshot_id)
+        played = replay(trace, _named(agent), None if tools is None else _mapping(tools), memory=at)
+    if out is not None:
+        Path(out).write_bytes(played.trace.as_bytes())
+    failed = None if played.error is None else f"{type(played.error).__name__}: {played.error}"
+    if as_json:
+        print_json({**comparison_json(played.comparison, played.verdict), "agent_error": failed})
+    else:
+        tell_comparison(played.comparison, played.verdict, names=(file, "its replay"))
+        if failed is not None:
+            click.echo(f"  the agent ended with {failed}")
+    raise SystemExit(EXIT_CODES[played.verdict])
+
+
+@contextmanager
+def _working_folder_first() -> Iterator[None]:
+    """Find modules in the working folder, as ``python -m`` does."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _named(name: str) -> Callable[..., Any]:
+    found = _loaded(name)
+    if not callable(found):
+        raise click.BadParameter(f"{name} is no function")
+    return found  # type: ignore[no-any-return]  # It is callable, and what it gives is the user's affair.
+
+
+def _mapping(name: str) -> dict[str, Callable[..., Any]]:
+    found = _loaded(name)
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{name} is no mapping of names to functions")
+    return found
+
+
+def _loaded(name: str) -> Any:
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise click.BadParameter(f"{name} is not of the form MODULE:NAME")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise click.BadParameter(f"{name} can't be loaded: {error}") from error

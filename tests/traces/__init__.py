@@ -1,0 +1,1 @@
+"""Tests of traces: recorded, kept, compared and played again."""

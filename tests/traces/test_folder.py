@@ -1,0 +1,164 @@
+"""The folder of artifacts: whole files or none, one a run, kept long enough."""
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import CountedIds, ManualClock, RandomIds
+from holdfast.errors import DamagedTrace, InvalidTrace, RetentionTooShort, TraceExists, TraceFolderFailed
+from holdfast.traces.artifact import Trace
+from holdfast.traces.folder import TraceFolder
+from tests.traces.scripted import Script, a_run, recorded
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def a_folder(path: Path) -> TraceFolder:
+    return TraceFolder(path / "traces", ids=RandomIds())
+
+
+def aged(run_id: str, days: float) -> Trace:
+    return recorded(run=a_run(run_id), clock=ManualClock(NOW - timedelta(days=days)))
+
+
+def age_file(file: Path, days: float) -> None:
+    moment = (NOW - timedelta(days=days)).timestamp()
+    os.utime(file, (moment, moment))
+
+
+def test_a_trace_comes_back_as_it_was_put(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    file = folder.put(recorded())
+
+    assert file.name == "run-1.json"
+    assert folder.get("run-1") == recorded()
+    assert file.read_bytes() == recorded().as_bytes()
+
+
+def test_putting_again_changes_nothing_and_another_trace_of_the_run_is_refused(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    folder.put(recorded())
+    folder.put(recorded())
+
+    with pytest.raises(TraceExists):
+        folder.put(recorded(Script(sections=())))
+    assert folder.get("run-1") == recorded()
+    assert [file.name for file in folder.path.iterdir()] == ["run-1.json"]
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    ["../../etc/passwd", ".", "..", ".hidden", "a/b", "A", "a", "x" * 256, "ü" * 256, "nul\\con", "a b"],
+)
+def test_no_run_id_leaves_the_folder_or_meets_another(tmp_path: Path, run_id: str) -> None:
+    folder = a_folder(tmp_path)
+    other = folder.put(recorded(run=a_run("a-other")))
+    file = folder.put(recorded(run=a_run(run_id)))
+
+    assert file.parent == folder.path
+    assert file != other
+    assert file.name.lower() not in {folder.file_of(each).name.lower() for each in ("A", "a", "a b")} - {
+        file.name.lower()
+    }
+    assert folder.get(run_id).run_id == run_id
+    assert file in list(folder.run_files())
+
+
+def test_ids_that_differ_only_in_case_have_different_files_everywhere(tmp_path: Path) -> None:
+    names = {a_folder(tmp_path).file_of(run_id).name.lower() for run_id in ("Run", "run", "RUN", "rUn")}
+
+    assert len(names) == 4
+
+
+def test_many_writers_of_one_run_leave_one_whole_file(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    trace = recorded()
+    threads = [threading.Thread(target=folder.put, args=(trace,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [file.name for file in folder.path.iterdir()] == ["run-1.json"]
+    assert folder.get("run-1") == trace
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    folder = a_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", no_space)
+
+    with pytest.raises(TraceFolderFailed, match="No space"):
+        folder.put(recorded())
+    assert list(folder.path.iterdir()) == []
+
+
+def test_a_damaged_or_missing_file_is_told(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    file = folder.put(recorded())
+    text = file.read_bytes()
+
+    file.write_bytes(text.replace(b"parcel status", b"parcel states"))
+    with pytest.raises(DamagedTrace):
+        folder.get("run-1")
+    file.write_bytes(text[:-100])
+    with pytest.raises(InvalidTrace):
+        folder.get("run-1")
+    with pytest.raises(TraceFolderFailed):
+        folder.get("run-2")
+
+
+def test_a_sweep_takes_what_is_old_enough_and_nothing_else(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    for run_id, days in {"old": 20.0, "edge": 14.0, "young": 13.9}.items():
+        age_file(folder.put(aged(run_id, days)), days)
+    # Old by its own word, but its file is new; and the other way round.
+    age_file(folder.put(aged("restored", 30)), 1)
+    age_file(folder.put(aged("touched", 1)), 30)
+    (folder.path / "notes.txt").write_text("mine", encoding="utf-8")
+    age_file(folder.path / "notes.txt", 99)
+
+    rehearsed = folder.sweep(now=NOW, older_than_days=14, rehearse=True)
+    swept = folder.sweep(now=NOW, older_than_days=14)
+
+    assert rehearsed.removed == swept.removed == ("old.json",)
+    assert swept.kept == 4
+    assert {file.stem for file in folder.run_files()} == {"edge", "young", "restored", "touched"}
+    assert (folder.path / "notes.txt").exists()
+
+
+def test_a_sweep_takes_what_crashed_writers_left_and_files_that_cant_be_read(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    folder.put(recorded())
+    names = [f".{CountedIds().new_id()}.part", "broken.json", ".mine.part"]
+    for name in names:
+        (folder.path / name).write_text("{", encoding="utf-8")
+        age_file(folder.path / name, 15)
+    swept = folder.sweep(now=NOW, older_than_days=14)
+
+    assert set(swept.removed) == set(names[:2])
+    assert (folder.path / ".mine.part").exists()
+
+
+@pytest.mark.parametrize("days", [13.999, 0, -1, float("nan")])
+def test_nothing_younger_than_fourteen_days_is_ever_swept(tmp_path: Path, days: float) -> None:
+    with pytest.raises(RetentionTooShort):
+        a_folder(tmp_path).sweep(now=NOW, older_than_days=days)
+
+
+@pytest.mark.parametrize("days", [10.0**9, float("inf")])
+def test_a_sweep_beyond_the_calendar_takes_nothing(tmp_path: Path, days: float) -> None:
+    folder = a_folder(tmp_path)
+    age_file(folder.put(aged("old", 5000)), 5000)
+
+    assert folder.sweep(now=NOW, older_than_days=days).removed == ()
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert list(a_folder(tmp_path).run_files()) == []
+    assert a_folder(tmp_path).sweep(now=NOW, older_than_days=14).kept == 0

@@ -1,0 +1,60 @@
+"""The same agent, recorded under other hash seeds, time zones, locales, clocks and thread timing: always equivalent."""
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.traces.artifact import Trace
+from holdfast.traces.equivalence import compare
+from tests.figures import Figures
+from tests.traces.scripted import recorded
+
+ROOT = Path(__file__).parents[2]
+ZONES = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Europe/Berlin")
+LOCALES = ("C", "C.UTF-8", "POSIX", "tr_TR.UTF-8")
+
+
+def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
+    """Traces from a process of its own, in surroundings of its own."""
+    zone, locale = ZONES[number % len(ZONES)], LOCALES[number % len(LOCALES)]
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.traces.scripted", str(runs)],
+        cwd=ROOT,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONHASHSEED": str(number * 1_000_003 % 4_294_967_296),
+            "TZ": zone,
+            "LC_ALL": locale,
+        },
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr.decode()
+    return [Trace.read(line) for line in result.stdout.splitlines()]
+
+
+def _check(processes: int, runs_each: int, figures: Figures) -> None:
+    expected = recorded()
+    traces = list(
+        itertools.chain.from_iterable(_recorded_elsewhere(runs_each, number) for number in range(processes))
+    )
+    figures("equivalent runs", runs=len(traces), hash_seeds=processes)
+
+    assert len(traces) == processes * runs_each >= 100
+    assert len({trace.run_id for trace in traces}) > 90
+    assert [compare(expected, trace).differences for trace in traces] == [()] * len(traces)
+    assert all(compare(expected, trace).is_equivalent for trace in traces)
+    assert all(compare(left, right).is_equivalent for left, right in itertools.pairwise(traces))
+
+
+def test_a_hundred_runs_in_other_surroundings_are_equivalent(figures: Figures) -> None:
+    _check(5, 20, figures)
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_in_a_hundred_processes_are_equivalent(figures: Figures) -> None:
+    _check(100, 10, figures)
