@@ -30,7 +30,7 @@ from holdfast.traces.identity import ModelConfig, ToolProfile
 from holdfast.traces.recorder import Recorder
 from holdfast.traces.shapes import TextShape
 from holdfast.vocabulary import Run, VisibilityMode
-from holdfast.wiring import open_store
+from holdfast.store.opening import open_store
 
 TITLE = "Traces"
 CALLS = 20
