@@ -20,6 +20,7 @@ import orjson
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from holdfast.clock import RandomIds, SystemClock
+from holdfast.store.opening import open_store
 from holdfast.store.run import StoreRun
 from holdfast.store.store import Store
 from holdfast.traces.adapters.functions import tool
@@ -30,7 +31,6 @@ from holdfast.traces.identity import ModelConfig, ToolProfile
 from holdfast.traces.recorder import Recorder
 from holdfast.traces.shapes import TextShape
 from holdfast.vocabulary import Run, VisibilityMode
-from holdfast.store.opening import open_store
 
 TITLE = "Traces"
 CALLS = 20
