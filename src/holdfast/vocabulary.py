@@ -4,7 +4,7 @@ Values are frozen and check themselves: one that breaks its document's rules can
 ``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
 
     what happened       Run -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  Record -> Band, Tier
+    what is remembered  Record -> Band, Tier; Remembered
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
     what is tried       Experiment
@@ -303,6 +303,16 @@ class Record(Value, frozen=True, kw_only=True):
         if self.evidence is not None:
             plain["evidence"] = self.evidence.as_json()
         return plain
+
+
+class Remembered(Value, frozen=True, kw_only=True):
+    """What came of a thing to remember: its verdict and the reasons, the bands it goes to, and whether a human must decide."""
+
+    memory_id: str
+    verdict: Verdict
+    bands: tuple[Band, ...]
+    reasons: tuple[str, ...] = ()
+    proposal_id: str | None = None
 
 
 class Step(Value, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from holdfast.clock import ManualClock
 from holdfast.traces.artifact import SelectedRecord, Trace
 from holdfast.traces.identity import ModelConfig, ToolProfile
 from holdfast.traces.recorder import Recorder
-from holdfast.traces.replay import TracedRun
 from holdfast.traces.shapes import TextShape
+from holdfast.traces.traced_run import TracedRun
 from holdfast.vocabulary import Run, VisibilityMode
 
 MODEL = ModelConfig(

@@ -40,7 +40,7 @@ def command(
         raise click.UsageError(f"--source is KIND:ID, such as doc:handbook#4, not {source!r}")
     with memory(store_url, namespace, create=True) as opened:
         with opened.run(workflow="cli", mode=VisibilityMode.BUFFERED_WRITE) as run:
-            judged = run.remember(
+            told = run.remember(
                 text,
                 subject=subject,
                 source={"kind": kind, "id": name} if source else None,
@@ -51,23 +51,14 @@ def command(
             )
         receipt = run.receipt
     if as_json:
-        print_json(
-            {
-                "memory_id": judged.record.memory_id,
-                "verdict": judged.verdict.value,
-                "bands": judged.decision.target_bands,
-                "reasons": list(judged.judgement.reasons),
-                "proposal_id": judged.proposal.proposal_id if judged.proposal else None,
-                "receipt": receipt.as_json() if receipt else None,
-            }
-        )
+        print_json({**told.as_json(), "receipt": receipt.as_json() if receipt else None})
     else:
-        click.echo(f"{judged.verdict}: {judged.record.memory_id} → {', '.join(judged.decision.target_bands)}")
-        for reason in judged.judgement.reasons:
+        click.echo(f"{told.verdict}: {told.memory_id} → {', '.join(told.bands)}")
+        for reason in told.reasons:
             click.echo(f"  {reason}")
-        if judged.proposal is not None:
-            click.echo(f"  waits for a human: holdfast approvals show {judged.proposal.proposal_id[:12]}")
+        if told.proposal_id is not None:
+            click.echo(f"  waits for a human: holdfast approvals show {told.proposal_id[:12]}")
         if receipt is not None:
             click.echo(f"  snapshot {receipt.memory_snapshot_id}, ledger entry {receipt.ledger_seq}")
-    if judged.verdict is Verdict.VOID:
+    if told.verdict is Verdict.VOID:
         raise SystemExit(ANSWER_IS_NO)

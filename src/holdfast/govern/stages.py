@@ -27,7 +27,7 @@ from holdfast.govern.scars import Mark, detect_patterns, marks_of
 from holdfast.govern.seals.approvals import Proposal
 from holdfast.limits import FACT_PAGE_WRITES
 from holdfast.store.commit import Commit, Fact, Write
-from holdfast.vocabulary import ActionType, Band, Record, Run, Verdict
+from holdfast.vocabulary import ActionType, Band, Record, Remembered, Run, Verdict
 
 HUMAN_SEAL_FLOOR: Final = "human_seal"
 NOVELTY_FLOOR: Final = "F8_Novelty"
@@ -71,6 +71,17 @@ class Judged:
     def verdict(self) -> Verdict:
         """What the judge said."""
         return self.judgement.verdict
+
+    @property
+    def told(self) -> Remembered:
+        """What the agent is told of it."""
+        return Remembered(
+            memory_id=self.record.memory_id,
+            verdict=self.verdict,
+            bands=tuple(Band(band) for band in self.decision.target_bands),
+            reasons=self.judgement.reasons,
+            proposal_id=None if self.proposal is None else self.proposal.proposal_id,
+        )
 
     @property
     def marks(self) -> tuple[Mark, ...]:

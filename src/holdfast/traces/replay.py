@@ -7,83 +7,23 @@ An agent that calls something which the recorded run never called is told so by 
 import builtins
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any
 
 from msgspec import UNSET
 
 from holdfast.canon import canonical_bytes, fingerprint
 from holdfast.clock import Clock, ManualClock
 from holdfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from holdfast.traces.adapters.functions import tool
 from holdfast.traces.artifact import ToolCall, Trace
 from holdfast.traces.contract import shortfalls
-from holdfast.traces.drafts import CallDraft, EventDraft, Lane
+from holdfast.traces.drafts import CallDraft
 from holdfast.traces.equivalence import ClaimVerdict, Comparison, compare
 from holdfast.traces.identity import ToolProfile
 from holdfast.traces.recorder import Recorder
-from holdfast.traces.shapes import Shape
+from holdfast.traces.traced_run import MemoryAt, TracedRun
 from holdfast.vocabulary import Run
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-class MemoryAt(Protocol):
-    """Memory as of one snapshot. ``recall`` gives the same package for the same question, whenever it is asked."""
-
-    def recall(self, query: str, *, tokens: int) -> Any:
-        """What memory holds on a question, within so many tokens."""
-        ...
-
-    def retrieval_facts(self, package: Any) -> Mapping[str, Any]:
-        """How a trace tells of that package: the keyword arguments of ``Recorder.retrieval``."""
-        ...
-
-
-class TracedRun:
-    """What an agent is handed to work with: it decides, calls tools, recalls and puts out, and all of it is recorded."""
-
-    def __init__(self, recorder: Recorder, *, memory: MemoryAt | None = None) -> None:
-        self.recorder = recorder
-        self._memory = memory
-
-    def event(
-        self, *, role: str, interceptor: str, decision_type: str | None = None
-    ) -> AbstractContextManager[EventDraft]:
-        """Record an event for as long as the block lasts."""
-        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
-
-    def lane(self) -> Lane:
-        """A place for the events of parallel work."""
-        return self.recorder.lane()
-
-    def tool(
-        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
-    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Make a function a tool of this run: each call is recorded, and in a replay answered from the record."""
-        return tool(self.recorder, profile=profile, effects=effects)
-
-    def recall(self, query: str, *, tokens: int) -> Any:
-        """Read memory as of the run's snapshot, and record what came back."""
-        if self._memory is None:
-            raise NotReplayable(
-                run_id=self.recorder.run.run_id,
-                problem=f"it reads memory; hand in snapshot {self.recorder.run.memory_snapshot_id} of it",
-            )
-        package = self._memory.recall(query, tokens=tokens)
-        self.recorder.retrieval(**self._memory.retrieval_facts(package))
-        return package
-
-    def guardrail(self, guardrail_id: str) -> None:
-        """Record that a guardrail was triggered."""
-        self.recorder.guardrail(guardrail_id)
-
-    def output(self, shape: Shape | dict[str, Any]) -> None:
-        """Record what the run put out, by its shape."""
-        self.recorder.output(shape)
 
 
 class ReplayingRecorder(Recorder):
