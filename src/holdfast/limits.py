@@ -19,6 +19,13 @@ MAX_TAGS: Final = 256
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
 
+# Byte budgets, and the benchmark that grades what is done with them.
+MAX_BUDGET_BYTES: Final = 1 << 40
+MAX_PRICED_STEPS: Final = 1 << 17
+MAX_EPISODE_BYTES: Final = 64 << 20
+MAX_EPISODE_STEPS: Final = 1_000_000
+MAX_SOURCE_BYTES: Final = 64 << 20
+
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 10_000
 MAX_GROUP_COMMITS: Final = 64

@@ -320,15 +320,16 @@ class MemoryAction(Value, frozen=True, kw_only=True):
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        self._coerce("action", ActionType)
+        # Policies build one for every step of a stream, so that this asks no more than it must.
+        if type(self.action) is not ActionType:
+            self._coerce("action", ActionType)
         action = self.action
-        needs_step = action in (ActionType.WRITE, ActionType.MERGE)
-        needs_target = action in (ActionType.MERGE, ActionType.EXPIRE)
-        self._require(not needs_step or self.step is not None, f"{action} needs a step")
-        if needs_target:
-            self._require(self.target_t is not None, f"{action} needs a target_t")
+        if self.step is None and (action is ActionType.WRITE or action is ActionType.MERGE):
+            self._refuse(f"{action} needs a step")
         if self.target_t is not None:
             self._require_whole("target_t", self.target_t, least=0)
+        elif action is ActionType.MERGE or action is ActionType.EXPIRE:
+            self._refuse(f"{action} needs a target_t")
 
 
 class Budget(Value, frozen=True, kw_only=True):
