@@ -45,6 +45,12 @@
     │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
     │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    ├── BenchError                bench                  the benchmark can't do this
+    │   ├── BadEpisode            bad_episode            a line of an episode file is no episode
+    │   ├── BadFile               bad_file               a file is not there, or not what it should be
+    │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
+    │   ├── PolicyFailed          policy_failed          a policy raised an error, or gave no action
+    │   └── OtherGrid             other_grid             the folder holds results of another grid
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -74,6 +80,14 @@ from holdfast.errors.approvals import (
     UnusableKey,
     WrongNamespace,
     WrongPayload,
+)
+from holdfast.errors.bench import (
+    BadEpisode,
+    BadFile,
+    BenchError,
+    OtherGrid,
+    PolicyFailed,
+    UnknownPolicy,
 )
 from holdfast.errors.canonical import (
     DuplicateKey,
@@ -128,8 +142,11 @@ __all__ = [
     "ApprovalExpired",
     "ApprovalReplayed",
     "BadConsistency",
+    "BadEpisode",
+    "BadFile",
     "BadInclusion",
     "BadSignature",
+    "BenchError",
     "BrokenChain",
     "CannotOpen",
     "CommitAborted",
@@ -157,8 +174,10 @@ __all__ = [
     "NotPending",
     "NotProven",
     "NumberOutOfRange",
+    "OtherGrid",
     "OutcomeUnknown",
     "PayloadMismatch",
+    "PolicyFailed",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
@@ -172,6 +191,7 @@ __all__ = [
     "StoreFailed",
     "TooDeep",
     "TooLarge",
+    "UnknownPolicy",
     "UnknownSigner",
     "UnsignedNote",
     "UnsupportedType",

@@ -1,0 +1,62 @@
+"""What a policy can tell about a step by looking at it: the kind of observation, and how it differs from the last one."""
+
+from enum import StrEnum
+from typing import Any
+
+from holdfast.budgets.bytes import canonical_delta, endpoint_of
+from holdfast.vocabulary import Step
+
+
+class ObservationKind(StrEnum):
+    """The document's three observation types, and whatever else a stream may hold."""
+
+    API_SCHEMA = "api_schema"
+    DOCUMENTATION = "documentation"
+    MIGRATION_GUIDE = "migration_guide"
+    OTHER = "other"
+
+
+def kind_of(observation: object) -> ObservationKind:
+    """Which type an observation is of, by the fields that only that type has."""
+    if not isinstance(observation, dict):
+        return ObservationKind.OTHER
+    if "old_api" in observation or "new_api" in observation:
+        return ObservationKind.MIGRATION_GUIDE
+    if "content" in observation or "section" in observation:
+        return ObservationKind.DOCUMENTATION
+    if "params" in observation or "endpoint" in observation:
+        return ObservationKind.API_SCHEMA
+    return ObservationKind.OTHER
+
+
+class Novelty(StrEnum):
+    """How a step relates to the last one seen of its endpoint."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+
+
+class LastSeen:
+    """The last observation of each endpoint. One entry an endpoint, so that asking takes constant time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[str, Any]] = {}
+
+    def before(self, step: Step) -> dict[str, Any] | None:
+        """What was last seen of the step's endpoint, before this step."""
+        api = endpoint_of(step.observation)
+        return self._seen.get(api) if api is not None else None
+
+    def note(self, step: Step) -> None:
+        """Remember the step as its endpoint's last."""
+        api = endpoint_of(step.observation)
+        if api is not None:
+            self._seen[api] = step.observation
+
+
+def novelty(step: Step, before: dict[str, Any] | None) -> Novelty:
+    """Whether a step is its endpoint's first, a change, or the same again."""
+    if before is None:
+        return Novelty.NEW
+    return Novelty.CHANGED if canonical_delta(before, step.observation) else Novelty.SAME

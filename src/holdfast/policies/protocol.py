@@ -1,0 +1,114 @@
+"""What a write policy is, and how it is asked. Whoever drives one (Memory at commit, the benchmark) does it through here.
+
+    class MyPolicy:
+        track = Track.UNPRIVILEGED
+
+        def select(self, step, store):
+            if store.cost_of(step) <= store.budget.remaining():
+                yield write(step)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import ClassVar, Final, Protocol, runtime_checkable
+
+import msgspec
+
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.vocabulary import ActionType, MemoryAction, Step
+
+
+class Track(StrEnum):
+    """What a policy may see. It declares its track; whoever drives it shows no more than that."""
+
+    UNPRIVILEGED = "unprivileged"
+    """The observation, and metadata that no label was used for."""
+
+    PRIVILEGED = "privileged"
+    """The same, and ``priority`` from 0 to 1 in the metadata."""
+
+    BANDIT = "bandit"
+    """As unprivileged; and after a step the utility of what was just written, and of nothing else."""
+
+    ORACLE = "oracle"
+    """The whole stream and all its labels, beforehand. For upper bounds only."""
+
+
+class WritePolicy(Protocol):
+    """Decides, step by step, what is done with memory.
+
+    Actions are applied one by one while ``select`` yields them, so that a generator sees what its last action did. An
+    action that the store rejects costs nothing. The same steps over an equal store give the same actions: what a policy
+    knows beyond the store it has only from the steps before and from its seed.
+    """
+
+    track: ClassVar[Track]
+
+    def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
+        """What to do about this step: any number of actions."""
+        ...
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A policy on the bandit track."""
+
+    def learn(self, step: Step, utility: float) -> None:
+        """Told after a step whose WRITE or MERGE was accepted: what that turned out to be worth."""
+        ...
+
+
+class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an oracle is told before the stream begins; worth is in whole units."""
+
+    steps: Sequence[Step]
+    worth: Mapping[int, int]
+
+
+@runtime_checkable
+class Seer(Protocol):
+    """A policy on the oracle track."""
+
+    def foresee(self, hindsight: Hindsight) -> None:
+        """Told once, before the first step."""
+        ...
+
+
+SKIP: Final = (MemoryAction(action=ActionType.SKIP),)
+
+
+def write(step: Step, reason: str | None = None) -> MemoryAction:
+    """Store the step whole."""
+    return MemoryAction(action=ActionType.WRITE, step=step, reason=reason)
+
+
+def merge(step: Step, target_t: int, reason: str | None = None) -> MemoryAction:
+    """Store what the step changes in that base; the store works out the delta."""
+    return MemoryAction(action=ActionType.MERGE, step=step, target_t=target_t, reason=reason)
+
+
+def expire(target_t: int, reason: str | None = None) -> MemoryAction:
+    """Forget what is held of that timestep, and have its bytes back."""
+    return MemoryAction(action=ActionType.EXPIRE, target_t=target_t, reason=reason)
+
+
+class Endless(Exception):  # noqa: N818  # Told of by whoever drives the policy, in an error of ours.
+    """A policy yielded more actions for one step than could do anything."""
+
+
+def take_turn(
+    policy: WritePolicy, step: Step, store: ByteMemoryStore
+) -> list[tuple[MemoryAction, bool]]:
+    """Ask a policy about one step and do what it says; gives each action and whether it was accepted.
+
+    The step is priced before it is shown. Expiring all that is held and writing once is the most that can do anything,
+    and twice that is more than any policy needs.
+    """
+    store.cost_of(step)
+    most = 2 * len(store) + 8
+    turn = []
+    for action in policy.select(step, store):
+        turn.append((action, store.apply(action, now=step)))
+        if len(turn) > most:
+            raise Endless(f"it yielded more than {most} actions for one step")
+    return turn
