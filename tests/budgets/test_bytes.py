@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import InvalidValue, Step
-from holdfast.budgets.bytes import ByteModel, Prices, canonical_delta, estimate_bytes
+from holdfast.budgets.bytes import ByteModel, canonical_delta, estimate_bytes
+from holdfast.budgets.items import Prices
 from tests.json_values import floats, integers, texts
 
 VALUES = st.recursive(

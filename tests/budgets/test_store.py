@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast import ActionType, InvalidValue, MemoryAction, Step
 from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel, Prices, estimate_bytes
+from holdfast.budgets.bytes import ByteModel, estimate_bytes
+from holdfast.budgets.items import Prices
 from holdfast.budgets.store import ByteMemoryStore, Rejection
 
 

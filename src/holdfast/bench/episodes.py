@@ -22,7 +22,9 @@ class Labels:
 
     def __init__(self, given: dict[str, Any], timesteps: frozenset[int]) -> None:
         self.given = given
-        self.critical_steps = frozenset(_timesteps("critical_steps", given.get("critical_steps", []), timesteps))
+        self.critical_steps = frozenset(
+            _timesteps("critical_steps", given.get("critical_steps", []), timesteps)
+        )
         if "breaking_changes" in given:
             _timesteps("breaking_changes", given["breaking_changes"], timesteps)
         self.total_drift_events = _count(given.get("total_drift_events", len(self.critical_steps)))

@@ -49,7 +49,7 @@ def evaluate(
     critical, worth = labels.critical_steps, labels.worth
     hits = len(critical & retained)
     recall, precision = _share(hits, len(critical)), _share(hits, len(retained))
-    own_worth = sum(worth.get(t, 0) for t in retained)
+    own_worth = sum(map(worth.__getitem__, retained & worth.keys()))
     utility = own_worth / labels.unit
     writes = counts.emitted[ActionType.WRITE]
     return Metrics(

@@ -5,29 +5,23 @@ from a timestep to its utility, asked only about what was just written, and a ``
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from holdfast.budgets.store import ByteMemoryStore
 from holdfast.errors import HoldfastError, PolicyFailed
-from holdfast.policies.protocol import Endless, Hindsight, Learner, Seer, WritePolicy, take_turn
+from holdfast.policies.protocol import SKIP, Endless, Hindsight, WritePolicy, not_endless
 from holdfast.vocabulary import ActionType, MemoryAction, Step
 
 Turn = list[tuple[MemoryAction, bool]]
-STORING: Final = (ActionType.WRITE, ActionType.MERGE)
 
 
-class Counts(msgspec.Struct, kw_only=True):
-    """How often each action was emitted, and how often it was accepted."""
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How often each action was emitted, and how often it was refused."""
 
     emitted: dict[ActionType, int]
-    accepted: dict[ActionType, int]
-
-    @classmethod
-    def none(cls) -> "Counts":
-        """Nothing yet."""
-        return cls(emitted=dict.fromkeys(ActionType, 0), accepted=dict.fromkeys(ActionType, 0))
+    refused: dict[ActionType, int]
 
 
 class Watcher(Protocol):
@@ -48,26 +42,41 @@ def play(
     watcher: Watcher | None = None,
     names: tuple[str, str] = ("", ""),
 ) -> Counts:
-    """Run a policy over a stream. ``names``, of the policy and the episode, are for the error if it fails."""
-    counts = Counts.none()
-    emitted, accepted = counts.emitted, counts.accepted
-    learner = policy if isinstance(policy, Learner) and feedback is not None else None
+    """Run a policy over a stream of priced steps: ``take_turn`` for each of them, with the benchmark's books kept.
+
+    ``names``, of policy and episode, are for the error if it fails.
+    """
+    counts = Counts(emitted=dict.fromkeys(ActionType, 0), refused=dict.fromkeys(ActionType, 0))
+    # A user's policy may have any shape; the registry has checked that a track comes with its method.
+    shaped: Any = policy
+    learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
     t = steps[0].t
     try:
-        if isinstance(policy, Seer) and hindsight is not None:
-            policy.foresee(hindsight)
+        if hindsight is not None:
+            shaped.foresee(hindsight)
+        select, apply = policy.select, store.apply
+        emitted, refused, skip = counts.emitted, counts.refused, ActionType.SKIP
         for step in steps:
             t = step.t
-            turn = take_turn(policy, step, store)
-            stored = False
-            for action, done in turn:
+            actions = select(step, store)
+            if actions is SKIP and watcher is None:
+                # Most steps of most policies: nothing to apply, nothing to tell.
+                emitted[skip] += 1
+                continue
+            turn: Turn = []
+            idle = 0
+            for action in actions:
                 kind = action.action
                 emitted[kind] += 1
-                if done:
-                    accepted[kind] += 1
-                    stored = stored or kind in STORING
-            if learner is not None and feedback is not None and stored:
-                learner.learn(step, feedback(step.t))
+                done = apply(action, step)
+                if watcher is not None:
+                    turn.append((action, done))
+                if not done:
+                    refused[kind] += 1
+                if not done or kind is skip:
+                    idle = not_endless(idle + 1)
+            if learn is not None and feedback is not None and t in store:
+                learn(step, feedback(t))
             if watcher is not None:
                 watcher.after(step, turn, store)
     except HoldfastError as error:

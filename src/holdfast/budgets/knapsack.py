@@ -54,30 +54,44 @@ def _search(
 ) -> tuple[int, set[int]]:
     """The best total, and which places of the ranking to flip in the break's own choice to reach it."""
     count = len(things)
+    best, flips = _filled(things, edge, used, worth, capacity)
     trail: list[tuple[int, int]] = [(-1, -1)]
-    best, best_node = worth, 0
+    best_node = -1
     right, left = edge, edge - 1
-    states: list[_State] = [(used, -worth, 0)]
-    if _hopeless(states[0], capacity, best, grain, things, left, right):
-        states = []
+    states = _promising([(used, -worth, 0)], capacity, best + grain, things, left, right)
     while states and (right < count or left >= 0):
-        if right < count:
-            _, size, value, _ = things[right]
-            states, right = _grown(states, size, value, right, trail), right + 1
-            best, best_node, states = _pruned(
-                states, capacity, best, best_node, grain, things, left, right
-            )
-        if left >= 0 and states:
-            _, size, value, _ = things[left]
-            states, left = _grown(states, -size, -value, left, trail), left - 1
-            best, best_node, states = _pruned(
-                states, capacity, best, best_node, grain, things, left, right
-            )
-    flips = set()
-    while best_node > 0:
-        best_node, place = trail[best_node]
-        flips.add(place)
+        for place, sign in ((right, 1), (left, -1)):
+            if not (states and 0 <= place < count):
+                continue
+            _, size, value, _ = things[place]
+            states = _grown(states, sign * size, sign * value, place, trail)
+            if sign > 0:
+                right += 1
+            else:
+                left -= 1
+            for state_used, lost, node in states:
+                if state_used > capacity:
+                    break
+                if -lost > best:
+                    best, best_node = -lost, node
+            states = _promising(states, capacity, best + grain, things, left, right)
+    if best_node >= 0:
+        flips = set()
+        while best_node > 0:
+            best_node, place = trail[best_node]
+            flips.add(place)
     return best, flips
+
+
+def _filled(things: list[_Thing], edge: int, used: int, worth: int, capacity: int) -> tuple[int, set[int]]:
+    """A first good choice: the break's own, and after it whatever still fits, best ratios first."""
+    flips = set()
+    for place in range(edge, len(things)):
+        _, size, value, _ = things[place]
+        if used + size <= capacity:
+            used, worth = used + size, worth + value
+            flips.add(place)
+    return worth, flips
 
 
 def _grown(
@@ -85,52 +99,41 @@ def _grown(
 ) -> list[_State]:
     """Each state as it is and with one thing flipped; of those that others outdo, none."""
     node = len(trail)
-    trail.extend((old, place) for _, _, old in states)
+    trail.extend([(old, place) for _, _, old in states])
     both = states + [
         (used + size, lost - value, number) for number, (used, lost, _) in enumerate(states, node)
     ]
     both.sort()
-    kept = []
-    least = 1
+    kept = both[:1]
+    least = both[0][1]
     for state in both:
-        if least == 1 or state[1] < least:
+        if state[1] < least:
             kept.append(state)
             least = state[1]
     return kept
 
 
-def _pruned(
-    states: list[_State],
-    capacity: int,
-    best: int,
-    best_node: int,
-    grain: int,
-    things: list[_Thing],
-    left: int,
-    right: int,
-) -> tuple[int, int, list[_State]]:
-    for used, lost, node in states:
-        if used > capacity:
-            break
-        if -lost > best:
-            best, best_node = -lost, node
-    alive = [state for state in states if not _hopeless(state, capacity, best, grain, things, left, right)]
-    return best, best_node, alive
-
-
-def _hopeless(
-    state: _State, capacity: int, best: int, grain: int, things: list[_Thing], left: int, right: int
-) -> bool:
-    """Whether nothing that is still open can bring this state past the best."""
-    used, lost, _ = state
-    if used <= capacity:
-        bound = -lost
-        if right < len(things):
-            _, size, value, _ = things[right]
-            bound += (capacity - used) * value // size
-    elif left >= 0:
-        _, size, value, _ = things[left]
-        bound = -lost + (capacity - used) * value // size
-    else:
-        return True
-    return bound - best < grain
+def _promising(
+    states: list[_State], capacity: int, wanted: int, things: list[_Thing], left: int, right: int
+) -> list[_State]:
+    """The states that what is still open may bring to the wanted total: by adding the best ratio that is left to add, or
+    by giving up the worst that is left to remove."""
+    add_size, add_value = things[right][1:3] if right < len(things) else (1, 0)
+    if left < 0:
+        return [
+            state
+            for state in states
+            if state[0] <= capacity and (capacity - state[0]) * add_value // add_size - state[1] >= wanted
+        ]
+    cut_size, cut_value = things[left][1:3]
+    return [
+        state
+        for state in states
+        if (
+            (capacity - state[0]) * add_value // add_size
+            if state[0] <= capacity
+            else (capacity - state[0]) * cut_value // cut_size
+        )
+        - state[1]
+        >= wanted
+    ]

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import ClassVar
 
-from holdfast.budgets.bytes import endpoint_of
 from holdfast.budgets.store import ByteMemoryStore
 from holdfast.errors import InvalidValue
 from holdfast.policies.protocol import SKIP, Track, expire, merge, write
@@ -47,10 +46,11 @@ class PriorityGreedy:
             self._adopted = True
             for item in store.items():
                 heappush(self._heap, (priority_of(item.step), item.step.t))
-        priority, missing = priority_of(step), store.cost_of(step) - store.budget.remaining()
-        if missing <= 0:
+        priority = priority_of(step)
+        if store.fits(step):
             heappush(self._heap, (priority, step.t))
             return (write(step),)
+        missing = store.cost_of(step) - store.budget.remaining()
         if missing > store.held_bytes:
             return SKIP
         heap = self._heap
@@ -86,10 +86,12 @@ class RecencyBias:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Expire the oldest if need be, then write."""
-        cost = store.cost_of(step)
-        if cost <= store.budget.remaining():
+        if store.fits(step):
             return (write(step),)
-        return self._make_room(step, store, cost)
+        if self.expiries == 1:
+            oldest = store.oldest_item()
+            return SKIP if oldest is None else (expire(oldest.step.t), write(step))
+        return self._make_room(step, store, store.cost_of(step))
 
     def _make_room(self, step: Step, store: ByteMemoryStore, cost: int) -> Iterable[MemoryAction]:
         if self.expiries == 0 and cost > store.budget.remaining() + store.held_bytes:
@@ -120,7 +122,7 @@ class ExpireOldest:
         while oldest is not None and step.t - oldest.written_at > self.max_age:
             yield expire(oldest.step.t)
             oldest = store.oldest_item()
-        if store.cost_of(step) <= store.budget.remaining():
+        if store.fits(step):
             yield write(step)
 
 
@@ -139,13 +141,12 @@ class MergeAggressive:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Merge if there is a base, otherwise keep the newest."""
-        api = endpoint_of(step.observation)
-        base = store.newest_base(api) if api is not None else None
+        base = store.newest_base_for(step)
         delta = store.delta_on(base.step.t, step) if base is not None else None
         if base is None or delta is None:
             return self._recency.select(step, store)
         merged = merge(step, base.step.t)
-        if delta.byte_cost <= store.budget.remaining():
+        if store.has_room(delta.byte_cost):
             return (merged,)
         oldest = store.oldest_item()
         assert oldest is not None, "there is a base, so something is held"

@@ -1,20 +1,21 @@
 """What a write policy is, and how it is asked. Whoever drives one (Memory at commit, the benchmark) does it through here.
 
-    class MyPolicy:
-        track = Track.UNPRIVILEGED
+class MyPolicy:
+    track = Track.UNPRIVILEGED
 
-        def select(self, step, store):
-            if store.cost_of(step) <= store.budget.remaining():
-                yield write(step)
+    def select(self, step, store):
+        if store.cost_of(step) <= store.budget.remaining():
+            yield write(step)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
 from holdfast.budgets.store import ByteMemoryStore
+from holdfast.limits import MAX_IDLE_ACTIONS
 from holdfast.vocabulary import ActionType, MemoryAction, Step
 
 
@@ -49,7 +50,6 @@ class WritePolicy(Protocol):
         ...
 
 
-@runtime_checkable
 class Learner(Protocol):
     """A policy on the bandit track."""
 
@@ -65,7 +65,6 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
     worth: Mapping[int, int]
 
 
-@runtime_checkable
 class Seer(Protocol):
     """A policy on the oracle track."""
 
@@ -75,40 +74,47 @@ class Seer(Protocol):
 
 
 SKIP: Final = (MemoryAction(action=ActionType.SKIP),)
+_WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
 
 
 def write(step: Step, reason: str | None = None) -> MemoryAction:
     """Store the step whole."""
-    return MemoryAction(action=ActionType.WRITE, step=step, reason=reason)
+    return MemoryAction(action=_WRITE, step=step, reason=reason)
 
 
 def merge(step: Step, target_t: int, reason: str | None = None) -> MemoryAction:
     """Store what the step changes in that base; the store works out the delta."""
-    return MemoryAction(action=ActionType.MERGE, step=step, target_t=target_t, reason=reason)
+    return MemoryAction(action=_MERGE, step=step, target_t=target_t, reason=reason)
 
 
 def expire(target_t: int, reason: str | None = None) -> MemoryAction:
     """Forget what is held of that timestep, and have its bytes back."""
-    return MemoryAction(action=ActionType.EXPIRE, target_t=target_t, reason=reason)
+    return MemoryAction(action=_EXPIRE, target_t=target_t, reason=reason)
 
 
 class Endless(Exception):  # noqa: N818  # Told of by whoever drives the policy, in an error of ours.
-    """A policy yielded more actions for one step than could do anything."""
+    """A policy goes on and on about one step with actions that do nothing."""
 
 
-def take_turn(
-    policy: WritePolicy, step: Step, store: ByteMemoryStore
-) -> list[tuple[MemoryAction, bool]]:
+def take_turn(policy: WritePolicy, step: Step, store: ByteMemoryStore) -> list[tuple[MemoryAction, bool]]:
     """Ask a policy about one step and do what it says; gives each action and whether it was accepted.
 
-    The step is priced before it is shown. Expiring all that is held and writing once is the most that can do anything,
-    and twice that is more than any policy needs.
+    The step is priced before it is shown. A step can be stored once and each item can expire once, so only actions that
+    do nothing could go on for ever, and those are counted.
     """
     store.cost_of(step)
-    most = 2 * len(store) + 8
-    turn = []
+    turn: list[tuple[MemoryAction, bool]] = []
+    idle = 0
     for action in policy.select(step, store):
-        turn.append((action, store.apply(action, now=step)))
-        if len(turn) > most:
-            raise Endless(f"it yielded more than {most} actions for one step")
+        done = store.apply(action, step)
+        turn.append((action, done))
+        if not done or action.action is ActionType.SKIP:
+            idle = not_endless(idle + 1)
     return turn
+
+
+def not_endless(idle: int) -> int:
+    """The number of actions that did nothing, if it is one that a sane policy might reach."""
+    if idle > MAX_IDLE_ACTIONS:
+        raise Endless(f"it yielded more than {MAX_IDLE_ACTIONS} actions that did nothing for one step")
+    return idle

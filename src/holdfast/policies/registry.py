@@ -8,6 +8,8 @@ release's names are understood too. Others come from installed packages through 
 import inspect
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final
@@ -15,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import HoldfastError, UnknownPolicy
-from holdfast.policies.protocol import Learner, Seer, Track, WritePolicy
+from holdfast.policies.protocol import Track, WritePolicy
 
 ENTRY_POINT_GROUP: Final = "holdfast.policies"
 
@@ -57,7 +59,7 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         if match is None:
             raise UnknownPolicy(policy=repr(text), problem="write Name, or Name(setting=value, …)")
         spec = cls(_known_name(match[1]), _settings(text, match[2] or ""))
-        spec.build()
+        _check(spec, spec.build())
         return spec
 
     def __str__(self) -> str:
@@ -78,29 +80,22 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         except ValueError:
             raise UnknownPolicy(policy=self.name, problem=f"there is no track {declared!r}") from None
 
-    def build(self, *, seed: int = 0) -> WritePolicy:
-        """A new policy; the seed goes to those that roll dice."""
+    def build(self, *, seed: int | Callable[[], int] = 0) -> WritePolicy:
+        """A new policy. The seed goes to those that roll dice; a function is called only for them."""
         kind = self.kind
+        accepted = _accepted(kind)
+        chosen = dict(self.settings)
+        if "seed" in accepted and "seed" not in chosen:
+            chosen["seed"] = seed() if callable(seed) else seed
+        unknown = sorted(set(chosen) - accepted)
+        if unknown:
+            known = ", ".join(sorted(accepted)) or "none"
+            problem = f"it has no setting {unknown[0]!r}; it has {known}"
+            raise UnknownPolicy(policy=self.name, problem=problem)
         try:
-            accepted = inspect.signature(kind).parameters
-            chosen = dict(self.settings)
-            if "seed" in accepted:
-                chosen.setdefault("seed", seed)
-            unknown = sorted(set(chosen) - set(accepted))
-            if unknown:
-                raise UnknownPolicy(
-                    policy=self.name,
-                    problem=f"it has no setting {unknown[0]!r}; it has {', '.join(accepted) or 'none'}",
-                )
-            policy = kind(**chosen)
-        except HoldfastError as error:
-            if isinstance(error, UnknownPolicy):
-                raise
+            return kind(**chosen)
+        except (HoldfastError, TypeError, ValueError) as error:
             raise UnknownPolicy(policy=str(self), problem=str(error)) from None
-        except (TypeError, ValueError) as error:
-            raise UnknownPolicy(policy=str(self), problem=str(error)) from None
-        _check(self, policy)
-        return policy
 
 
 def names() -> list[str]:
@@ -114,7 +109,9 @@ def _known_name(given: str) -> str:
     wanted = _folded(given)
     known = {_folded(name): name for name in names()} | {_folded(old): new for old, new in ALIASES.items()}
     if wanted not in known:
-        raise UnknownPolicy(policy=repr(given), problem=f"there is none of that name; there are {', '.join(names())}")
+        raise UnknownPolicy(
+            policy=repr(given), problem=f"there is none of that name; there are {', '.join(names())}"
+        )
     return known[wanted]
 
 
@@ -136,9 +133,12 @@ def _settings(text: str, inside: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _installed() -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in BUILT_IN}
+    return {
+        point.name: point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in BUILT_IN
+    }
 
 
+@cache
 def _load(name: str) -> type[WritePolicy]:
     """The class of a name. What goes wrong in a user's module is told as that policy's problem."""
     if name in BUILT_IN:
@@ -157,10 +157,16 @@ def _load(name: str) -> type[WritePolicy]:
     return loaded
 
 
-def _check(spec: PolicySpec, policy: WritePolicy) -> None:
+@cache
+def _accepted(kind: type[WritePolicy]) -> frozenset[str]:
+    """The settings that a class takes."""
+    return frozenset(inspect.signature(kind).parameters)
+
+
+def _check(spec: PolicySpec, policy: object) -> None:
     """A track comes with its method: who learns must be on the bandit track, who foresees on the oracle track."""
     track = spec.track
-    if (track is Track.BANDIT) != isinstance(policy, Learner):
+    if (track is Track.BANDIT) != callable(getattr(policy, "learn", None)):
         raise UnknownPolicy(policy=spec.name, problem="learn(step, utility) and the bandit track go together")
-    if (track is Track.ORACLE) != isinstance(policy, Seer):
+    if (track is Track.ORACLE) != callable(getattr(policy, "foresee", None)):
         raise UnknownPolicy(policy=spec.name, problem="foresee(hindsight) and the oracle track go together")

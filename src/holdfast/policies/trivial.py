@@ -17,7 +17,7 @@ class AlwaysWrite:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Write while there is room."""
-        return (write(step),) if store.cost_of(step) <= store.budget.remaining() else SKIP
+        return (write(step),) if store.fits(step) else SKIP
 
 
 class NeverWrite:
@@ -42,7 +42,7 @@ class UniformSample:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Write one step in N."""
-        if step.t % self.every or store.cost_of(step) > store.budget.remaining():
+        if step.t % self.every or not store.fits(step):
             return SKIP
         return (write(step),)
 
@@ -61,4 +61,4 @@ class RandomPolicy:
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Toss a coin at every step, so that what fits does not change the tosses that follow."""
         wanted = self._dice.random() < self.p
-        return (write(step),) if wanted and store.cost_of(step) <= store.budget.remaining() else SKIP
+        return (write(step),) if wanted and store.fits(step) else SKIP
