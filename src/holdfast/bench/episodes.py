@@ -7,6 +7,7 @@ reference to its labels, so that hiding them is no matter of good behaviour.
 import math
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 from holdfast.errors import InvalidValue
@@ -54,7 +55,7 @@ class Episode:
             raise InvalidValue(what="Episode", problem="it has no steps")
         if len(steps) > MAX_EPISODE_STEPS:
             raise InvalidValue(what="Episode", problem=f"it has more than {MAX_EPISODE_STEPS} steps")
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in pairwise(steps):
             if after.t <= before.t:
                 said = "stands there twice" if after.t == before.t else f"comes after {before.t}"
                 raise InvalidValue(what="Episode", problem=f"timestep {after.t} {said}; t must grow")

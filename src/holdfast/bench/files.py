@@ -5,8 +5,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -141,7 +142,7 @@ def check_manifest(folder: str | os.PathLike[str]) -> list[str]:
     return problems
 
 
-def _opened(name: str) -> BinaryIO:
+def _opened(name: str) -> BufferedReader:
     try:
         return Path(name).open("rb")
     except OSError as error:

@@ -13,15 +13,12 @@ table by value is small: 10,000 steps at 1 MB take less than a second.
 
 from collections.abc import Mapping, Sequence
 from math import gcd
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from holdfast.budgets.items import Prices
 from holdfast.budgets.knapsack import best_subset
 from holdfast.errors import MissingExtra
 from holdfast.vocabulary import Step
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _INT64_ROOM: Final = 1 << 62
 
@@ -72,7 +69,7 @@ def _by_value(sizes: list[int], values: list[int], max_bytes: int, most: int) ->
 def _by_bytes(sizes: list[int], values: list[int], max_bytes: int, most: int) -> list[int]:
     np = _numpy()
     # Beyond 62 bits the array holds Python's own numbers: slow, and still exact.
-    greatest: np.ndarray[Any, Any] = np.zeros(max_bytes + 1, dtype=np.int64 if most < _INT64_ROOM else object)
+    greatest = np.zeros(max_bytes + 1, dtype=np.int64 if most < _INT64_ROOM else object)
     curve, reach = [], 0
     for size, value in zip(sizes, values, strict=True):
         if value > 0 and size <= max_bytes:

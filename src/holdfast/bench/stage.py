@@ -4,7 +4,6 @@ What does not depend on the policy is worked out once: the steps as each track s
 """
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -201,17 +200,9 @@ def counted(counts: Counts) -> dict[str, int]:
     return columns
 
 
-def rows_of(
-    stage: Stage, entrants: Sequence[Entrant], head: dict[str, Any]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of one stage, one a policy, each with ``head`` first; and the curves beside them."""
-    rows, curves = [], {}
-    for entrant in entrants:
-        run = stage.run(entrant)
-        row = {**head, "policy": str(entrant.spec), "track": str(entrant.track)}
-        row |= msgspec.to_builtins(run.metrics)
-        row |= {"mean_regret": run.mean_regret, **counted(run.counts)}
-        rows.append(row)
-        if run.curve:
-            curves[str(entrant)] = run.curve
-    return rows, curves
+def row_of(entrant: Entrant, run: Run) -> dict[str, Any]:
+    """A run as a row of results."""
+    row: dict[str, Any] = {"policy": str(entrant.spec), "track": str(entrant.track)}
+    row |= msgspec.to_builtins(run.metrics)
+    row |= {"mean_regret": run.mean_regret, **counted(run.counts)}
+    return row

@@ -36,11 +36,7 @@ def best_subset(sizes: Sequence[int], values: Sequence[int], capacity: int) -> t
     ]
     things.sort()
     grain = gcd(*(value for _, _, value, _ in things)) or 1
-    edge, used, worth = 0, 0, 0
-    while edge < len(things) and used + things[edge][1] <= capacity:
-        used, worth, edge = used + things[edge][1], worth + things[edge][2], edge + 1
-    best, flips = _search(things, edge, used, worth, capacity, grain)
-    chosen = set(range(edge)) ^ flips
+    best, chosen = _Core(things, capacity, grain).searched()
     return best, sorted(things[place][3] for place in chosen)
 
 
@@ -49,91 +45,102 @@ def _thing(size: int, value: int, index: int) -> _Thing:
     return (-((value << _SCALE_BITS) // size), size, value, index)
 
 
-def _search(
-    things: list[_Thing], edge: int, used: int, worth: int, capacity: int, grain: int
-) -> tuple[int, set[int]]:
-    """The best total, and which places of the ranking to flip in the break's own choice to reach it."""
-    count = len(things)
-    best, flips = _filled(things, edge, used, worth, capacity)
-    trail: list[tuple[int, int]] = [(-1, -1)]
-    best_node = -1
-    right, left = edge, edge - 1
-    states = _promising([(used, -worth, 0)], capacity, best + grain, things, left, right)
-    while states and (right < count or left >= 0):
-        for place, sign in ((right, 1), (left, -1)):
-            if not (states and 0 <= place < count):
-                continue
-            _, size, value, _ = things[place]
-            states = _grown(states, sign * size, sign * value, place, trail)
-            if sign > 0:
-                right += 1
-            else:
-                left -= 1
-            for state_used, lost, node in states:
-                if state_used > capacity:
-                    break
-                if -lost > best:
-                    best, best_node = -lost, node
-            states = _promising(states, capacity, best + grain, things, left, right)
-    if best_node >= 0:
-        flips = set()
-        while best_node > 0:
-            best_node, place = trail[best_node]
-            flips.add(place)
-    return best, flips
+class _Core:
+    """The search around the break, which grows to the left and to the right until nothing better can be there."""
 
+    def __init__(self, things: list[_Thing], capacity: int, grain: int) -> None:
+        self.things = things
+        self.capacity = capacity
+        self.grain = grain
+        self.edge = self.used = self.worth = 0
+        while self.edge < len(things) and self.used + things[self.edge][1] <= capacity:
+            self.used += things[self.edge][1]
+            self.worth += things[self.edge][2]
+            self.edge += 1
+        self.right, self.left = self.edge, self.edge - 1
+        # How each state was made: from which one, and by flipping which place.
+        self.trail: list[tuple[int, int]] = [(-1, -1)]
 
-def _filled(things: list[_Thing], edge: int, used: int, worth: int, capacity: int) -> tuple[int, set[int]]:
-    """A first good choice: the break's own, and after it whatever still fits, best ratios first."""
-    flips = set()
-    for place in range(edge, len(things)):
-        _, size, value, _ = things[place]
-        if used + size <= capacity:
-            used, worth = used + size, worth + value
-            flips.add(place)
-    return worth, flips
+    def searched(self) -> tuple[int, set[int]]:
+        """The best total, and the places of the ranking that make it."""
+        best, flips = self._filled()
+        best_node = -1
+        states = self._promising([(self.used, -self.worth, 0)], best + self.grain)
+        while states and (self.right < len(self.things) or self.left >= 0):
+            for to_the_right in (True, False):
+                states = self._grown(states, to_the_right=to_the_right)
+                for used, lost, node in states:
+                    if used > self.capacity:
+                        break
+                    if -lost > best:
+                        best, best_node = -lost, node
+                states = self._promising(states, best + self.grain)
+        if best_node >= 0:
+            flips = set()
+            while best_node > 0:
+                best_node, place = self.trail[best_node]
+                flips.add(place)
+        return best, set(range(self.edge)) ^ flips
 
+    def _filled(self) -> tuple[int, set[int]]:
+        """A first good choice: the break's own, and after it whatever still fits, best ratios first."""
+        used, worth, flips = self.used, self.worth, set()
+        for place in range(self.edge, len(self.things)):
+            _, size, value, _ = self.things[place]
+            if used + size <= self.capacity:
+                used, worth = used + size, worth + value
+                flips.add(place)
+        return worth, flips
 
-def _grown(
-    states: list[_State], size: int, value: int, place: int, trail: list[tuple[int, int]]
-) -> list[_State]:
-    """Each state as it is and with one thing flipped; of those that others outdo, none."""
-    node = len(trail)
-    trail.extend([(old, place) for _, _, old in states])
-    both = states + [
-        (used + size, lost - value, number) for number, (used, lost, _) in enumerate(states, node)
-    ]
-    both.sort()
-    kept = both[:1]
-    least = both[0][1]
-    for state in both:
-        if state[1] < least:
-            kept.append(state)
-            least = state[1]
-    return kept
+    def _grown(self, states: list[_State], *, to_the_right: bool) -> list[_State]:
+        """Each state as it is and with the next thing flipped; of those that others outdo, none."""
+        if to_the_right:
+            place, self.right = self.right, self.right + 1
+            if place >= len(self.things):
+                return states
+            _, size, value, _ = self.things[place]
+        else:
+            place, self.left = self.left, self.left - 1
+            if place < 0:
+                return states
+            _, size, value, _ = self.things[place]
+            size, value = -size, -value
+        node = len(self.trail)
+        self.trail.extend([(old, place) for _, _, old in states])
+        both = states + [
+            (used + size, lost - value, number) for number, (used, lost, _) in enumerate(states, node)
+        ]
+        both.sort()
+        kept = both[:1]
+        least = both[0][1] if both else 0
+        for state in both:
+            if state[1] < least:
+                kept.append(state)
+                least = state[1]
+        return kept
 
+    def _promising(self, states: list[_State], wanted: int) -> list[_State]:
+        """The states that what is still open may bring to the wanted total.
 
-def _promising(
-    states: list[_State], capacity: int, wanted: int, things: list[_Thing], left: int, right: int
-) -> list[_State]:
-    """The states that what is still open may bring to the wanted total: by adding the best ratio that is left to add, or
-    by giving up the worst that is left to remove."""
-    add_size, add_value = things[right][1:3] if right < len(things) else (1, 0)
-    if left < 0:
+        At best by adding the highest ratio that is left to add, or by giving up the lowest that is left to remove.
+        """
+        capacity = self.capacity
+        add_size, add_value = self.things[self.right][1:3] if self.right < len(self.things) else (1, 0)
+        if self.left < 0:
+            return [
+                state
+                for state in states
+                if state[0] <= capacity and (capacity - state[0]) * add_value // add_size - state[1] >= wanted
+            ]
+        cut_size, cut_value = self.things[self.left][1:3]
         return [
             state
             for state in states
-            if state[0] <= capacity and (capacity - state[0]) * add_value // add_size - state[1] >= wanted
+            if (
+                (capacity - state[0]) * add_value // add_size
+                if state[0] <= capacity
+                else (capacity - state[0]) * cut_value // cut_size
+            )
+            - state[1]
+            >= wanted
         ]
-    cut_size, cut_value = things[left][1:3]
-    return [
-        state
-        for state in states
-        if (
-            (capacity - state[0]) * add_value // add_size
-            if state[0] <= capacity
-            else (capacity - state[0]) * cut_value // cut_size
-        )
-        - state[1]
-        >= wanted
-    ]

@@ -4,6 +4,7 @@ An arm is a type of step: its observation kind, whether it says that something i
 endpoint's first, a change, or the same again. There are at most 24 of them, so that a decision takes constant time.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from math import log, sqrt
@@ -62,7 +63,7 @@ class _Estimates:
         self.sums[arm] = self.sums.get(arm, 0.0) + utility
 
 
-class _Bandit:
+class _Bandit(ABC):
     """Writes what promises at least as much as the average; when full, the oldest of the least promising arm goes."""
 
     track: ClassVar = Track.BANDIT
@@ -99,11 +100,11 @@ class _Bandit:
         arms = [(self._promise(arm), arm) for arm, queue in held.items() if queue]
         return min(arms)[1] if arms else None
 
-    def _wants(self, arm: Arm) -> bool:
-        raise AssertionError("each bandit has its own appetite")
+    @abstractmethod
+    def _wants(self, arm: Arm) -> bool: ...
 
-    def _promise(self, arm: Arm) -> float:
-        raise AssertionError("each bandit has its own estimate")
+    @abstractmethod
+    def _promise(self, arm: Arm) -> float: ...
 
 
 class EpsilonGreedy(_Bandit):

@@ -61,10 +61,10 @@ class PriorityGreedy:
         actions = []
         while missing > 0:
             _, t = heappop(heap)
-            item = store.item_at(t)
-            if item is not None:
+            held = store.item_at(t)
+            if held is not None:
                 actions.append(expire(t))
-                missing -= item.byte_cost
+                missing -= held.byte_cost
         heappush(heap, (priority, step.t))
         actions.append(write(step))
         return actions

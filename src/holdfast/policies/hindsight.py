@@ -1,5 +1,6 @@
 """Policies that are told everything beforehand: no agent can be one, but none can be judged without them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from holdfast.policies.protocol import SKIP, Hindsight, Track, write
 from holdfast.vocabulary import MemoryAction, Step
 
 
-class _Planned:
+class _Planned(ABC):
     """Writes the steps of a plan that is made from hindsight at the first step, when the budget is known."""
 
     track: ClassVar = Track.ORACLE
@@ -29,8 +30,8 @@ class _Planned:
             self._plan = self._planned(self._hindsight, store)
         return (write(step),) if step.t in self._plan else SKIP
 
-    def _planned(self, hindsight: Hindsight, store: ByteMemoryStore) -> set[int]:
-        raise AssertionError("each oracle has its own plan")
+    @abstractmethod
+    def _planned(self, hindsight: Hindsight, store: ByteMemoryStore) -> set[int]: ...
 
 
 class UtilityGreedy(_Planned):

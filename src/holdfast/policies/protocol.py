@@ -92,7 +92,7 @@ def expire(target_t: int, reason: str | None = None) -> MemoryAction:
     return MemoryAction(action=_EXPIRE, target_t=target_t, reason=reason)
 
 
-class Endless(Exception):  # noqa: N818  # Told of by whoever drives the policy, in an error of ours.
+class Endless(Exception):
     """A policy goes on and on about one step with actions that do nothing."""
 
 

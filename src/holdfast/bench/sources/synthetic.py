@@ -22,11 +22,15 @@ from holdfast.clock import seeded
 from holdfast.errors import InvalidValue
 from holdfast.limits import MAX_EPISODE_STEPS
 
+# fmt: off
 WORDS: Final = (
-    "amount balance batch capture channel charge client country coupon currency customer date email event expires "
-    "filter grant group invoice limit locale method mode name order page payment plan price queue range reason refund "
-    "region retry scope service shipping status tax timeout token transfer unit usage user webhook"
-).split()
+    "amount", "balance", "batch", "capture", "channel", "charge", "client", "country", "coupon", "currency",
+    "customer", "date", "email", "event", "expires", "filter", "grant", "group", "invoice", "limit",
+    "locale", "method", "mode", "name", "order", "page", "payment", "plan", "price", "queue",
+    "range", "reason", "refund", "region", "retry", "scope", "service", "shipping", "status", "tax",
+    "timeout", "token", "transfer", "unit", "usage", "user", "webhook",
+)
+# fmt: on
 
 
 class Regime(StrEnum):
@@ -112,9 +116,7 @@ class World:
     def observe(self, number: int, *, drift: bool) -> Touch:
         """One observation of an entity, after it drifted or as it was."""
         entity = self.entities[number]
-        kinds = ("baseline",) if not entity["seen"] else ("unchanged",)
-        if drift:
-            kinds = self._drift(entity)
+        kinds = self._drift(entity) if drift else ("unchanged",) if entity["seen"] else ("baseline",)
         distance, entity["seen"] = entity["version"] - max(entity["seen"], 1), entity["version"]
         return Touch(observation=self._shown(entity), kinds=kinds, version_distance=max(distance, 0))
 
@@ -153,7 +155,6 @@ class World:
         return ("required_param_added",) if roll < 0.5 else ("optional_params_added",)
 
     def _rewrite(self, entity: dict[str, Any], roll: float) -> tuple[str, ...]:
-        dice = self._dice
         if roll < 0.3:
             entity["words"] = [WORDS[self._below(len(WORDS))] for _ in range(3 + self._below(6))]
             return ("rewritten",)
