@@ -24,6 +24,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[ActionType, int]
 
 
+def no_counts() -> Counts:
+    """Nothing yet; whoever plays counts on."""
+    return Counts(emitted=dict.fromkeys(ActionType, 0), refused=dict.fromkeys(ActionType, 0))
+
+
 class Watcher(Protocol):
     """Someone who looks on: told of each step after its actions were applied."""
 
@@ -40,13 +45,14 @@ def play(
     feedback: Callable[[int], float] | None = None,
     hindsight: Hindsight | None = None,
     watcher: Watcher | None = None,
+    counts: Counts | None = None,
     names: tuple[str, str] = ("", ""),
-) -> Counts:
+) -> None:
     """Run a policy over a stream of priced steps: ``take_turn`` for each of them, with the benchmark's books kept.
 
     ``names``, of policy and episode, are for the error if it fails.
     """
-    counts = Counts(emitted=dict.fromkeys(ActionType, 0), refused=dict.fromkeys(ActionType, 0))
+    counts = counts or no_counts()
     # A user's policy may have any shape; the registry has checked that a track comes with its method.
     shaped: Any = policy
     learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
@@ -86,4 +92,3 @@ def play(
     except Exception as error:
         # A user's policy may raise anything; the place is what its author needs.
         raise PolicyFailed(policy=names[0], t=t, episode=names[1], problem=repr(error)) from error
-    return counts

@@ -4,6 +4,7 @@ What does not depend on the policy is worked out once: the steps as each track s
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import msgspec
 from holdfast.bench.episodes import Episode
 from holdfast.bench.metrics import Metrics, evaluate
 from holdfast.bench.oracle import oracle_curve, oracle_worth
-from holdfast.bench.play import Counts, play
+from holdfast.bench.play import Counts, Watcher, no_counts, play
 from holdfast.bench.regret import WorthWatcher
 from holdfast.bench.tracks import VISIBLE, view
 from holdfast.budgets.budget import ByteBudget
@@ -74,13 +75,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class Scene:
     """An episode as the tracks see it, priced."""
 
-    def __init__(self, episode: Episode, model: ByteModel, *, seed: int = 0, name: str = "") -> None:
+    def __init__(
+        self,
+        episode: Episode,
+        model: ByteModel,
+        *,
+        seed: int = 0,
+        name: str = "",
+        measure: Callable[[object], int] = json_bytes,
+    ) -> None:
         self.episode = episode
         self.model = model
         self.name = name
         self.seed = seed
         # Tracks differ in metadata only, so an observation is measured once.
-        self._sizes = [json_bytes(step.observation) for step in episode.steps]
+        self._sizes = [measure(step.observation) for step in episode.steps]
         self._views: dict[tuple[str, ...], tuple[tuple[Step, ...], Prices]] = {}
         # Runs that never felt their budget: with any larger one they would be the same, to the last action.
         self.unfelt: dict[Entrant, tuple[int, Outcome]] = {}
@@ -99,6 +108,10 @@ class Scene:
     def policy_seed(self, entrant: Entrant) -> int:
         """Dice that depend on what is run and on nothing else: not on the order, nor on the worker, nor on the budget."""
         return int(fingerprint([self.seed, self.name, str(entrant)])[:15], 16)
+
+    def utility_of(self, t: int) -> float:
+        """What a learner is told about a step that it stored."""
+        return self.episode.labels.utility_by_step.get(t, 0.0)
 
 
 class Stage:
@@ -142,20 +155,10 @@ class Stage:
         return Run(metrics=metrics, counts=outcome.counts, curve=curve, mean_regret=mean)
 
     def _played(self, entrant: Entrant) -> Outcome:
-        scene, labels = self.scene, self.scene.episode.labels
-        steps, prices = scene.shown(entrant.track)
-        store = ByteMemoryStore(ByteBudget(self.max_bytes), prices=prices)
-        watcher = WorthWatcher(labels.worth) if self._curves else None
-        told = Hindsight(steps=steps, worth=labels.worth) if entrant.track is Track.ORACLE else None
-        counts = play(
-            entrant.spec.build(seed=partial(scene.policy_seed, entrant)),
-            steps,
-            store,
-            feedback=self._feedback if entrant.track is Track.BANDIT else None,
-            hindsight=told,
-            watcher=watcher,
-            names=(str(entrant), scene.name),
-        )
+        watcher = WorthWatcher(self.scene.episode.labels.worth) if self._curves else None
+        counts = no_counts()
+        steps, _ = self.scene.shown(entrant.track)
+        store = alone(self.scene, entrant, steps, self.max_bytes, watcher=watcher, counts=counts)
         return Outcome(
             retained=store.retained(),
             counts=counts,
@@ -180,8 +183,30 @@ class Stage:
             self._oracles[key] = oracle_curve(steps, self.scene.episode.labels.worth, prices, self.max_bytes)
         return self._oracles[key]
 
-    def _feedback(self, t: int) -> float:
-        return self.scene.episode.labels.utility_by_step.get(t, 0.0)
+
+def alone(
+    scene: Scene,
+    entrant: Entrant,
+    steps: tuple[Step, ...],
+    max_bytes: int,
+    *,
+    watcher: Watcher | None = None,
+    counts: Counts | None = None,
+) -> ByteMemoryStore:
+    """Let one policy play over steps of a scene with a budget of its own, told what its track is told. Gives its store."""
+    labels = scene.episode.labels
+    store = ByteMemoryStore(ByteBudget(max_bytes), prices=scene.shown(entrant.track)[1])
+    play(
+        entrant.spec.build(seed=partial(scene.policy_seed, entrant)),
+        steps,
+        store,
+        feedback=scene.utility_of if entrant.track is Track.BANDIT else None,
+        hindsight=Hindsight(steps=steps, worth=labels.worth) if entrant.track is Track.ORACLE else None,
+        watcher=watcher,
+        counts=counts,
+        names=(str(entrant), scene.name),
+    )
+    return store
 
 
 def curve_points(steps: int) -> list[int]:

@@ -1,9 +1,11 @@
 """What a policy can tell about a step by looking at it: the kind of observation, and how it differs from the last one."""
 
+from collections import OrderedDict
 from enum import StrEnum
 from typing import Any
 
 from holdfast.budgets.bytes import canonical_delta, endpoint_of
+from holdfast.limits import MAX_SEEN_ENDPOINTS
 from holdfast.vocabulary import Step
 
 
@@ -38,10 +40,14 @@ class Novelty(StrEnum):
 
 
 class LastSeen:
-    """The last observation of each endpoint. One entry an endpoint, so that asking takes constant time."""
+    """The last observation of each endpoint, in constant time.
+
+    This is what a policy knows beside the store, and no part of the budget; it is bounded, the endpoint that was seen
+    longest ago being forgotten first.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[str, dict[str, Any]] = {}
+        self._seen: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def before(self, step: Step) -> dict[str, Any] | None:
         """What was last seen of the step's endpoint, before this step."""
@@ -53,6 +59,9 @@ class LastSeen:
         api = endpoint_of(step.observation)
         if api is not None:
             self._seen[api] = step.observation
+            self._seen.move_to_end(api)
+            if len(self._seen) > MAX_SEEN_ENDPOINTS:
+                self._seen.popitem(last=False)
 
 
 def novelty(step: Step, before: dict[str, Any] | None) -> Novelty:

@@ -35,6 +35,8 @@ BUILT_IN: Final = {
     "ExpireOldest": "heuristic",
     "OracleOptimal": "hindsight",
     "PriorityGreedy": "heuristic",
+    "DriftValue": "drift",
+    "MergeFirst": "drift",
 }
 
 ALIASES: Final = {
