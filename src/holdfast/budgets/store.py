@@ -151,6 +151,15 @@ class ByteMemoryStore:
                     kept.discard(t)
         return kept
 
+    def fork(self) -> "ByteMemoryStore":
+        """A store that holds the same under a budget of its own, and goes its own way from here."""
+        twin = ByteMemoryStore(ByteBudget(self._budget.max_bytes), prices=self.prices)
+        twin._budget.used_bytes = twin.held_bytes = self.held_bytes
+        twin._items = self._items.copy()
+        twin._deltas = {base_t: dict(deltas) for base_t, deltas in self._deltas.items()}
+        twin.limit_felt = self.limit_felt
+        return twin
+
     def clear(self) -> None:
         """Forget everything, and give its bytes back."""
         self._budget.credit(self.held_bytes)

@@ -116,14 +116,9 @@ def labelled(
         Step(
             t=t,
             observation=touch.observation,
-            metadata={
-                "mode": mode,
-                "source": source,
-                "version_distance": touch.version_distance,
-                "priority": round(UTILITY[drift] / 12 + _hash(source, episode_id, t) / 2, 3),
-            },
+            metadata=metadata_of(touch, source=source, mode=mode, episode_id=episode_id, t=t),
         )
-        for t, (touch, drift) in enumerate(zip(touches, classes, strict=True))
+        for t, touch in enumerate(touches)
     )
     labels: dict[str, Any] = {
         "episode_id": episode_id,
@@ -141,6 +136,17 @@ def labelled(
     if dates:
         labels["date_by_step"] = dates
     return Episode(steps, labels)
+
+
+def metadata_of(touch: Touch, *, source: str, mode: str, episode_id: int | str, t: int) -> dict[str, Any]:
+    """What stands beside an observation. All but ``priority`` is told by the source."""
+    hint = UTILITY[touch.drift_class] / 12 + _hash(source, episode_id, t) / 2
+    return {
+        "mode": mode,
+        "source": source,
+        "version_distance": touch.version_distance,
+        "priority": round(hint, 3),
+    }
 
 
 def _superseded(observations: Iterable[dict[str, Any]]) -> set[int]:

@@ -174,21 +174,25 @@ class World:
         }
         return Touch(observation=observation, kinds=("migration_announced",))
 
+    def name_of(self, number: int) -> str:
+        """The endpoint by which an entity's observations are known."""
+        return f"docs:section_{number}" if self.entities[number]["documented"] else f"endpoint_{number}"
+
     def _shown(self, entity: dict[str, Any]) -> dict[str, Any]:
-        version = entity["version"]
+        version, name = entity["version"], self.name_of(entity["number"])
         if entity["documented"]:
             words = entity["words"]
             said = " ".join(f"The {word} is described here, with all its limits." for word in words)
             return {
-                "api": f"docs:section_{entity['number']}",
+                "api": name,
                 "section": f"Section {entity['number']}",
                 "content": ("Deprecated. " if entity["deprecated"] else "") + said,
                 "last_updated": f"2026-{1 + version % 12:02}-{1 + version % 28:02}",
                 "deprecated": entity["deprecated"],
             }
         return {
-            "api": f"endpoint_{entity['number']}",
-            "endpoint": f"/v1/endpoint_{entity['number']}",
+            "api": name,
+            "endpoint": f"/v1/{name}",
             "params": list(entity["words"]),
             "deprecated": entity["deprecated"],
             "version": version,
