@@ -20,6 +20,15 @@ MAX_TAGS: Final = 256
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
 
+# Byte budgets, and the benchmark that grades what is done with them.
+MAX_BUDGET_BYTES: Final = 1 << 40
+MAX_PRICED_STEPS: Final = 1 << 17
+MAX_SEEN_ENDPOINTS: Final = 1 << 16
+MAX_IDLE_ACTIONS: Final = 1_000
+MAX_EPISODE_BYTES: Final = 64 << 20
+MAX_EPISODE_STEPS: Final = 1_000_000
+MAX_SOURCE_BYTES: Final = 64 << 20
+
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 10_000
 MAX_COMMIT_FACTS: Final = 1_000

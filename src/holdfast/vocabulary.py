@@ -125,6 +125,9 @@ class ActionType(StrEnum):
     EXPIRE = "EXPIRE"
 
 
+_WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
+
+
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A frozen value that checks itself. ``as_json`` gives plain JSON with the documents' field names."""
 
@@ -337,15 +340,17 @@ class MemoryAction(Value, frozen=True, kw_only=True):
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        self._coerce("action", ActionType)
-        action = self.action
-        needs_step = action in (ActionType.WRITE, ActionType.MERGE)
-        needs_target = action in (ActionType.MERGE, ActionType.EXPIRE)
-        self._require(not needs_step or self.step is not None, f"{action} needs a step")
-        if needs_target:
-            self._require(self.target_t is not None, f"{action} needs a target_t")
-        if self.target_t is not None:
-            self._require_whole("target_t", self.target_t, least=0)
+        # Policies build one for every step of a stream, so that this asks no more than it must.
+        if type(self.action) is not ActionType:
+            self._coerce("action", ActionType)
+        action, target_t = self.action, self.target_t
+        if self.step is None and (action is _WRITE or action is _MERGE):
+            self._refuse(f"{action} needs a step")
+        if target_t is None:
+            if action is _MERGE or action is _EXPIRE:
+                self._refuse(f"{action} needs a target_t")
+        elif not (type(target_t) is int and target_t >= 0):
+            self._require_whole("target_t", target_t, least=0)
 
 
 class Budget(Value, frozen=True, kw_only=True):

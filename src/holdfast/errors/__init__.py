@@ -59,6 +59,12 @@
     │   ├── NotReplayable         not_replayable         the run can't be played again from this artifact
     │   ├── ReplayDiverged        replay_diverged        the agent called what the recorded run never called
     │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded
+    ├── BenchError                bench                  the benchmark can't do this
+    │   ├── BadEpisode            bad_episode            a line of an episode file is no episode
+    │   ├── BadFile               bad_file               a file is not there, or not what it should be
+    │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
+    │   ├── PolicyFailed          policy_failed          a policy raised an error, or gave no action
+    │   └── OtherGrid             other_grid             the folder holds results of another grid
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -89,6 +95,14 @@ from holdfast.errors.approvals import (
     UnusableKey,
     WrongNamespace,
     WrongPayload,
+)
+from holdfast.errors.bench import (
+    BadEpisode,
+    BadFile,
+    BenchError,
+    OtherGrid,
+    PolicyFailed,
+    UnknownPolicy,
 )
 from holdfast.errors.canonical import (
     DuplicateKey,
@@ -158,8 +172,11 @@ __all__ = [
     "ApprovalExpired",
     "ApprovalReplayed",
     "BadConsistency",
+    "BadEpisode",
+    "BadFile",
     "BadInclusion",
     "BadSignature",
+    "BenchError",
     "BrokenChain",
     "CannotOpen",
     "CommitAborted",
@@ -193,8 +210,10 @@ __all__ = [
     "NotProven",
     "NotReplayable",
     "NumberOutOfRange",
+    "OtherGrid",
     "OutcomeUnknown",
     "PayloadMismatch",
+    "PolicyFailed",
     "ProfileConflict",
     "RecordedFailure",
     "RecorderFinished",
@@ -216,6 +235,7 @@ __all__ = [
     "TraceError",
     "TraceExists",
     "TraceFolderFailed",
+    "UnknownPolicy",
     "UnknownSigner",
     "UnsignedNote",
     "UnsupportedType",

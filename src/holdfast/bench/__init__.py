@@ -1,0 +1,1 @@
+"""The write-policy benchmark: which policy keeps what matters when bytes run out."""

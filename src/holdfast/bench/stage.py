@@ -1,0 +1,233 @@
+"""One episode under one budget: each policy plays on the same stage, and is graded by the same labels.
+
+What does not depend on the policy is worked out once: the steps as each track sees them, their prices, the exact oracle.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.bench.episodes import Episode
+from holdfast.bench.metrics import Metrics, evaluate
+from holdfast.bench.oracle import oracle_curve, oracle_worth
+from holdfast.bench.play import Counts, Watcher, no_counts, play
+from holdfast.bench.regret import WorthWatcher
+from holdfast.bench.tracks import VISIBLE, view
+from holdfast.budgets.budget import ByteBudget
+from holdfast.budgets.bytes import ByteModel, json_bytes
+from holdfast.budgets.items import Prices
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.canon import fingerprint
+from holdfast.errors import UnknownPolicy
+from holdfast.policies.protocol import Hindsight, Track
+from holdfast.policies.registry import PolicySpec
+from holdfast.vocabulary import ActionType, Step
+
+CURVE_POINTS: Final = 256
+
+
+class Entrant(msgspec.Struct, frozen=True):
+    """A policy in the benchmark, and what it is shown; ``Name@privileged`` shows a policy the hints it does not need."""
+
+    spec: PolicySpec
+    track: Track
+
+    @classmethod
+    def parse(cls, text: str) -> "Entrant":
+        """A policy as people write it, on its own track unless another is named."""
+        name, _, track = text.partition("@")
+        spec = PolicySpec.parse(name)
+        own = spec.track
+        if not track:
+            return cls(spec, own)
+        if not (own is Track.UNPRIVILEGED and track in (Track.UNPRIVILEGED, Track.PRIVILEGED)):
+            problem = f"it plays on the {own} track; only an unprivileged policy can be shown more, with @privileged"
+            raise UnknownPolicy(policy=repr(text), problem=problem)
+        return cls(spec, Track(track))
+
+    def __str__(self) -> str:
+        return str(self.spec) if self.track is self.spec.track else f"{self.spec}@{self.track}"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy left behind: all that grading needs, and nothing that depends on labels."""
+
+    retained: set[int]
+    counts: Counts
+    bytes_used: int
+    limit_felt: bool
+    worth: list[int] | None
+    """The worth of what was retained after each step, where curves are asked for."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one policy on the stage."""
+
+    metrics: Metrics
+    counts: Counts
+    curve: tuple[float, ...] = ()
+    mean_regret: float | None = None
+
+
+class Scene:
+    """An episode as the tracks see it, priced."""
+
+    def __init__(
+        self,
+        episode: Episode,
+        model: ByteModel,
+        *,
+        seed: int = 0,
+        name: str = "",
+        measure: Callable[[object], int] = json_bytes,
+    ) -> None:
+        self.episode = episode
+        self.model = model
+        self.name = name
+        self.seed = seed
+        # Tracks differ in metadata only, so an observation is measured once.
+        self._sizes = [measure(step.observation) for step in episode.steps]
+        self._views: dict[tuple[str, ...], tuple[tuple[Step, ...], Prices]] = {}
+        # Runs that never felt their budget: with any larger one they would be the same, to the last action.
+        self.unfelt: dict[Entrant, tuple[int, Outcome]] = {}
+
+    def shown(self, track: Track) -> tuple[tuple[Step, ...], Prices]:
+        """The steps that a track sees, and their prices, which all its policies share."""
+        key = VISIBLE[track]
+        if key not in self._views:
+            prices = Prices(self.model)
+            steps = view(self.episode.steps, track)
+            for step, size in zip(steps, self._sizes, strict=True):
+                prices.note(step, size)
+            self._views[key] = (steps, prices)
+        return self._views[key]
+
+    def policy_seed(self, entrant: Entrant) -> int:
+        """Dice that depend on what is run and on nothing else: not on the order, nor on the worker, nor on the budget."""
+        return int(fingerprint([self.seed, self.name, str(entrant)])[:15], 16)
+
+    def utility_of(self, t: int) -> float:
+        """What a learner is told about a step that it stored."""
+        return self.episode.labels.utility_by_step.get(t, 0.0)
+
+
+class Stage:
+    """A scene under a budget."""
+
+    def __init__(self, scene: Scene, max_bytes: int, *, curves: bool = False) -> None:
+        self.scene = scene
+        self.max_bytes = max_bytes
+        self._curves = curves
+        self._worth: dict[tuple[str, ...], int] = {}
+        self._oracles: dict[tuple[str, ...], list[int]] = {}
+
+    def run(self, entrant: Entrant) -> Run:
+        """Let one policy play, and grade it."""
+        known = self.scene.unfelt.get(entrant)
+        if known is not None and known[0] <= self.max_bytes:
+            outcome = known[1]
+        else:
+            outcome = self._played(entrant)
+            if not outcome.limit_felt:
+                self.scene.unfelt[entrant] = (self.max_bytes, outcome)
+        steps = self.scene.episode.steps
+        metrics = evaluate(
+            outcome.retained,
+            self.scene.episode.labels,
+            outcome.counts,
+            steps=len(steps),
+            current_t=steps[-1].t,
+            bytes_used=outcome.bytes_used,
+            max_bytes=self.max_bytes,
+            oracle_worth=self.oracle_worth(entrant.track),
+        )
+        if outcome.worth is None:
+            return Run(metrics=metrics, counts=outcome.counts)
+        unit = self.scene.episode.labels.unit
+        oracle = self.oracle_curve(entrant.track)
+        regret = [max(0, best - own) for best, own in zip(oracle, outcome.worth, strict=True)]
+        assert regret[-1] / unit == metrics.regret, "the curve ends where the metric stands"
+        curve = tuple(regret[point] / unit for point in curve_points(len(steps)))
+        mean = sum(regret) / len(regret) / unit
+        return Run(metrics=metrics, counts=outcome.counts, curve=curve, mean_regret=mean)
+
+    def _played(self, entrant: Entrant) -> Outcome:
+        watcher = WorthWatcher(self.scene.episode.labels.worth) if self._curves else None
+        counts = no_counts()
+        steps, _ = self.scene.shown(entrant.track)
+        store = alone(self.scene, entrant, steps, self.max_bytes, watcher=watcher, counts=counts)
+        return Outcome(
+            retained=store.retained(),
+            counts=counts,
+            bytes_used=store.held_bytes,
+            limit_felt=store.limit_felt,
+            worth=watcher.curve if watcher is not None else None,
+        )
+
+    def oracle_worth(self, track: Track) -> int:
+        """The WRITE-only optimum for what a track sees."""
+        key = VISIBLE[track]
+        if key not in self._worth:
+            steps, prices = self.scene.shown(track)
+            self._worth[key] = oracle_worth(steps, self.scene.episode.labels.worth, prices, self.max_bytes)
+        return self._worth[key]
+
+    def oracle_curve(self, track: Track) -> list[int]:
+        """The same after each step."""
+        key = VISIBLE[track]
+        if key not in self._oracles:
+            steps, prices = self.scene.shown(track)
+            self._oracles[key] = oracle_curve(steps, self.scene.episode.labels.worth, prices, self.max_bytes)
+        return self._oracles[key]
+
+
+def alone(
+    scene: Scene,
+    entrant: Entrant,
+    steps: tuple[Step, ...],
+    max_bytes: int,
+    *,
+    watcher: Watcher | None = None,
+    counts: Counts | None = None,
+) -> ByteMemoryStore:
+    """Let one policy play over steps of a scene with a budget of its own, told what its track is told. Gives its store."""
+    labels = scene.episode.labels
+    store = ByteMemoryStore(ByteBudget(max_bytes), prices=scene.shown(entrant.track)[1])
+    play(
+        entrant.spec.build(seed=partial(scene.policy_seed, entrant)),
+        steps,
+        store,
+        feedback=scene.utility_of if entrant.track is Track.BANDIT else None,
+        hindsight=Hindsight(steps=steps, worth=labels.worth) if entrant.track is Track.ORACLE else None,
+        watcher=watcher,
+        counts=counts,
+        names=(str(entrant), scene.name),
+    )
+    return store
+
+
+def curve_points(steps: int) -> list[int]:
+    """At most 256 places, evenly spread over a stream, the last among them."""
+    count = min(steps, CURVE_POINTS)
+    return sorted({math.ceil((number + 1) * steps / count) - 1 for number in range(count)})
+
+
+def counted(counts: Counts) -> dict[str, int]:
+    """The counts as columns."""
+    columns: dict[str, int] = {}
+    for kind in ActionType:
+        name = kind.value.lower()
+        columns[f"{name}_emitted"] = counts.emitted[kind]
+        columns[f"{name}_refused"] = counts.refused[kind]
+    return columns
+
+
+def row_of(entrant: Entrant, run: Run) -> dict[str, Any]:
+    """A run as a row of results."""
+    row: dict[str, Any] = {"policy": str(entrant.spec), "track": str(entrant.track)}
+    row |= msgspec.to_builtins(run.metrics)
+    row |= {"mean_regret": run.mean_regret, **counted(run.counts)}
+    return row

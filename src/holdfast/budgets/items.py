@@ -1,0 +1,84 @@
+"""What a store holds: a step written whole, or what a step changes in one; each with its price."""
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.budgets.bytes import (
+    FIXED_BYTES,
+    MERGE_BYTES,
+    ByteModel,
+    canonical_delta,
+    endpoint_of,
+    json_bytes,
+)
+from holdfast.limits import MAX_PRICED_STEPS
+from holdfast.vocabulary import Step
+
+PARENT: Final = "merge_parent_t"
+
+
+class MemoryItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One held thing: a base that a WRITE stored whole, or a delta that a MERGE hung on a base."""
+
+    step: Step
+    written_at: int
+    byte_cost: int
+    metadata: dict[str, Any] = {}
+    api: str | None = None
+    merge_parent_t: int | None = None
+
+
+class Prices:
+    """Steps and changes as the items that they would be, worked out once each.
+
+    A policy asks what a step costs, then the store charges it, and a benchmark runs many policies over the same steps; so
+    each answer is kept. An answer belongs to one step object: another object at the same timestep is priced anew, and one
+    that was tampered with after it was priced keeps its price.
+    """
+
+    def __init__(self, model: ByteModel = ByteModel.SPEC) -> None:
+        self.model = model
+        self._bases: dict[int, MemoryItem] = {}
+        self._deltas: dict[tuple[int, int], tuple[Step, Step, MemoryItem]] = {}
+
+    def of(self, step: Step) -> int:
+        """What a WRITE of this step costs."""
+        return self.base(step).byte_cost
+
+    def base(self, step: Step) -> MemoryItem:
+        """What a WRITE of this step would hold."""
+        known = self._bases.get(step.t)
+        return known if known is not None and known.step is step else self.note(step)
+
+    def note(self, step: Step, observation_bytes: int | None = None) -> MemoryItem:
+        """Price a step; whoever has measured its observation already can say so."""
+        if len(self._bases) >= MAX_PRICED_STEPS:
+            self._bases.clear()
+        if observation_bytes is None:
+            observation_bytes = json_bytes(step.observation)
+        cost = observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model]
+        item = MemoryItem(step=step, written_at=step.t, byte_cost=cost, api=endpoint_of(step.observation))
+        self._bases[step.t] = item
+        return item
+
+    def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
+        """What a MERGE of this step into that base would hold; an empty observation means that nothing changes."""
+        key = (base.step.t, step.t)
+        known = self._deltas.get(key)
+        if known is not None and known[0] is base.step and known[1] is step:
+            return known[2]
+        if len(self._deltas) >= MAX_PRICED_STEPS:
+            self._deltas.clear()
+        patch = canonical_delta(base.step.observation, step.observation)
+        changed = Step(t=step.t, observation=patch, metadata={PARENT: base.step.t})
+        item = MemoryItem(
+            step=changed,
+            written_at=step.t,
+            byte_cost=json_bytes(patch) + MERGE_BYTES,
+            metadata=changed.metadata,
+            api=base.api,
+            merge_parent_t=base.step.t,
+        )
+        self._deltas[key] = (base.step, step, item)
+        return item
