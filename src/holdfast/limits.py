@@ -31,8 +31,22 @@ MAX_IDLE_READERS: Final = 8
 MAX_ATTEMPTS: Final = 5
 SCAN_PAGE_RECORDS: Final = 1_000
 
+# Mailboxes.
+MAX_MESSAGE_BYTES: Final = 16 << 20
+MAX_RECEIVE_MESSAGES: Final = 1_000
+MAX_DELIVERIES: Final = 8
+DEFAULT_VISIBILITY_SECONDS: Final = 30.0
+MAX_VISIBILITY_SECONDS: Final = 12 * 3600.0
+MAX_WAIT_SECONDS: Final = 3600.0
+MAX_BLOCK_SECONDS: Final = 2.0
+CALL_MEMORY_SECONDS: Final = 3600.0
+REPLY_MAILBOX_SECONDS: Final = 24 * 3600.0
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
+assert MAX_RECEIVE_MESSAGES * 2 < 8_000, "Lua passes no more values than that to one call"
+assert MAX_RECONNECT_SECONDS < CALL_MEMORY_SECONDS, "a call that is tried again must still be remembered"
+assert MAX_VISIBILITY_SECONDS < REPLY_MAILBOX_SECONDS, "a reply can take as long as the work that it tells of"

@@ -45,6 +45,15 @@
     │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
     │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    ├── MailboxError              mailbox                a mailbox can't do this, or not now
+    │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed
+    │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
+    │   ├── NoReplyAddress        no_reply_address       the sender did not say where a reply goes
+    │   ├── UnresolvableReply     unresolvable_reply     nobody knows the mailbox that a reply should go to
+    │   ├── UnsendableBody        unsendable_body        this can't be put into a message
+    │   ├── UndecodableBody       undecodable_body       the bytes of a message are none of ours
+    │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter of that id
+    │   └── MailboxUnavailable    mailbox_unavailable    the server behind the mailbox does not answer, or refuses
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -85,6 +94,17 @@ from holdfast.errors.canonical import (
     TooDeep,
     TooLarge,
     UnsupportedType,
+)
+from holdfast.errors.mailboxes import (
+    MailboxClosed,
+    MailboxError,
+    MailboxUnavailable,
+    NoReplyAddress,
+    NoSuchDeadLetter,
+    StaleReceipt,
+    UndecodableBody,
+    UnresolvableReply,
+    UnsendableBody,
 )
 from holdfast.errors.proofs import (
     BadConsistency,
@@ -142,6 +162,9 @@ __all__ = [
     "InvalidSigners",
     "InvalidValue",
     "LoneSurrogate",
+    "MailboxClosed",
+    "MailboxError",
+    "MailboxUnavailable",
     "MalformedCheckpoint",
     "MalformedEntry",
     "MalformedJson",
@@ -150,6 +173,8 @@ __all__ = [
     "MisplacedEntry",
     "MissingExtra",
     "NaiveDatetime",
+    "NoReplyAddress",
+    "NoSuchDeadLetter",
     "NoSuchSnapshot",
     "NotAllowed",
     "NotAuthorised",
@@ -167,12 +192,16 @@ __all__ = [
     "SigningFailed",
     "SizeMismatch",
     "StaleFence",
+    "StaleReceipt",
     "StoreBusy",
     "StoreError",
     "StoreFailed",
     "TooDeep",
     "TooLarge",
+    "UndecodableBody",
     "UnknownSigner",
+    "UnresolvableReply",
+    "UnsendableBody",
     "UnsignedNote",
     "UnsupportedType",
     "UnusableKey",
