@@ -160,7 +160,8 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
 
     def reply_mailbox(self, name: str) -> Mailbox[Any, None]:
         """The temporary mailbox of that name; the server forgets it a day after its last use."""
-        made: Any = type(self)(
+        kind: type[RedisMailbox[Any, None]] = type(self)  # type: ignore[assignment]  # Its messages are of other types.
+        made: RedisMailbox[Any, None] = kind(
             name=name,
             client=self._client,
             reply_resolver=self._resolver,
@@ -171,8 +172,7 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
         )
         made._temporary = True
         made._calls.mark(REPLY_MAILBOX_SECONDS)
-        mailbox: Mailbox[Any, None] = made
-        return mailbox
+        return made
 
     def counts(self) -> MailboxCounts:
         """How many messages are in each state now."""
@@ -235,32 +235,38 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
     def _take(
         self, max_messages: int, visibility_timeout: float, *, leaving: bool
     ) -> tuple[list[Message[BodyT, ReplyT]], float]:
-        rows, wait_ms = self._run(
-            lua.RECEIVE, max_messages, _ms(visibility_timeout), self._max_deliveries, int(leaving)
-        )
         taken: list[Message[BodyT, ReplyT]] = []
-        for raw_id, raw_count, content in rows:
-            message_id, count = raw_id.decode(errors="surrogateescape"), int(raw_count)
-            receipt_handle = f"{message_id}:{count}"
-            try:
-                # An id that somebody else put into the list has no bytes at all.
-                header, body = self._codec.decode(content if content is not None else b"")
-            except UndecodableBody as error:
-                self._run(lua.BURY, raw_id + b":%d" % count, DeadReason.UNDECODABLE.value, str(error))
-                continue
-            taken.append(
-                Message(
-                    message_id=message_id,
-                    body=body,
-                    receipt_handle=receipt_handle,
-                    delivery_count=count,
-                    reply_to=header.reply_to,
-                    sent_at=header.sent_at,
-                    desk=self,
-                )
+        while True:
+            rows, wait_ms = self._run(
+                lua.RECEIVE,
+                max_messages - len(taken),
+                _ms(visibility_timeout),
+                self._max_deliveries,
+                int(leaving),
             )
-        # Several undecodable messages may hide good ones behind them, so the next look comes at once.
-        return taken, 0.0 if len(rows) > len(taken) else float("inf") if wait_ms < 0 else wait_ms / 1000
+            read = [message for row in rows if (message := self._read(*row)) is not None]
+            taken += read
+            # Undecodable messages must not hide good ones behind them.
+            if len(read) == len(rows) or len(taken) == max_messages:
+                return taken, float("inf") if wait_ms < 0 else wait_ms / 1000
+
+    def _read(self, raw_id: bytes, raw_count: bytes, content: bytes | None) -> Message[BodyT, ReplyT] | None:
+        message_id, count = raw_id.decode(errors="replace"), int(raw_count)
+        try:
+            # An id that somebody else put into the list has no bytes at all.
+            header, body = self._codec.decode(content if content is not None else b"")
+        except UndecodableBody as error:
+            self._run(lua.BURY, raw_id + b":%d" % count, DeadReason.UNDECODABLE.value, str(error))
+            return None
+        return Message(
+            message_id=message_id,
+            body=body,
+            receipt_handle=f"{message_id}:{count}",
+            delivery_count=count,
+            reply_to=header.reply_to,
+            sent_at=header.sent_at,
+            desk=self,
+        )
 
 
 class RedisMailboxResolver:
@@ -311,7 +317,7 @@ def _ms(seconds: float) -> int:
 def _letter(raw_id: bytes, died_ms: bytes, content: bytes, count: bytes, reason: bytes) -> DeadLetter:
     told = json.loads(reason)
     return DeadLetter(
-        message_id=raw_id.decode(errors="surrogateescape"),
+        message_id=raw_id.decode(errors="replace"),
         content=content,
         reason=DeadReason(told["reason"]),
         problem=told["problem"],

@@ -32,6 +32,8 @@ local function told_before()
   if not known then return nil end
   local answer = cmsgpack.unpack(known)
   if answer[1] == call_number then return answer[2] end
+  -- An older call that comes only now was repeated and answered long ago, and nobody waits for this one's answer.
+  if tonumber(answer[1]) > tonumber(call_number) then return {} end
   return nil
 end
 
@@ -89,16 +91,16 @@ RECEIVE: Final = """
 local max, visibility_ms, deliveries = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local leaving = ARGV[7] == '1'
 
-local function surface(hidden)
-  repeat
-    local due = redis.call('ZRANGEBYSCORE', hidden, '-inf', now, 'LIMIT', 0, 1000)
-    if #due > 0 then
-      redis.call('ZREM', hidden, unpack(due))
-      local last_first = {}
-      for index = #due, 1, -1 do last_first[#last_first + 1] = due[index] end
-      redis.call('LPUSH', READY, unpack(last_first))
-    end
-  until #due < 1000
+-- What is hidden and due becomes ready, before what was never delivered: first due, first out.
+local function surface()
+  local due = {}
+  for _, hidden in ipairs({LEASED, DELAYED}) do
+    local found = redis.call('ZRANGEBYSCORE', hidden, '-inf', now, 'WITHSCORES')
+    for index = 1, #found, 2 do due[#due + 1] = {tonumber(found[index + 1]), found[index]} end
+    if #found > 0 then redis.call('ZREMRANGEBYSCORE', hidden, '-inf', now) end
+  end
+  table.sort(due, function(a, b) return a[1] < b[1] or (a[1] == b[1] and a[2] < b[2]) end)
+  for index = #due, 1, -1 do redis.call('LPUSH', READY, due[index][2]) end
 end
 
 local function lease(ids)
@@ -128,8 +130,7 @@ end
 local taken = told_before()
 if not taken then
   local known_end = math.min(first_score(LEASED), first_score(DELAYED))
-  surface(DELAYED)
-  surface(LEASED)
+  surface()
   taken = {}
   while #taken < max do
     local ids = redis.call('LPOP', READY, max - #taken)
