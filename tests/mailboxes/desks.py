@@ -81,9 +81,13 @@ def states(mailbox: AnyMailbox) -> dict[str, list[str]]:
         client: Any = mailbox._client
         key = mailbox._calls.key
         held = {message_id.decode() for message_id in client.hkeys(key("bodies"))}
-        places = {"ready": [message_id.decode() for message_id in client.lrange(key("ready"), 0, -1)]}
+        entries = {"ready": client.lrange(key("ready"), 0, -1)}
         for state in ("leased", "delayed", "dead"):
-            places[state] = [message_id.decode() for message_id in client.zrange(key(state), 0, -1)]
+            entries[state] = client.zrange(key(state), 0, -1)
+        places = {
+            state: [entry.decode().rpartition(":")[0] for entry in members]
+            for state, members in entries.items()
+        }
     found: dict[str, list[str]] = {message_id: [] for message_id in held}
     for state, members in places.items():
         for message_id, times in Counter(members).items():

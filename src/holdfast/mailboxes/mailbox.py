@@ -13,9 +13,11 @@ stands in the queue twice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.limits import (
@@ -84,8 +86,7 @@ class Desk(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message(Generic[BodyT, ReplyT]):
+class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True):
     """One delivery of a message, this receiver's until its visibility timeout is over."""
 
     message_id: str
@@ -94,7 +95,7 @@ class Message(Generic[BodyT, ReplyT]):
     delivery_count: int
     reply_to: str | None
     sent_at: str
-    desk: Desk = field(repr=False, compare=False)
+    desk: Desk
 
     def acknowledge(self) -> None:
         """Done: the message is gone. Raises ``StaleReceipt`` if it was no longer ours."""

@@ -6,7 +6,7 @@ nothing, with ``everysec`` up to a second. That is the server's setting and its 
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
@@ -135,8 +135,7 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
         receipts = [message.receipt_handle for message in messages]
         for first in range(0, len(receipts), MAX_RECEIVE_MESSAGES):
             some = receipts[first : first + MAX_RECEIVE_MESSAGES]
-            settled = self._run(lua.ACKNOWLEDGE, *some)
-            stale += [receipt for receipt, done in zip(some, settled, strict=True) if not done]
+            stale += [receipt.decode() for receipt in self._run(lua.ACKNOWLEDGE, " ".join(some))]
         if stale:
             raise StaleReceipt(mailbox=self._name, receipt_handle=", ".join(stale))
 
@@ -237,32 +236,36 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
     ) -> tuple[list[Message[BodyT, ReplyT]], float]:
         taken: list[Message[BodyT, ReplyT]] = []
         while True:
-            rows, wait_ms = self._run(
+            receipts, lengths, bodies, wait_ms = self._run(
                 lua.RECEIVE,
                 max_messages - len(taken),
                 _ms(visibility_timeout),
                 self._max_deliveries,
                 int(leaving),
             )
-            read = [message for row in rows if (message := self._read(*row)) is not None]
+            names = receipts.decode().split()
+            read = [
+                message
+                for receipt, content in zip(names, _cut(bodies, lengths), strict=True)
+                if (message := self._read(receipt, content)) is not None
+            ]
             taken += read
             # Undecodable messages must not hide good ones behind them.
-            if len(read) == len(rows) or len(taken) == max_messages:
+            if len(read) == len(names) or len(taken) == max_messages:
                 return taken, float("inf") if wait_ms < 0 else wait_ms / 1000
 
-    def _read(self, raw_id: bytes, raw_count: bytes, content: bytes | None) -> Message[BodyT, ReplyT] | None:
-        message_id, count = raw_id.decode(errors="replace"), int(raw_count)
+    def _read(self, receipt_handle: str, content: bytes) -> Message[BodyT, ReplyT] | None:
         try:
-            # An id that somebody else put into the list has no bytes at all.
-            header, body = self._codec.decode(content if content is not None else b"")
+            header, body = self._codec.decode(content)
         except UndecodableBody as error:
-            self._run(lua.BURY, raw_id + b":%d" % count, DeadReason.UNDECODABLE.value, str(error))
+            self._run(lua.BURY, receipt_handle, DeadReason.UNDECODABLE.value, str(error))
             return None
+        message_id, _, count = receipt_handle.rpartition(":")
         return Message(
             message_id=message_id,
             body=body,
-            receipt_handle=f"{message_id}:{count}",
-            delivery_count=count,
+            receipt_handle=receipt_handle,
+            delivery_count=int(count),
             reply_to=header.reply_to,
             sent_at=header.sent_at,
             desk=self,
@@ -310,17 +313,25 @@ class RedisMailboxResolver:
         return RedisCalls(self._client, name, must_be_known=must_be_known, clock=self._clock, ids=self._ids)
 
 
+def _cut(joined: bytes, lengths: bytes) -> Iterator[bytes]:
+    """Single bodies, from all of them in one piece."""
+    start = 0
+    for length in map(int, lengths.split()):
+        yield joined[start : start + length]
+        start += length
+
+
 def _ms(seconds: float) -> int:
     return max(int(seconds * 1000), 1 if seconds > 0 else 0)
 
 
-def _letter(raw_id: bytes, died_ms: bytes, content: bytes, count: bytes, reason: bytes) -> DeadLetter:
+def _letter(raw_id: bytes, died_ms: bytes, content: bytes, count: int, reason: bytes) -> DeadLetter:
     told = json.loads(reason)
     return DeadLetter(
         message_id=raw_id.decode(errors="replace"),
         content=content,
         reason=DeadReason(told["reason"]),
         problem=told["problem"],
-        delivery_count=int(count),
+        delivery_count=count,
         died_at=utc_text(_EPOCH + timedelta(milliseconds=float(died_ms))),
     )

@@ -22,7 +22,6 @@ PARTS: Final = (
     "delayed",
     "dead",
     "bodies",
-    "counts",
     "allowed",
     "reasons",
     "wake",

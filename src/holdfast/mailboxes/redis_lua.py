@@ -1,15 +1,13 @@
 """The scripts of the Redis mailbox. Each one is atomic, in the server's memory and in its append-only file.
 
-All keys of a mailbox share a hash tag, so that a cluster keeps them together:
+All keys of a mailbox share a hash tag, so that a cluster keeps them together. A message stands in one of the first four as
+``id:count``, its deliveries so far; leased, that is its receipt handle. Counts only grow, so no two deliveries share one.
 
-    ready    list    ids, oldest first                    counts   hash  id -> deliveries so far
-    leased   zset    id -> when its lease is over (ms)    allowed  hash  id -> deliveries that a redriven one may have
-    delayed  zset    id -> when it is ready again (ms)    reasons  hash  id -> why it is dead
-    dead     zset    id -> when it died (ms)              wake     list  a token: whoever waits should look again
-    bodies   hash    id -> its bytes                      known    resolvers may find it; how long it lives unused (ms)
-    caller   string  the last call of one caller, and its answer
-
-A receipt handle is ``id:count``. Counts only grow, so no two deliveries share one, and the latest is the only valid one.
+    ready    list    oldest first                         bodies   hash    id -> its bytes
+    leased   zset    when the lease is over (ms)          allowed  hash    id -> deliveries that a redriven one may have
+    delayed  zset    when it is ready again (ms)          reasons  hash    id -> why it is dead
+    dead     zset    when it died (ms)                    wake     list    a token: whoever waits should look again
+    caller   string  a caller's last call and its answer  known    string  it can be replied to; ms that it lives unused
 
 A caller numbers its calls. A call that comes a second time, because its answer was lost on the way, is not done again:
 its answer is given again. Client libraries repeat calls on their own, so nothing less would do.
@@ -23,7 +21,7 @@ SERVER_TIME: Final = "local t = redis.call('TIME'); local now = t[1] * 1000 + ma
 
 _PROLOGUE: Final = """
 if redis.replicate_commands then redis.replicate_commands() end
-local READY, LEASED, DELAYED, DEAD, BODIES, COUNTS, ALLOWED, REASONS, WAKE, KNOWN, CALLER = unpack(KEYS)
+local READY, LEASED, DELAYED, DEAD, BODIES, ALLOWED, REASONS, WAKE, KNOWN, CALLER = unpack(KEYS)
 local call_number, memory_ms = ARGV[1], ARGV[2]
 %s
 
@@ -52,18 +50,21 @@ local function wake()
   if redis.call('EXISTS', WAKE) == 0 then redis.call('RPUSH', WAKE, '1') end
 end
 
-local function bury(id, reason, problem)
-  redis.call('ZADD', DEAD, now, id)
+local function parts(entry)
+  local id, count = string.match(entry, '^(.+):(%%d+)$')
+  -- What somebody else wrote into the list is a message too, for all we know, delivered never.
+  return id or entry, tonumber(count) or 0
+end
+
+local function bury(id, count, reason, problem)
+  redis.call('ZADD', DEAD, now, id .. ':' .. count)
   redis.call('HSET', REASONS, id, cjson.encode({reason = reason, problem = problem}))
 end
 
--- The id in a receipt, if it is the latest of its message and its time is not over.
-local function leased_id(receipt)
-  local id, count = string.match(receipt, '^(.*):(%%d+)$')
-  if not id or redis.call('HGET', COUNTS, id) ~= count then return nil end
-  local until_ms = redis.call('ZSCORE', LEASED, id)
-  if not until_ms or tonumber(until_ms) <= now then return nil end
-  return id
+-- Whether a receipt is the latest of its message, and its time is not over.
+local function is_leased(receipt)
+  local until_ms = redis.call('ZSCORE', LEASED, receipt)
+  return until_ms and tonumber(until_ms) > now
 end
 
 local function first_score(zset)
@@ -77,7 +78,7 @@ if known then return known end
 if ARGV[3] == '1' and redis.call('EXISTS', KNOWN) == 0 then return tell(-1) end
 local pairs_of_bodies, ids = {}, {}
 for index = 4, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[index]
+  ids[#ids + 1] = ARGV[index] .. ':0'
   pairs_of_bodies[#pairs_of_bodies + 1] = ARGV[index]
   pairs_of_bodies[#pairs_of_bodies + 1] = ARGV[index + 1]
 end
@@ -103,97 +104,98 @@ local function surface()
   for index = #due, 1, -1 do redis.call('LPUSH', READY, due[index][2]) end
 end
 
-local function lease(ids)
-  local counts = redis.call('HMGET', COUNTS, unpack(ids))
+local taken, bodies = told_before(), {}
+
+local function lease(entries)
+  local ids, counts = {}, {}
+  for index, entry in ipairs(entries) do ids[index], counts[index] = parts(entry) end
+  local found = redis.call('HMGET', BODIES, unpack(ids))
   local has_redriven = redis.call('EXISTS', ALLOWED) == 1
-  local taken, new_counts, scores = {}, {}, {}
+  local until_ms = string.format('%.0f', now + visibility_ms)
+  local scores = {}
   for index, id in ipairs(ids) do
-    local count = tonumber(counts[index]) or 0
+    local count = counts[index]
     local allowed = has_redriven and tonumber(redis.call('HGET', ALLOWED, id)) or deliveries
-    if count >= allowed then
-      bury(id, 'delivered_too_often', 'delivered ' .. count .. ' times and never settled')
+    if not found[index] then
+      redis.call('HSET', BODIES, id, entries[index])
+      bury(id, count, 'undecodable', 'it was put into the list without a body')
+    elseif count >= allowed then
+      bury(id, count, 'delivered_too_often', 'delivered ' .. count .. ' times and never settled')
     else
-      taken[#taken + 1] = {id, tostring(count + 1)}
-      new_counts[#new_counts + 1] = id
-      new_counts[#new_counts + 1] = count + 1
-      scores[#scores + 1] = now + visibility_ms
-      scores[#scores + 1] = id
+      local receipt = id .. ':' .. (count + 1)
+      taken[#taken + 1] = receipt
+      bodies[#taken] = found[index]
+      scores[#scores + 1] = until_ms
+      scores[#scores + 1] = receipt
     end
   end
-  if #taken > 0 then
-    redis.call('HSET', COUNTS, unpack(new_counts))
-    redis.call('ZADD', LEASED, unpack(scores))
-  end
-  return taken
+  if #scores > 0 then redis.call('ZADD', LEASED, unpack(scores)) end
 end
 
-local taken = told_before()
-if not taken then
+if taken then
+  -- What was taken before and has been settled since has no body, and nobody waits for it.
+  for index, receipt in ipairs(taken) do
+    bodies[index] = redis.call('HGET', BODIES, (parts(receipt))) or ''
+  end
+else
   local known_end = math.min(first_score(LEASED), first_score(DELAYED))
   surface()
   taken = {}
   while #taken < max do
-    local ids = redis.call('LPOP', READY, max - #taken)
-    if not ids or #ids == 0 then break end
-    for _, one in ipairs(lease(ids)) do taken[#taken + 1] = one end
+    local entries = redis.call('LPOP', READY, max - #taken)
+    if not entries or #entries == 0 then break end
+    lease(entries)
   end
   -- Whoever waits must look again if something is ready, or if the next lease ends before they thought.
   local next_end = math.min(first_score(LEASED), first_score(DELAYED))
   local sooner = next_end < known_end or (leaving and #taken == 0 and next_end < math.huge)
   if sooner or redis.call('EXISTS', READY) == 1 then wake() else redis.call('DEL', WAKE) end
-  if #taken > 0 then tell(taken) end
+  tell(taken)
 end
 
-local answer = {}
-if #taken > 0 then
-  local ids = {}
-  for index, one in ipairs(taken) do ids[index] = one[1] end
-  local bodies = redis.call('HMGET', BODIES, unpack(ids))
-  for index, one in ipairs(taken) do answer[index] = {one[1], one[2], bodies[index]} end
-end
+-- Few long strings are read many times faster than many short ones.
+local lengths = {}
+for index, body in ipairs(bodies) do lengths[index] = #body end
 local next_end = math.min(first_score(LEASED), first_score(DELAYED))
 local wait_ms = -1
 if next_end < math.huge then wait_ms = math.max(next_end - now, 0) end
-return {answer, wait_ms}
+return {table.concat(taken, ' '), table.concat(lengths, ' '), table.concat(bodies), wait_ms}
 """
 
 ACKNOWLEDGE: Final = """
 local known = told_before()
 if known then return known end
-local receipts, ids, given = {}, {}, {}
-for index = 4, #ARGV do
-  local id, count = string.match(ARGV[index], '^(.*):(%d+)$')
-  receipts[#receipts + 1] = {id or '', count or ''}
-  ids[#ids + 1] = id or ''
-end
-local counts = redis.call('HMGET', COUNTS, unpack(ids))
-local ends = redis.call('ZMSCORE', LEASED, unpack(ids))
-local gone, answer, seen = {}, {}, {}
+local receipts = {}
+for receipt in string.gmatch(ARGV[4], '%S+') do receipts[#receipts + 1] = receipt end
+local ends = redis.call('ZMSCORE', LEASED, unpack(receipts))
+local gone, ids, stale, seen = {}, {}, {}, {}
 for index, receipt in ipairs(receipts) do
-  local id = receipt[1]
-  local ours = counts[index] == receipt[2] and ends[index] and tonumber(ends[index]) > now and not seen[id]
-  answer[index] = ours and 1 or 0
-  if ours then gone[#gone + 1] = id; seen[id] = true end
+  if ends[index] and tonumber(ends[index]) > now and not seen[receipt] then
+    seen[receipt] = true
+    gone[#gone + 1] = receipt
+    ids[#ids + 1] = parts(receipt)
+  else
+    stale[#stale + 1] = receipt
+  end
 end
 if #gone > 0 then
   redis.call('ZREM', LEASED, unpack(gone))
-  redis.call('HDEL', BODIES, unpack(gone))
-  redis.call('HDEL', COUNTS, unpack(gone))
-  if redis.call('EXISTS', ALLOWED) == 1 then redis.call('HDEL', ALLOWED, unpack(gone)) end
+  redis.call('HDEL', BODIES, unpack(ids))
+  if redis.call('EXISTS', ALLOWED) == 1 then redis.call('HDEL', ALLOWED, unpack(ids)) end
 end
-return tell(answer)
+return tell(stale)
 """
 
 NACK: Final = """
 local known = told_before()
 if known then return known end
-local id = leased_id(ARGV[4])
-if not id then return tell(0) end
-redis.call('ZREM', LEASED, id)
+local receipt = ARGV[4]
+if not is_leased(receipt) then return tell(0) end
+redis.call('ZREM', LEASED, receipt)
 if tonumber(ARGV[5]) <= 0 then
-  redis.call('LPUSH', READY, id)
+  redis.call('LPUSH', READY, receipt)
 else
-  redis.call('ZADD', DELAYED, now + tonumber(ARGV[5]), id)
+  redis.call('ZADD', DELAYED, now + tonumber(ARGV[5]), receipt)
 end
 wake()
 return tell(1)
@@ -202,10 +204,10 @@ return tell(1)
 EXTEND: Final = """
 local known = told_before()
 if known then return known end
-local id = leased_id(ARGV[4])
-if not id then return tell(0) end
+local receipt = ARGV[4]
+if not is_leased(receipt) then return tell(0) end
 local sooner = now + tonumber(ARGV[5]) < first_score(LEASED)
-redis.call('ZADD', LEASED, now + tonumber(ARGV[5]), id)
+redis.call('ZADD', LEASED, now + tonumber(ARGV[5]), receipt)
 if sooner then wake() end
 return tell(1)
 """
@@ -213,10 +215,11 @@ return tell(1)
 BURY: Final = """
 local known = told_before()
 if known then return known end
-local id = leased_id(ARGV[4])
-if not id then return tell(0) end
-redis.call('ZREM', LEASED, id)
-bury(id, ARGV[5], ARGV[6])
+local receipt = ARGV[4]
+if not is_leased(receipt) then return tell(0) end
+redis.call('ZREM', LEASED, receipt)
+local id, count = parts(receipt)
+bury(id, count, ARGV[5], ARGV[6])
 return tell(1)
 """
 
@@ -224,14 +227,20 @@ EXHUME: Final = """
 local known = told_before()
 if known then return known end
 local id, deliveries = ARGV[4], tonumber(ARGV[5])
-if redis.call('ZREM', DEAD, id) == 0 then return tell(0) end
-redis.call('HDEL', REASONS, id)
-if deliveries > 0 then
-  redis.call('HSET', ALLOWED, id, (tonumber(redis.call('HGET', COUNTS, id)) or 0) + deliveries)
-  redis.call('RPUSH', READY, id)
-  wake()
-else
-  for _, hash in ipairs({BODIES, COUNTS, ALLOWED}) do redis.call('HDEL', hash, id) end
+if redis.call('HDEL', REASONS, id) == 0 then return tell(0) end
+for _, entry in ipairs(redis.call('ZRANGE', DEAD, 0, -1)) do
+  local dead_id, count = parts(entry)
+  if dead_id == id then
+    redis.call('ZREM', DEAD, entry)
+    if deliveries > 0 then
+      redis.call('HSET', ALLOWED, id, count + deliveries)
+      redis.call('RPUSH', READY, entry)
+      wake()
+    else
+      redis.call('HDEL', BODIES, id)
+      redis.call('HDEL', ALLOWED, id)
+    end
+  end
 end
 return tell(1)
 """
@@ -240,12 +249,14 @@ PURGE: Final = """
 local known = told_before()
 if known then return known end
 local purged = 0
-local function forget(ids)
-  for index = 1, #ids, 1000 do
-    local some = {unpack(ids, index, math.min(index + 999, #ids))}
-    for _, hash in ipairs({BODIES, COUNTS, ALLOWED}) do redis.call('HDEL', hash, unpack(some)) end
+local function forget(entries)
+  for index = 1, #entries, 1000 do
+    local ids = {}
+    for place = index, math.min(index + 999, #entries) do ids[#ids + 1] = parts(entries[place]) end
+    redis.call('HDEL', BODIES, unpack(ids))
+    redis.call('HDEL', ALLOWED, unpack(ids))
   end
-  purged = purged + #ids
+  purged = purged + #entries
 end
 forget(redis.call('LRANGE', READY, 0, -1))
 forget(redis.call('ZRANGE', LEASED, 0, -1))
@@ -262,13 +273,12 @@ return {redis.call('LLEN', READY) + due, leased, delayed, redis.call('ZCARD', DE
 """
 
 DEAD_LETTERS: Final = """
-local ids = redis.call('ZRANGE', DEAD, 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')
+local entries = redis.call('ZRANGE', DEAD, 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')
 local answer = {}
-for index = 1, #ids, 2 do
-  local id = ids[index]
+for index = 1, #entries, 2 do
+  local id, count = parts(entries[index])
   answer[#answer + 1] = {
-    id, ids[index + 1], redis.call('HGET', BODIES, id) or '', redis.call('HGET', COUNTS, id) or '0',
-    redis.call('HGET', REASONS, id)
+    id, entries[index + 1], redis.call('HGET', BODIES, id) or '', count, redis.call('HGET', REASONS, id)
   }
 end
 return answer
