@@ -54,6 +54,17 @@
     │   ├── UndecodableBody       undecodable_body       the bytes of a message are none of ours
     │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter of that id
     │   └── MailboxUnavailable    mailbox_unavailable    the server behind the mailbox does not answer, or refuses
+    ├── PromptError               prompt                 a prompt can't be found, rendered or changed like this
+    │   ├── UnknownPrompt         unknown_prompt         nobody registered a prompt of that name
+    │   ├── UnknownSection        unknown_section        the prompt has no section at that path
+    │   ├── MissingParameter      missing_parameter      a placeholder has no value
+    │   ├── MissingOverride       missing_override       nothing is stored under the tag
+    │   ├── StaleOverride         stale_override         the override was made for another source
+    │   ├── BrokenPlaceholders    broken_placeholders    a new text does not hold its source's placeholders
+    │   ├── VersionConflict       version_conflict       somebody else changed the override
+    │   ├── InvalidTag            invalid_tag            the tag can't be used like this
+    │   ├── OverridesUnavailable  overrides_unavailable  the overrides can't be reached now
+    │   └── DamagedOverride       damaged_override       what is stored is not what was written
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -106,6 +117,19 @@ from holdfast.errors.mailboxes import (
     UnresolvableReply,
     UnsendableBody,
 )
+from holdfast.errors.prompts import (
+    BrokenPlaceholders,
+    DamagedOverride,
+    InvalidTag,
+    MissingOverride,
+    MissingParameter,
+    OverridesUnavailable,
+    PromptError,
+    StaleOverride,
+    UnknownPrompt,
+    UnknownSection,
+    VersionConflict,
+)
 from holdfast.errors.proofs import (
     BadConsistency,
     BadInclusion,
@@ -151,15 +175,18 @@ __all__ = [
     "BadInclusion",
     "BadSignature",
     "BrokenChain",
+    "BrokenPlaceholders",
     "CannotOpen",
     "CommitAborted",
     "Corruption",
+    "DamagedOverride",
     "DuplicateKey",
     "ForeignLog",
     "ForgedNote",
     "HoldfastError",
     "InvalidSettings",
     "InvalidSigners",
+    "InvalidTag",
     "InvalidValue",
     "LoneSurrogate",
     "MailboxClosed",
@@ -172,6 +199,8 @@ __all__ = [
     "MirrorFailed",
     "MisplacedEntry",
     "MissingExtra",
+    "MissingOverride",
+    "MissingParameter",
     "NaiveDatetime",
     "NoReplyAddress",
     "NoSuchDeadLetter",
@@ -183,7 +212,9 @@ __all__ = [
     "NotProven",
     "NumberOutOfRange",
     "OutcomeUnknown",
+    "OverridesUnavailable",
     "PayloadMismatch",
+    "PromptError",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
@@ -192,6 +223,7 @@ __all__ = [
     "SigningFailed",
     "SizeMismatch",
     "StaleFence",
+    "StaleOverride",
     "StaleReceipt",
     "StoreBusy",
     "StoreError",
@@ -199,12 +231,15 @@ __all__ = [
     "TooDeep",
     "TooLarge",
     "UndecodableBody",
+    "UnknownPrompt",
+    "UnknownSection",
     "UnknownSigner",
     "UnresolvableReply",
     "UnsendableBody",
     "UnsignedNote",
     "UnsupportedType",
     "UnusableKey",
+    "VersionConflict",
     "WrongNamespace",
     "WrongPayload",
 ]
