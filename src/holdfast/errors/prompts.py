@@ -21,7 +21,7 @@ class UnknownSection(PromptError):
     """The prompt has no section at that path."""
 
     code = "unknown_section"
-    says = "Prompt {ns}/{prompt_key} has no section {path}; look at its descriptor."
+    says = "Prompt {ns}/{prompt_key} has no section {section}; look at its descriptor."
 
 
 class MissingParameter(PromptError):
@@ -42,14 +42,14 @@ class StaleOverride(PromptError):
     """The override was made for another version of the prompt's source."""
 
     code = "stale_override"
-    says = "The override of {ns}/{prompt_key} with tag {tag} does not fit the source at section {path}: {problem}; make it anew, or ask for fallback=Fallback.TEMPLATE."
+    says = "The override of {ns}/{prompt_key} with tag {tag} does not fit the source at section {section}: {problem}; make it anew, or ask for fallback=Fallback.TEMPLATE."
 
 
 class BrokenPlaceholders(PromptError):
     """The new text of a section does not hold the placeholders that its source holds."""
 
     code = "broken_placeholders"
-    says = "Section {path} must hold the placeholders {needed} and holds {found}; keep each of them."
+    says = "Section {section} must hold the placeholders {needed} and holds {found}; keep each of them."
 
 
 class VersionConflict(PromptError):

@@ -118,7 +118,7 @@ def applied(source: PromptDescriptor, overrides: Sequence[SectionOverride], *, t
     by_path = {override.path: override for override in overrides}
     for path in by_path:
         if source.section(path) is None:
-            raise UnknownSection(ns=source.ns, prompt_key=source.key, path=path_text(path))
+            raise UnknownSection(ns=source.ns, prompt_key=source.key, section=path_text(path))
     sections = tuple(
         _overridden(source, section, by_path[section.path], tag) if section.path in by_path else section
         for section in source.sections
@@ -134,13 +134,13 @@ def _overridden(
             ns=source.ns,
             prompt_key=source.key,
             tag=tag,
-            path=path_text(section.path),
+            section=path_text(section.path),
             problem=f"it was made for source {override.expected_hash[:12]}, which is {section.source_hash[:12]} now",
         )
     if (override.recall_tokens is None) != (section.recall_tokens is None):
         problem = "only a memory section has recall_tokens, and it must have them"
         raise StaleOverride(
-            ns=source.ns, prompt_key=source.key, tag=tag, path=path_text(section.path), problem=problem
+            ns=source.ns, prompt_key=source.key, tag=tag, section=path_text(section.path), problem=problem
         )
     check_placeholders(section, override.body)
     return msgspec.structs.replace(section, body=override.body, recall_tokens=override.recall_tokens)
@@ -150,7 +150,7 @@ def check_placeholders(section: SectionDescriptor, body: str) -> None:
     """A new text must hold exactly the placeholders of its source."""
     if placeholders(body) != section.placeholders:
         raise BrokenPlaceholders(
-            path=path_text(section.path),
+            section=path_text(section.path),
             needed=", ".join(section.placeholders) or "none",
             found=", ".join(placeholders(body)) or "none",
         )
