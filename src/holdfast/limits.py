@@ -45,6 +45,11 @@ REPLY_MAILBOX_SECONDS: Final = 24 * 3600.0
 # Prompts.
 TEMPORARY_TAG_SECONDS: Final = 24 * 3600.0
 
+# Models.
+PROVIDER_TIMEOUT_SECONDS: Final = 120.0
+PROVIDER_RETRIES: Final = 4
+MAX_TOOL_ROUNDS: Final = 16
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"

@@ -65,6 +65,11 @@
     │   ├── InvalidTag            invalid_tag            the tag can't be used like this
     │   ├── OverridesUnavailable  overrides_unavailable  the overrides can't be reached now
     │   └── DamagedOverride       damaged_override       what is stored is not what was written
+    ├── ProviderError             provider               a model gave no answer
+    │   ├── ProviderUnavailable   provider_unavailable   it could not be reached, or was overloaded
+    │   ├── ProviderTimeout       provider_timeout       it did not answer in time
+    │   ├── ProviderRefused       provider_refused       it refused the request
+    │   └── ProviderGarbled       provider_garbled       its answer is none in its own protocol
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -143,6 +148,13 @@ from holdfast.errors.proofs import (
     SizeMismatch,
     UnsignedNote,
 )
+from holdfast.errors.providers import (
+    ProviderError,
+    ProviderGarbled,
+    ProviderRefused,
+    ProviderTimeout,
+    ProviderUnavailable,
+)
 from holdfast.errors.root import (
     HoldfastError,
     InvalidSettings,
@@ -215,6 +227,11 @@ __all__ = [
     "OverridesUnavailable",
     "PayloadMismatch",
     "PromptError",
+    "ProviderError",
+    "ProviderGarbled",
+    "ProviderRefused",
+    "ProviderTimeout",
+    "ProviderUnavailable",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
