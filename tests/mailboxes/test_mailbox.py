@@ -12,6 +12,7 @@ from holdfast.errors import (
     InvalidValue,
     MailboxClosed,
     NoReplyAddress,
+    ReplyMailboxClosed,
     StaleReceipt,
     UnresolvableReply,
     UnsendableBody,
@@ -220,8 +221,10 @@ def test_a_reply_to_a_mailbox_that_was_closed_is_an_error(opener: Opener) -> Non
     [message] = requests.receive()
     replies.close()
 
-    with pytest.raises(UnresolvableReply):
+    with pytest.raises(ReplyMailboxClosed):
         message.reply("too late")
+    requests.reply_mailbox("replies-1")
+    message.reply("in time again")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@
     │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
     │   ├── NoReplyAddress        no_reply_address       the sender did not say where a reply goes
     │   ├── UnresolvableReply     unresolvable_reply     nobody knows the mailbox that a reply should go to
+    │   │   └── ReplyMailboxClosed  reply_mailbox_closed  its owner closed it, and waits no more
     │   ├── UnsendableBody        unsendable_body        this can't be put into a message
     │   ├── UndecodableBody       undecodable_body       the bytes of a message are none of ours
     │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter of that id
@@ -70,6 +71,10 @@
     │   ├── ProviderTimeout       provider_timeout       it did not answer in time
     │   ├── ProviderRefused       provider_refused       it refused the request
     │   └── ProviderGarbled       provider_garbled       its answer is none in its own protocol
+    ├── EvalError                 eval                   an evaluation can't be done like this
+    │   ├── InvalidDataset        invalid_dataset        a dataset can't be read, or can't be used
+    │   ├── InvalidEvaluator      invalid_evaluator      an evaluator can't be built from this
+    │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -111,12 +116,19 @@ from holdfast.errors.canonical import (
     TooLarge,
     UnsupportedType,
 )
+from holdfast.errors.evals import (
+    CacheUnavailable,
+    EvalError,
+    InvalidDataset,
+    InvalidEvaluator,
+)
 from holdfast.errors.mailboxes import (
     MailboxClosed,
     MailboxError,
     MailboxUnavailable,
     NoReplyAddress,
     NoSuchDeadLetter,
+    ReplyMailboxClosed,
     StaleReceipt,
     UndecodableBody,
     UnresolvableReply,
@@ -188,14 +200,18 @@ __all__ = [
     "BadSignature",
     "BrokenChain",
     "BrokenPlaceholders",
+    "CacheUnavailable",
     "CannotOpen",
     "CommitAborted",
     "Corruption",
     "DamagedOverride",
     "DuplicateKey",
+    "EvalError",
     "ForeignLog",
     "ForgedNote",
     "HoldfastError",
+    "InvalidDataset",
+    "InvalidEvaluator",
     "InvalidSettings",
     "InvalidSigners",
     "InvalidTag",
@@ -232,6 +248,7 @@ __all__ = [
     "ProviderRefused",
     "ProviderTimeout",
     "ProviderUnavailable",
+    "ReplyMailboxClosed",
     "RunOver",
     "SelfApproval",
     "SignerExpired",

@@ -40,6 +40,13 @@ class UnresolvableReply(MailboxError):
     says = "Mailbox {mailbox} can't find the reply mailbox {reply_to}; give it a reply_resolver, and register the reply mailbox there."
 
 
+class ReplyMailboxClosed(UnresolvableReply):
+    """The mailbox that a reply should go to was closed by its owner: nobody waits for the reply any more."""
+
+    code = "reply_mailbox_closed"
+    says = "The reply mailbox {reply_to} was closed by its owner before mailbox {mailbox} could reply; drop the reply."
+
+
 class UnsendableBody(MailboxError):
     """What was given can't be put into a message."""
 

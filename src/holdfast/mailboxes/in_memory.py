@@ -6,12 +6,13 @@ Bodies are kept as bytes, so that a receiver gets a value of its own, exactly as
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, IdSource, RandomIds, SystemClock
-from holdfast.errors import MailboxClosed, NoSuchDeadLetter, StaleReceipt, UndecodableBody
+from holdfast.errors import MailboxClosed, NoSuchDeadLetter, ReplyMailboxClosed, StaleReceipt, UndecodableBody
 from holdfast.limits import DEFAULT_VISIBILITY_SECONDS, MAX_BLOCK_SECONDS, MAX_DELIVERIES
 from holdfast.mailboxes.mailbox import (
     BodyT,
@@ -166,9 +167,10 @@ class InMemoryMailbox(Generic[BodyT, ReplyT]):
 
     def reply_mailbox(self, name: str) -> Mailbox[Any, None]:
         """The temporary mailbox of that name beside this one."""
-        known = self._resolver.resolve(name)
-        if known is not None:
-            return known
+        with suppress(ReplyMailboxClosed):
+            known = self._resolver.resolve(name)
+            if known is not None:
+                return known
         made: InMemoryMailbox[Any, None] = InMemoryMailbox(
             name=name,
             reply_resolver=self._resolver,

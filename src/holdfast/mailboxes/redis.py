@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, IdSource, RandomIds, SystemClock
-from holdfast.errors import MailboxClosed, NoSuchDeadLetter, StaleReceipt, UndecodableBody, UnresolvableReply
+from holdfast.errors import (
+    MailboxClosed,
+    NoSuchDeadLetter,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UndecodableBody,
+    UnresolvableReply,
+)
 from holdfast.limits import (
     DEFAULT_VISIBILITY_SECONDS,
     MAX_BLOCK_SECONDS,
@@ -94,8 +101,10 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
         ]
         for first in range(0, len(messages), MAX_RECEIVE_MESSAGES):
             some = messages[first : first + MAX_RECEIVE_MESSAGES]
-            if self._run(lua.SEND, *(part for message in some for part in message)) < 0:
-                raise UnresolvableReply(mailbox=self._name, reply_to=self._name)
+            taken = self._run(lua.SEND, *(part for message in some for part in message))
+            if taken < 0:
+                kind = UnresolvableReply if taken == -1 else ReplyMailboxClosed
+                raise kind(mailbox=self._name, reply_to=self._name)
         return [message_id for message_id, _ in messages]
 
     def receive(
@@ -210,7 +219,7 @@ class RedisMailbox(Generic[BodyT, ReplyT]):
         self._closed = True
         self.interrupt()
         if self._temporary:
-            self._calls.remove(everything=True)
+            self._calls.remove(remembered_seconds=REPLY_MAILBOX_SECONDS)
 
     def make_known(self) -> None:
         """Let resolvers in other processes find this mailbox by its name."""
@@ -307,7 +316,7 @@ class RedisMailboxResolver:
         """The name leads nowhere from now on."""
         with self._lock:
             self._known.pop(name, None)
-        self._calls(name).remove(everything=False)
+        self._calls(name).forget()
 
     def _calls(self, name: str, *, must_be_known: bool = False) -> RedisCalls:
         return RedisCalls(self._client, name, must_be_known=must_be_known, clock=self._clock, ids=self._ids)

@@ -123,10 +123,20 @@ class RedisCalls:
         self.insist(lambda: self._client.set(self.key("known"), lifetime_ms, px=lifetime_ms or None))
 
     def is_known(self) -> bool:
-        """Whether somebody made the mailbox known."""
+        """Whether somebody made the mailbox known, be it closed by now."""
         return bool(self.insist(lambda: self._client.exists(self.key("known"))))
 
-    def remove(self, *, everything: bool) -> None:
-        """Make the mailbox unknown; with everything, also all that it holds."""
-        keys = self._keys if everything else [self.key("known")]
-        self.insist(lambda: self._client.delete(*keys))
+    def forget(self) -> None:
+        """Make the mailbox unknown."""
+        self.insist(lambda: self._client.delete(self.key("known")))
+
+    def remove(self, *, remembered_seconds: float) -> None:
+        """Take away all that the mailbox holds; that it was closed is remembered for a while."""
+
+        def call() -> None:
+            pipeline = self._client.pipeline()
+            pipeline.delete(*self._keys)
+            pipeline.set(self.key("known"), "closed", px=int(remembered_seconds * 1000))
+            pipeline.execute()
+
+        self.insist(call)

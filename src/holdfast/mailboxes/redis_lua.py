@@ -7,7 +7,8 @@ All keys of a mailbox share a hash tag, so that a cluster keeps them together. A
     leased   zset    when the lease is over (ms)          allowed  hash    id -> deliveries that a redriven one may have
     delayed  zset    when it is ready again (ms)          reasons  hash    id -> why it is dead
     dead     zset    when it died (ms)                    wake     list    a token: whoever waits should look again
-    caller   string  a caller's last call and its answer  known    string  it can be replied to; ms that it lives unused
+    caller   string  a caller's last call and its answer  known    string  it can be replied to, and lives so many ms unused;
+                                                                   or it was closed, and whoever replies is told so
 
 A caller numbers its calls. A call that comes a second time, because its answer was lost on the way, is not done again:
 its answer is given again. Client libraries repeat calls on their own, so nothing less would do.
@@ -38,7 +39,7 @@ end
 -- Every script ends here. Temporary mailboxes live on for as long as they are used.
 local function tell(answer)
   redis.call('SET', CALLER, cmsgpack.pack({call_number, answer}), 'PX', memory_ms)
-  local lifetime_ms = tonumber(redis.call('GET', KNOWN) or '0')
+  local lifetime_ms = tonumber(redis.call('GET', KNOWN) or '0') or 0
   if lifetime_ms > 0 then
     for index = 1, #KEYS - 1 do redis.call('PEXPIRE', KEYS[index], lifetime_ms) end
   end
@@ -75,7 +76,11 @@ end
 SEND: Final = """
 local known = told_before()
 if known then return known end
-if ARGV[3] == '1' and redis.call('EXISTS', KNOWN) == 0 then return tell(-1) end
+if ARGV[3] == '1' then
+  local known_as = redis.call('GET', KNOWN)
+  if not known_as then return tell(-1) end
+  if known_as == 'closed' then return tell(-2) end
+end
 local pairs_of_bodies, ids = {}, {}
 for index = 4, #ARGV, 2 do
   ids[#ids + 1] = ARGV[index] .. ':0'

@@ -3,7 +3,7 @@
 import threading
 from typing import Any, Protocol
 
-from holdfast.errors import NoReplyAddress, UnresolvableReply
+from holdfast.errors import NoReplyAddress, ReplyMailboxClosed, UnresolvableReply
 from holdfast.mailboxes.mailbox import Mailbox, Message
 
 
@@ -11,7 +11,7 @@ class MailboxResolver(Protocol):
     """Knows mailboxes by name. A name that it does not know is None, never a mailbox made on the spot."""
 
     def resolve(self, name: str) -> Mailbox[Any, Any] | None:
-        """The mailbox of that name, if it is known."""
+        """The mailbox of that name, if it is known; ``ReplyMailboxClosed`` if it was, until its owner closed it."""
         ...
 
     def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
@@ -28,22 +28,27 @@ class InMemoryMailboxResolver:
 
     def __init__(self) -> None:
         self._known: dict[str, Mailbox[Any, Any]] = {}
+        self._closed: set[str] = set()
         self._lock = threading.Lock()
 
     def resolve(self, name: str) -> Mailbox[Any, Any] | None:
         """The mailbox of that name, if it is known."""
         with self._lock:
+            if name in self._closed:
+                raise ReplyMailboxClosed(mailbox=name, reply_to=name)
             return self._known.get(name)
 
     def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
         """Make a mailbox known under a name."""
         with self._lock:
             self._known[name] = mailbox
+            self._closed.discard(name)
 
     def forget(self, name: str) -> None:
         """The name leads nowhere from now on."""
         with self._lock:
-            self._known.pop(name, None)
+            if self._known.pop(name, None) is not None:
+                self._closed.add(name)
 
 
 def send_reply(

@@ -1,0 +1,1 @@
+"""Tests of byte models, budgets and the budgeted store."""
