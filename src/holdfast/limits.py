@@ -50,6 +50,12 @@ PROVIDER_TIMEOUT_SECONDS: Final = 120.0
 PROVIDER_RETRIES: Final = 4
 MAX_TOOL_ROUNDS: Final = 16
 
+# Loops.
+LOOP_BACKOFF_SECONDS: Final = 0.1
+MAX_LOOP_BACKOFF_SECONDS: Final = 10.0
+MAX_RETRY_DELAY_SECONDS: Final = 900.0
+LOOP_STALL_SECONDS: Final = 600.0
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"

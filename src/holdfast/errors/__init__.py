@@ -75,6 +75,15 @@
     │   ├── InvalidDataset        invalid_dataset        a dataset can't be read, or can't be used
     │   ├── InvalidEvaluator      invalid_evaluator      an evaluator can't be built from this
     │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
+    ├── LoopError                 loop                   a loop can't do this, or not any more
+    │   ├── LoopStopping          loop_stopping          it was asked to stop in the middle of a request
+    │   ├── LoopCrashed           loop_crashed           a loop of a group ended with an error
+    │   ├── LoopStalled           loop_stalled           a loop of a group gave no sign of life
+    │   └── OptimizationError     optimization           an optimisation comes to no result
+    │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
+    │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
+    │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
+    │       └── NoRollback        no_rollback            there is nothing to roll back to
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -121,6 +130,17 @@ from holdfast.errors.evals import (
     EvalError,
     InvalidDataset,
     InvalidEvaluator,
+)
+from holdfast.errors.loops import (
+    BaselineMoved,
+    EvalsUnanswered,
+    LoopCrashed,
+    LoopError,
+    LoopStalled,
+    LoopStopping,
+    NoBaselinePass,
+    NoRollback,
+    OptimizationError,
 )
 from holdfast.errors.mailboxes import (
     MailboxClosed,
@@ -198,6 +218,7 @@ __all__ = [
     "BadConsistency",
     "BadInclusion",
     "BadSignature",
+    "BaselineMoved",
     "BrokenChain",
     "BrokenPlaceholders",
     "CacheUnavailable",
@@ -207,6 +228,7 @@ __all__ = [
     "DamagedOverride",
     "DuplicateKey",
     "EvalError",
+    "EvalsUnanswered",
     "ForeignLog",
     "ForgedNote",
     "HoldfastError",
@@ -217,6 +239,10 @@ __all__ = [
     "InvalidTag",
     "InvalidValue",
     "LoneSurrogate",
+    "LoopCrashed",
+    "LoopError",
+    "LoopStalled",
+    "LoopStopping",
     "MailboxClosed",
     "MailboxError",
     "MailboxUnavailable",
@@ -230,7 +256,9 @@ __all__ = [
     "MissingOverride",
     "MissingParameter",
     "NaiveDatetime",
+    "NoBaselinePass",
     "NoReplyAddress",
+    "NoRollback",
     "NoSuchDeadLetter",
     "NoSuchSnapshot",
     "NotAllowed",
@@ -239,6 +267,7 @@ __all__ = [
     "NotPending",
     "NotProven",
     "NumberOutOfRange",
+    "OptimizationError",
     "OutcomeUnknown",
     "OverridesUnavailable",
     "PayloadMismatch",
