@@ -55,6 +55,8 @@ LOOP_BACKOFF_SECONDS: Final = 0.1
 MAX_LOOP_BACKOFF_SECONDS: Final = 10.0
 MAX_RETRY_DELAY_SECONDS: Final = 900.0
 LOOP_STALL_SECONDS: Final = 600.0
+EVAL_PATIENCE_SECONDS: Final = 300.0
+EVAL_ATTEMPTS: Final = 3
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"

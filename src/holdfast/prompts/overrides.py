@@ -33,6 +33,13 @@ class SectionOverride(Value, frozen=True, kw_only=True):
             self._require_whole("recall_tokens", self.recall_tokens, least=1)
 
 
+class RollbackRecord(Value, frozen=True, kw_only=True):
+    """What a tag held before it was changed, kept in the same write as the change; None if it held nothing."""
+
+    version: int
+    overrides: tuple[SectionOverride, ...] | None
+
+
 class PromptOverride(Value, frozen=True, kw_only=True):
     """All that a tag overrides in one prompt. ``version`` grows with every change of the tag, deletions included."""
 
@@ -44,6 +51,8 @@ class PromptOverride(Value, frozen=True, kw_only=True):
     expires_at: str | None = None
     write_id: str
     deleted: bool = False
+    rollback: RollbackRecord | None = None
+    seal_id: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("ns", "prompt_key", "tag"):
@@ -68,10 +77,13 @@ class PromptOverridesStore(Protocol):
         tag: str,
         if_version: int | None = None,
         lifetime_seconds: float | None = None,
+        keep_rollback: bool = False,
+        seal_id: str | None = None,
     ) -> PromptOverride:
         """Set everything that a tag holds, in one step.
 
-        With ``if_version`` only if that is still its version (0: nothing is there), else ``VersionConflict``.
+        With ``if_version`` only if that is still its version (0: nothing is there), else ``VersionConflict``. With
+        ``keep_rollback`` what it held before is kept beside it, in the same write.
         """
         ...
 
@@ -79,8 +91,8 @@ class PromptOverridesStore(Protocol):
         """What a tag holds now; None if there is nothing, or its time is over."""
         ...
 
-    def delete(self, *, ns: str, prompt_key: str, tag: str) -> bool:
-        """Remove a tag; says whether there was one."""
+    def delete(self, *, ns: str, prompt_key: str, tag: str, if_version: int | None = None) -> bool:
+        """Remove a tag; says whether there was one. With ``if_version`` only if that is still its version."""
         ...
 
     def list(self, *, ns: str | None = None, prompt_key: str | None = None) -> list[PromptOverride]:

@@ -17,12 +17,14 @@ from holdfast.errors import DamagedOverride, HoldfastError, VersionConflict
 from holdfast.limits import MAX_ATTEMPTS, TEMPORARY_TAG_SECONDS
 from holdfast.prompts.overrides import (
     PromptOverride,
+    RollbackRecord,
     SectionOverride,
     applied,
     check_lifetime,
     is_temporary,
     template_of,
 )
+from holdfast.prompts.section import Path
 from holdfast.prompts.template import PromptTemplate
 
 Name = tuple[str, str, str]
@@ -59,6 +61,17 @@ class Shelf(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a tag shall hold, made of what it holds, and under which conditions."""
+
+    merge: Callable[[PromptOverride | None], dict[Path, SectionOverride]]
+    if_version: int | None = None
+    lifetime_seconds: float | None = None
+    keep_rollback: bool = False
+    seal_id: str | None = None
+
+
 class VersionedOverrides:
     """An overrides store over a shelf."""
 
@@ -69,11 +82,11 @@ class VersionedOverrides:
     def store(self, prompt: Any, override: SectionOverride, *, tag: str) -> PromptOverride:
         """Override one section more, or anew, under a tag that may hold others."""
 
-        def merged(before: PromptOverride | None) -> dict[tuple[str, ...], SectionOverride]:
+        def merged(before: PromptOverride | None) -> dict[Path, SectionOverride]:
             held = {} if before is None else {held.path: held for held in before.overrides}
             return held | {override.path: override}
 
-        return self._change(template_of(prompt), tag, merged, if_version=None, lifetime_seconds=None)
+        return self._change(template_of(prompt), tag, _Change(merged))
 
     def replace(
         self,
@@ -83,29 +96,28 @@ class VersionedOverrides:
         tag: str,
         if_version: int | None = None,
         lifetime_seconds: float | None = None,
+        keep_rollback: bool = False,
+        seal_id: str | None = None,
     ) -> PromptOverride:
         """Set everything that a tag holds, in one compare-and-set."""
         wanted = {override.path: override for override in overrides}
-        return self._change(
-            template_of(prompt),
-            tag,
-            lambda _: wanted,
-            if_version=if_version,
-            lifetime_seconds=lifetime_seconds,
-        )
+        change = _Change(lambda _: wanted, if_version, lifetime_seconds, keep_rollback, seal_id)
+        return self._change(template_of(prompt), tag, change)
 
     def resolve(self, *, ns: str, prompt_key: str, tag: str) -> PromptOverride | None:
         """What a tag holds now; None if there is nothing, or its time is over."""
         known, _ = self._look((ns, prompt_key, tag))
         return None if known is None or self._is_over(known) else known
 
-    def delete(self, *, ns: str, prompt_key: str, tag: str) -> bool:
+    def delete(self, *, ns: str, prompt_key: str, tag: str, if_version: int | None = None) -> bool:
         """Remove a tag. A lasting one leaves its version behind, so that versions never begin again."""
         name = (ns, prompt_key, tag)
         if is_temporary(tag):
             return self._shelf.remove(name)
         for _ in range(MAX_ATTEMPTS):
             known, mark = self._look(name)
+            if if_version is not None and (known is None or known.deleted or known.version != if_version):
+                raise self._conflict(name, known, expected=str(if_version))
             if known is None or known.deleted:
                 return False
             gone = msgspec.structs.replace(
@@ -113,6 +125,7 @@ class VersionedOverrides:
                 version=known.version + 1,
                 overrides=(),
                 deleted=True,
+                rollback=None,
                 write_id=self._ids.new_id(),
             )
             if self._write(name, gone, mark):
@@ -140,24 +153,16 @@ class VersionedOverrides:
                 swept.append(one.tag)
         return tuple(sorted(swept))
 
-    def _change(
-        self,
-        template: PromptTemplate,
-        tag: str,
-        change: Callable[[PromptOverride | None], dict[tuple[str, ...], SectionOverride]],
-        *,
-        if_version: int | None,
-        lifetime_seconds: float | None,
-    ) -> PromptOverride:
-        check_lifetime(tag, lifetime_seconds)
+    def _change(self, template: PromptTemplate, tag: str, change: "_Change") -> PromptOverride:
+        check_lifetime(tag, change.lifetime_seconds)
         name = (template.ns, template.key, tag)
         known: PromptOverride | None = None
         for _ in range(MAX_ATTEMPTS):
             known, mark = self._look(name)
             live = None if known is None or self._is_over(known) else known
-            if if_version is not None and if_version != (live.version if live else 0):
-                raise self._conflict(name, live, expected=str(if_version))
-            overrides = tuple(held for _, held in sorted(change(live).items()))
+            if change.if_version is not None and change.if_version != (live.version if live else 0):
+                raise self._conflict(name, live, expected=str(change.if_version))
+            overrides = tuple(held for _, held in sorted(change.merge(live).items()))
             applied(template.descriptor, overrides, tag=tag)
             wanted = PromptOverride(
                 ns=template.ns,
@@ -165,12 +170,14 @@ class VersionedOverrides:
                 tag=tag,
                 version=(known.version if known else 0) + 1,
                 overrides=overrides,
-                expires_at=self._end(tag, lifetime_seconds),
+                expires_at=self._end(tag, change.lifetime_seconds),
                 write_id=self._ids.new_id(),
+                rollback=_record(live) if change.keep_rollback else None,
+                seal_id=change.seal_id,
             )
             if self._write(name, wanted, mark):
                 return wanted
-        raise self._conflict(name, known, expected=str(if_version or "unchanged"))
+        raise self._conflict(name, known, expected=str(change.if_version or "unchanged"))
 
     def _write(self, name: Name, wanted: PromptOverride, mark: str | None) -> bool:
         """Compare and set. A lost answer is not a lost write: what lies there tells whose it is."""
@@ -201,6 +208,12 @@ class VersionedOverrides:
         return VersionConflict(
             ns=ns, prompt_key=prompt_key, tag=tag, version=version, expected_version=expected
         )
+
+
+def _record(live: PromptOverride | None) -> RollbackRecord:
+    if live is None:
+        return RollbackRecord(version=0, overrides=None)
+    return RollbackRecord(version=live.version, overrides=live.overrides)
 
 
 def _content(override: PromptOverride) -> bytes:

@@ -127,6 +127,11 @@ def _passes(runs: tuple[bool, ...]) -> str:
     return f"{sum(runs)} of {len(runs)}"
 
 
+def passing(runs: Runs) -> int:
+    """How many samples pass by majority."""
+    return sum(map(_majority, runs.values()))
+
+
 def pass_rate(runs: Runs) -> float:
     """The share of samples that pass by majority."""
-    return sum(map(_majority, runs.values())) / len(runs) if runs else 0.0
+    return passing(runs) / len(runs) if runs else 0.0

@@ -88,9 +88,11 @@ def section_tokens(section: SectionDescriptor, counter: TokenCounter) -> int:
     return counter.count(section.body) + (section.recall_tokens or 0)
 
 
+def section_cost(section: SectionDescriptor, counter: TokenCounter) -> int:
+    """What a section costs with its heading, which a section that says nothing does not have."""
+    return section_tokens(section, counter) + (counter.count(section.title) if section.body.strip() else 0)
+
+
 def prompt_tokens(prompt: PromptDescriptor, counter: TokenCounter) -> int:
-    """What a prompt costs before values are bound; sections that say nothing cost nothing."""
-    return sum(
-        section_tokens(section, counter) + (counter.count(section.title) if section.body.strip() else 0)
-        for section in prompt.sections
-    )
+    """What a prompt costs before values are bound."""
+    return sum(section_cost(section, counter) for section in prompt.sections)
