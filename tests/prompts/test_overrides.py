@@ -16,7 +16,7 @@ from holdfast.prompts.template import PromptTemplate
 from holdfast.prompts.versioned import Kept, Name, VersionedOverrides
 from tests.prompts.builders import TEMPLATE, rules, tone
 
-NAME = {"ns": "agent", "prompt_key": "support"}
+NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "support"}
 Opener = Callable[[], VersionedOverrides]
 
 
