@@ -32,7 +32,7 @@ from tests.figures import Figures
 from tests.loops.world import TEMPLATE, Planted, World, agent, dataset, temporary_tags
 
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
-SAMPLES = 120
+SAMPLES = 100
 NOISE = 0.02
 SHORT_ROLE = "You are a calculator."
 
@@ -313,7 +313,7 @@ def _false_accepts(folder: Path, seeds: range, margin: float) -> int:
 def test_edits_that_lose_the_margin_are_rarely_accepted(
     tmp_path: Path, margin: float, figures: Figures
 ) -> None:
-    trials = 30
+    trials = 20
     accepted = _false_accepts(tmp_path, range(trials), margin)
     figures("optimisations of a harmful edit", trials=trials, false_accepts=accepted)
 

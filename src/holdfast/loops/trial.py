@@ -126,8 +126,9 @@ class Trial:
                 continue
             own = self._passes(arm, counts[arm.digest])
             base = self._graded(baseline, samples, counts[arm.digest])
+            doubtful = in_doubt(base, own, gate)
             for sample in samples:
-                if sample.id in in_doubt(base, own, gate):
+                if sample.id in doubtful:
                     counts[arm.digest][sample.id] = gate.max_repeats
                     again = range(gate.repeats, gate.max_repeats)
                     more += [(side, sample, repeat) for repeat in again for side in (baseline, arm)]

@@ -1,5 +1,6 @@
 """A prompt's source, what can be said of it without rendering it, and where programs find it."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -35,11 +36,7 @@ class PromptDescriptor(Value, frozen=True, kw_only=True):
     @property
     def digest(self) -> HexDigest:
         """The hash of every section's path, title and content: the identity of the prompt before values are bound."""
-        told = [
-            [list(section.path), section.title, section.body, section.recall_tokens]
-            for section in self.sections
-        ]
-        return fingerprint(["prompt-digest/v1", self.ns, self.key, told])
+        return _digest(self)
 
     def section(self, path: Path) -> SectionDescriptor | None:
         """The section at a path."""
@@ -73,21 +70,36 @@ class PromptTemplate(Value, frozen=True, kw_only=True):
     @property
     def descriptor(self) -> PromptDescriptor:
         """The source as a list of sections."""
-        return PromptDescriptor(
-            ns=self.ns,
-            key=self.key,
-            sections=tuple(
-                SectionDescriptor(
-                    path=path,
-                    title=section.title,
-                    body=section.body,
-                    recall_tokens=section.recall_tokens,
-                    source_hash=section.content_hash,
-                    placeholders=placeholders(section.body),
-                )
-                for path, section in self.walk()
-            ),
-        )
+        return _descriptor(self)
+
+
+# Both are asked for at every rendering, of the same few prompts.
+@functools.lru_cache(maxsize=256)
+def _digest(prompt: PromptDescriptor) -> HexDigest:
+    told = [
+        [list(section.path), section.title, section.body, section.recall_tokens]
+        for section in prompt.sections
+    ]
+    return fingerprint(["prompt-digest/v1", prompt.ns, prompt.key, told])
+
+
+@functools.lru_cache(maxsize=256)
+def _descriptor(template: PromptTemplate) -> PromptDescriptor:
+    return PromptDescriptor(
+        ns=template.ns,
+        key=template.key,
+        sections=tuple(
+            SectionDescriptor(
+                path=path,
+                title=section.title,
+                body=section.body,
+                recall_tokens=section.recall_tokens,
+                source_hash=section.content_hash,
+                placeholders=placeholders(section.body),
+            )
+            for path, section in template.walk()
+        ),
+    )
 
 
 class PromptRegistry(Protocol):

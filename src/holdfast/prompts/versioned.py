@@ -3,6 +3,7 @@
 A backend is only a shelf: named bytes that can be written if they are still what was read.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -221,7 +222,9 @@ def _content(override: PromptOverride) -> bytes:
     return canonical_bytes({"fingerprint": fingerprint(plain), "override": plain}) + b"\n"
 
 
+@functools.lru_cache(maxsize=64)
 def _read(name: str, content: bytes) -> PromptOverride:
+    """Checked once for the same bytes: every rendering asks for the same few overrides again."""
     try:
         held = parse(content)
         fits = fingerprint(held["override"]) == held["fingerprint"]
