@@ -49,6 +49,32 @@ MAX_TRACE_RESULT_BYTES: Final = 5_000_000
 MAX_OUTPUT_SHAPE_BYTES: Final = 65_536
 MAX_TRACE_GAPS: Final = 100
 MIN_TRACE_RETENTION_DAYS: Final = 14
+# Mailboxes.
+MAX_MESSAGE_BYTES: Final = 16 << 20
+MAX_RECEIVE_MESSAGES: Final = 1_000
+MAX_DELIVERIES: Final = 8
+DEFAULT_VISIBILITY_SECONDS: Final = 30.0
+MAX_VISIBILITY_SECONDS: Final = 12 * 3600.0
+MAX_WAIT_SECONDS: Final = 3600.0
+MAX_BLOCK_SECONDS: Final = 2.0
+CALL_MEMORY_SECONDS: Final = 3600.0
+REPLY_MAILBOX_SECONDS: Final = 24 * 3600.0
+
+# Prompts.
+TEMPORARY_TAG_SECONDS: Final = 24 * 3600.0
+
+# Models.
+PROVIDER_TIMEOUT_SECONDS: Final = 120.0
+PROVIDER_RETRIES: Final = 4
+MAX_TOOL_ROUNDS: Final = 16
+
+# Loops.
+LOOP_BACKOFF_SECONDS: Final = 0.1
+MAX_LOOP_BACKOFF_SECONDS: Final = 10.0
+MAX_RETRY_DELAY_SECONDS: Final = 900.0
+LOOP_STALL_SECONDS: Final = 600.0
+EVAL_PATIENCE_SECONDS: Final = 300.0
+EVAL_ATTEMPTS: Final = 3
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
@@ -63,3 +89,6 @@ assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
 assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, (
     "an output and a large call must fit a trace"
 )
+assert MAX_RECEIVE_MESSAGES * 2 < 8_000, "Lua passes no more values than that to one call"
+assert MAX_RECONNECT_SECONDS < CALL_MEMORY_SECONDS, "a call that is tried again must still be remembered"
+assert MAX_VISIBILITY_SECONDS < REPLY_MAILBOX_SECONDS, "a reply can take as long as the work that it tells of"

@@ -10,18 +10,39 @@ Values are frozen and check themselves: one that breaks its document's rules can
     what is tried       Experiment
 """
 
-import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.canon import normal_string, utc_text
+from holdfast.canon import utc_text
 from holdfast.errors import InvalidValue
-from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
+from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_TAGS
+from holdfast.value import Value, none_of
 
-_HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
+__all__ = [
+    "TIER_OF_BAND",
+    "AbortReason",
+    "ActionType",
+    "Band",
+    "Budget",
+    "BufferState",
+    "Evidence",
+    "Experiment",
+    "FloorCheck",
+    "MemoryAction",
+    "Record",
+    "Remembered",
+    "Run",
+    "Snapshot",
+    "Step",
+    "Tier",
+    "Value",
+    "Verdict",
+    "VisibilityMode",
+    "normal_tags",
+]
 
 
 class VisibilityMode(StrEnum):
@@ -77,7 +98,7 @@ class Verdict(StrEnum):
         try:
             return cls("888_HOLD" if upper == "HOLD" else upper)
         except ValueError:
-            raise InvalidValue(what="Verdict", problem=_none_of(text, cls)) from None
+            raise InvalidValue(what="Verdict", problem=none_of(text, cls)) from None
 
 
 class Band(StrEnum):
@@ -126,55 +147,6 @@ class ActionType(StrEnum):
 
 
 _WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A frozen value that checks itself. ``as_json`` gives plain JSON with the documents' field names."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The value as plain JSON, ready for ``canonical_bytes``."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
-
-    @classmethod
-    def from_json(cls, plain: object) -> Self:
-        """The value that ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
-        try:
-            return msgspec.convert(plain, cls)
-        except msgspec.ValidationError as error:
-            raise InvalidValue(what=cls.__name__, problem=str(error)) from None
-
-    def _require(self, condition: bool, problem: str) -> None:
-        if not condition:
-            raise InvalidValue(what=type(self).__name__, problem=problem)
-
-    def _coerce(self, field: str, kind: type[StrEnum]) -> None:
-        """Let callers write ``"VOID"`` for ``Verdict.VOID``, and hold the enum from then on."""
-        given = getattr(self, field)
-        try:
-            msgspec.structs.force_setattr(self, field, kind(given))
-        except ValueError:
-            raise InvalidValue(what=type(self).__name__, problem=f"{field} {_none_of(given, kind)}") from None
-
-    def _refuse(self, problem: str) -> NoReturn:
-        raise InvalidValue(what=type(self).__name__, problem=problem)
-
-    def _require_whole(self, field: str, number: int, *, least: int) -> None:
-        if not (type(number) is int and number >= least):
-            self._refuse(f"{field} must be a whole number from {least} on, not {_shown(number)}")
-
-    def _require_name(self, field: str, name: str, most_chars: int = MAX_NAME_CHARS) -> None:
-        if not (
-            isinstance(name, str)
-            and 0 < len(name) <= most_chars
-            and name.isprintable()
-            and (name.isascii() or normal_string(name) == name)
-        ):
-            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {_shown(name)}")
-
-    def _require_digest(self, field: str, digest: str) -> None:
-        if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
-            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {_shown(digest)}")
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
@@ -385,19 +357,6 @@ class Experiment(Value, frozen=True, kw_only=True):
     def begin(cls, *, at: datetime, **fields: Any) -> Self:
         """An experiment that begins at an instant of a clock."""
         return cls(created_at=utc_text(at), **fields)
-
-
-def _shown(value: object) -> str:
-    """A value in an error message: short, and never an error itself."""
-    try:
-        return f"{value!r:.80}"
-    except (ValueError, RecursionError):
-        # Python does not print integers of thousands of digits, nor values that are nested too deeply.
-        return f"a {type(value).__name__}"
-
-
-def _none_of(given: object, kind: type[StrEnum]) -> str:
-    return f"is {_shown(given)}, which is none of {', '.join(kind)}"
 
 
 def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -65,6 +65,45 @@
     │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
     │   ├── PolicyFailed          policy_failed          a policy raised an error, or gave no action
     │   └── OtherGrid             other_grid             the folder holds results of another grid
+    ├── MailboxError              mailbox                a mailbox can't do this, or not now
+    │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed
+    │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
+    │   ├── NoReplyAddress        no_reply_address       the sender did not say where a reply goes
+    │   ├── UnresolvableReply     unresolvable_reply     nobody knows the mailbox that a reply should go to
+    │   │   └── ReplyMailboxClosed  reply_mailbox_closed  its owner closed it, and waits no more
+    │   ├── UnsendableBody        unsendable_body        this can't be put into a message
+    │   ├── UndecodableBody       undecodable_body       the bytes of a message are none of ours
+    │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter of that id
+    │   └── MailboxUnavailable    mailbox_unavailable    the server behind the mailbox does not answer, or refuses
+    ├── PromptError               prompt                 a prompt can't be found, rendered or changed like this
+    │   ├── UnknownPrompt         unknown_prompt         nobody registered a prompt of that name
+    │   ├── UnknownSection        unknown_section        the prompt has no section at that path
+    │   ├── MissingParameter      missing_parameter      a placeholder has no value
+    │   ├── MissingOverride       missing_override       nothing is stored under the tag
+    │   ├── StaleOverride         stale_override         the override was made for another source
+    │   ├── BrokenPlaceholders    broken_placeholders    a new text does not hold its source's placeholders
+    │   ├── VersionConflict       version_conflict       somebody else changed the override
+    │   ├── InvalidTag            invalid_tag            the tag can't be used like this
+    │   ├── OverridesUnavailable  overrides_unavailable  the overrides can't be reached now
+    │   └── DamagedOverride       damaged_override       what is stored is not what was written
+    ├── ProviderError             provider               a model gave no answer
+    │   ├── ProviderUnavailable   provider_unavailable   it could not be reached, or was overloaded
+    │   ├── ProviderTimeout       provider_timeout       it did not answer in time
+    │   ├── ProviderRefused       provider_refused       it refused the request
+    │   └── ProviderGarbled       provider_garbled       its answer is none in its own protocol
+    ├── EvalError                 eval                   an evaluation can't be done like this
+    │   ├── InvalidDataset        invalid_dataset        a dataset can't be read, or can't be used
+    │   ├── InvalidEvaluator      invalid_evaluator      an evaluator can't be built from this
+    │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
+    ├── LoopError                 loop                   a loop can't do this, or not any more
+    │   ├── LoopStopping          loop_stopping          it was asked to stop in the middle of a request
+    │   ├── LoopCrashed           loop_crashed           a loop of a group ended with an error
+    │   ├── LoopStalled           loop_stalled           a loop of a group gave no sign of life
+    │   └── OptimizationError     optimization           an optimisation comes to no result
+    │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
+    │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
+    │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
+    │       └── NoRollback        no_rollback            there is nothing to roll back to
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -115,6 +154,48 @@ from holdfast.errors.canonical import (
     TooLarge,
     UnsupportedType,
 )
+from holdfast.errors.evals import (
+    CacheUnavailable,
+    EvalError,
+    InvalidDataset,
+    InvalidEvaluator,
+)
+from holdfast.errors.loops import (
+    BaselineMoved,
+    EvalsUnanswered,
+    LoopCrashed,
+    LoopError,
+    LoopStalled,
+    LoopStopping,
+    NoBaselinePass,
+    NoRollback,
+    OptimizationError,
+)
+from holdfast.errors.mailboxes import (
+    MailboxClosed,
+    MailboxError,
+    MailboxUnavailable,
+    NoReplyAddress,
+    NoSuchDeadLetter,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UndecodableBody,
+    UnresolvableReply,
+    UnsendableBody,
+)
+from holdfast.errors.prompts import (
+    BrokenPlaceholders,
+    DamagedOverride,
+    InvalidTag,
+    MissingOverride,
+    MissingParameter,
+    OverridesUnavailable,
+    PromptError,
+    StaleOverride,
+    UnknownPrompt,
+    UnknownSection,
+    VersionConflict,
+)
 from holdfast.errors.proofs import (
     BadConsistency,
     BadInclusion,
@@ -127,6 +208,13 @@ from holdfast.errors.proofs import (
     NotProven,
     SizeMismatch,
     UnsignedNote,
+)
+from holdfast.errors.providers import (
+    ProviderError,
+    ProviderGarbled,
+    ProviderRefused,
+    ProviderTimeout,
+    ProviderUnavailable,
 )
 from holdfast.errors.root import (
     HoldfastError,
@@ -176,22 +264,38 @@ __all__ = [
     "BadFile",
     "BadInclusion",
     "BadSignature",
+    "BaselineMoved",
     "BenchError",
     "BrokenChain",
+    "BrokenPlaceholders",
+    "CacheUnavailable",
     "CannotOpen",
     "CommitAborted",
     "Corruption",
+    "DamagedOverride",
     "DamagedTrace",
     "DuplicateKey",
+    "EvalError",
+    "EvalsUnanswered",
     "ForeignLog",
     "ForeignTraceVersion",
     "ForgedNote",
     "HoldfastError",
+    "InvalidDataset",
+    "InvalidEvaluator",
     "InvalidSettings",
     "InvalidSigners",
+    "InvalidTag",
     "InvalidTrace",
     "InvalidValue",
     "LoneSurrogate",
+    "LoopCrashed",
+    "LoopError",
+    "LoopStalled",
+    "LoopStopping",
+    "MailboxClosed",
+    "MailboxError",
+    "MailboxUnavailable",
     "MalformedCheckpoint",
     "MalformedEntry",
     "MalformedJson",
@@ -199,7 +303,13 @@ __all__ = [
     "MirrorFailed",
     "MisplacedEntry",
     "MissingExtra",
+    "MissingOverride",
+    "MissingParameter",
     "NaiveDatetime",
+    "NoBaselinePass",
+    "NoReplyAddress",
+    "NoRollback",
+    "NoSuchDeadLetter",
     "NoSuchProposal",
     "NoSuchSnapshot",
     "NotAllowed",
@@ -210,14 +320,23 @@ __all__ = [
     "NotProven",
     "NotReplayable",
     "NumberOutOfRange",
+    "OptimizationError",
     "OtherGrid",
     "OutcomeUnknown",
+    "OverridesUnavailable",
     "PayloadMismatch",
     "PolicyFailed",
     "ProfileConflict",
+    "PromptError",
+    "ProviderError",
+    "ProviderGarbled",
+    "ProviderRefused",
+    "ProviderTimeout",
+    "ProviderUnavailable",
     "RecordedFailure",
     "RecorderFinished",
     "ReplayDiverged",
+    "ReplyMailboxClosed",
     "RetentionTooShort",
     "RunOver",
     "SelfApproval",
@@ -227,6 +346,8 @@ __all__ = [
     "SigningFailed",
     "SizeMismatch",
     "StaleFence",
+    "StaleOverride",
+    "StaleReceipt",
     "StoreBusy",
     "StoreError",
     "StoreFailed",
@@ -235,11 +356,17 @@ __all__ = [
     "TraceError",
     "TraceExists",
     "TraceFolderFailed",
+    "UndecodableBody",
     "UnknownPolicy",
+    "UnknownPrompt",
+    "UnknownSection",
     "UnknownSigner",
+    "UnresolvableReply",
+    "UnsendableBody",
     "UnsignedNote",
     "UnsupportedType",
     "UnusableKey",
+    "VersionConflict",
     "WrongNamespace",
     "WrongPayload",
 ]

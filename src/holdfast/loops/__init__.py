@@ -1,0 +1,13 @@
+"""Loops: workers that take requests from a mailbox, and the one that makes prompts shorter and proves them no worse.
+
+worker.py       WorkerLoop: leases kept while at work, failures answered or retried, an orderly end    <- START HERE
+requests.py     what is asked of the loops and what they answer
+main.py         MainLoop: recall, render, ask the model, remember; tools.py: what tool handlers see
+eval.py         EvalLoop: one sample, one grade
+optimize.py     OptimizeLoop: propose, screen, combine, confirm, report; trial.py: arms and their runs
+gate/           what a shorter prompt must prove: static checks, statistics, rulings
+strategies/     where shorter prompts come from
+report.py       OptimizationReport; html.py shows it
+apply.py        one compare-and-set, with a way back
+group.py        LoopGroup: threads, health, watchdog, signals
+"""

@@ -1,0 +1,204 @@
+"""A loop that takes requests from a mailbox, one at a time, and answers each of them.
+
+Whatever a request does, the loop lives on: a bad request gets an error as its reply or becomes a dead letter; a failing
+server is waited for; a request that was interrupted goes back to the queue.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.errors import (
+    CacheUnavailable,
+    HoldfastError,
+    LoopStopping,
+    MailboxClosed,
+    MailboxError,
+    MailboxUnavailable,
+    NoReplyAddress,
+    OverridesUnavailable,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UnresolvableReply,
+)
+from holdfast.limits import LOOP_BACKOFF_SECONDS, MAX_LOOP_BACKOFF_SECONDS, MAX_RETRY_DELAY_SECONDS
+from holdfast.mailboxes.mailbox import Mailbox, Message
+
+RequestT = TypeVar("RequestT")
+ResultT = TypeVar("ResultT")
+
+_PASSING: Final = (MailboxUnavailable, OverridesUnavailable, CacheUnavailable)
+"""Failures that end by themselves: the same request can succeed later."""
+
+
+class WorkerLoop(ABC, Generic[RequestT, ResultT]):
+    """The part that all loops share. A loop says what it takes, how it handles it, and how it tells an error."""
+
+    takes: ClassVar[type]
+    name: str = "worker"
+
+    def __init__(self, *, requests: Mailbox[RequestT, ResultT], clock: Clock | None = None) -> None:
+        self.requests = requests
+        self._clock = clock or SystemClock()
+        self._stop = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._beat_at = self._clock.monotonic()
+        self._retry_passing_failures = 3
+
+    @abstractmethod
+    def handle(self, request: RequestT) -> ResultT:
+        """Do what is asked. An exception becomes the reply that ``failed`` makes of it."""
+
+    @abstractmethod
+    def failed(self, request: RequestT, error: Exception) -> ResultT:
+        """The reply that tells the sender of an error."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the loop was asked to stop."""
+        return self._stop.is_set()
+
+    @property
+    def running(self) -> bool:
+        """Whether ``run`` is under way."""
+        return not self._idle.is_set()
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long the loop has given no sign of life. Waiting for requests is life; a handler has to say so itself."""
+        return self._clock.monotonic() - self._beat_at
+
+    def beat(self) -> None:
+        """A sign of life. Long handlers give one now and then; it raises ``LoopStopping`` when it is time to stop."""
+        self._beat_at = self._clock.monotonic()
+        if self._stop.is_set():
+            raise LoopStopping(loop=self.name)
+
+    def run(
+        self,
+        *,
+        max_iterations: int | None = None,
+        visibility_timeout: float = 300,
+        wait_time_seconds: float = 20,
+    ) -> None:
+        """Take and answer requests until ``shutdown``, or until that many looks into the mailbox.
+
+        A shutdown that was asked for before this was called counts as well.
+        """
+        self._idle.clear()
+        try:
+            iterations, failures = 0, 0
+            while not self._stop.is_set() and (max_iterations is None or iterations < max_iterations):
+                self._beat_at = self._clock.monotonic()
+                try:
+                    messages = self.requests.receive(
+                        visibility_timeout=visibility_timeout, wait_time_seconds=wait_time_seconds
+                    )
+                    failures = 0
+                except MailboxClosed:
+                    return
+                except MailboxUnavailable:
+                    failures += 1
+                    self._stop.wait(min(LOOP_BACKOFF_SECONDS * 2**failures, MAX_LOOP_BACKOFF_SECONDS))
+                    continue
+                for message in messages:
+                    self._process(message, visibility_timeout)
+                iterations += 1
+        finally:
+            self._idle.set()
+
+    def shutdown(self, *, timeout: float = 30.0) -> bool:
+        """Ask the loop to stop and wait for it; says whether it has stopped."""
+        self._stop.set()
+        with suppress(MailboxError):
+            self.requests.interrupt()
+        return self._idle.wait(timeout)
+
+    def _process(self, message: Message[RequestT, ResultT], visibility_timeout: float) -> None:
+        if self._stop.is_set():
+            with suppress(MailboxError):
+                message.nack()
+            return
+        try:
+            with _Keeper(message, visibility_timeout):
+                self._answer(message)
+        except StaleReceipt:
+            # The lease was lost, to a pause of this machine perhaps. Whoever has the request now answers it too, and
+            # replies are told apart by request id.
+            return
+        except MailboxUnavailable:
+            # It stays leased and comes back when the lease is over.
+            return
+
+    def _answer(self, message: Message[RequestT, ResultT]) -> None:
+        if not isinstance(message.body, self.takes):
+            kind = type(message.body).__name__
+            message.dead_letter(f"{self.name} takes {self.takes.__name__}, not {kind}")
+            return
+        try:
+            reply = self.handle(message.body)
+        except LoopStopping:
+            message.nack()
+            return
+        except Exception as error:  # noqa: BLE001  # Whatever a handler does, the loop lives on and the sender hears of it.
+            if isinstance(error, _PASSING) and message.delivery_count <= self._retry_passing_failures:
+                message.nack(visibility_timeout=min(2.0**message.delivery_count, MAX_RETRY_DELAY_SECONDS))
+                return
+            reply = self.failed(message.body, error)
+        self._beat_at = self._clock.monotonic()
+        try:
+            message.reply(reply)
+        except ReplyMailboxClosed:
+            # Who asked has the answer from an earlier delivery, or gave up: nobody waits.
+            message.acknowledge()
+            return
+        except (NoReplyAddress, UnresolvableReply) as error:
+            message.dead_letter(str(error))
+            return
+        except HoldfastError as error:
+            if isinstance(error, _PASSING):
+                raise
+            message.reply(self.failed(message.body, error))
+        message.acknowledge()
+
+
+class _Keeper:
+    """Keeps a message's lease while its handler is at work, from a thread of its own."""
+
+    def __init__(self, message: Message[Any, Any], visibility_timeout: float) -> None:
+        self._message, self._timeout = message, visibility_timeout
+        self._done = threading.Event()
+        self._thread: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        self._schedule()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.cancel()
+
+    def _schedule(self) -> None:
+        # Most handlers are done long before a third of the time is over, and then this thread has only slept.
+        self._thread = threading.Timer(self._timeout / 3, self._extend)
+        self._thread.daemon = True
+        self._thread.start()
+
+    def _extend(self) -> None:
+        if self._done.is_set():
+            return
+        try:
+            self._message.extend_visibility(self._timeout)
+        except StaleReceipt:
+            return
+        except MailboxError:
+            pass
+        if not self._done.is_set():
+            self._schedule()

@@ -1,0 +1,7 @@
+"""Models behind one small protocol.
+
+adapter.py            ProviderAdapter and its words: ModelConfig, ModelRequest, ModelReply, tools, usage
+scripted.py           ScriptedProvider: answers from a function, with seeded noise if wanted; says what it is
+openai_compatible.py  OpenAI and everything that speaks its chat protocol (extra ``openai``)
+anthropic.py          Anthropic's messages (extra ``anthropic``)
+"""

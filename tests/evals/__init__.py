@@ -1,0 +1,1 @@
+"""Tests of the evals: datasets, evaluators, results and the cache of results."""

@@ -1,0 +1,1 @@
+"""Tests of the loops: workers, the gate, strategies, optimisations whole, and three processes that are killed."""

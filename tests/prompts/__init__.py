@@ -1,0 +1,1 @@
+"""Tests of the prompts: rendering, and one contract over the three overrides stores."""
