@@ -174,19 +174,24 @@ def seal(
     scars: Sequence[Record] = (),
     marks: Sequence[tuple[Mark, str]] = (),
     forgotten: Mapping[str, str] = MappingProxyType({}),
+    placed: Sequence[Record] | None = None,
+    notes: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    gone: Sequence[str] = (),
+    facts: Sequence[Fact] = (),
     present: Mapping[str, str | None],
 ) -> Commit | None:
     """999_SEAL: one commit of all that was judged; None if nothing changes.
 
     ``present`` are the fingerprints of what the run's snapshot shows under the keys that this may write: what is there
     already is left alone, what is there with other content gets a new version. ``forgotten`` are keys whose content is
-    erased, each with the reason: they end, or get the new content.
+    erased, each with the reason: they end, or get the new content. Budgets may have their say: ``placed`` is what they
+    keep of it, ``notes`` their own rows, ``gone`` the keys that they expire, ``facts`` what they tell.
     """
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = dict(notes)
+    for record in [record for one in judged for record in one.placed] if placed is None else placed:
+        rows[record.key] = record.as_json()
     for one in judged:
         _require_governed(one)
-        for record in one.placed:
-            rows[record.key] = record.as_json()
         if one.proposal is not None:
             key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
@@ -207,6 +212,11 @@ def seal(
         for key, reason in forgotten.items()
         if key not in rows
     ]
+    writes += [
+        Write.of(namespace, key, ActionType.EXPIRE)
+        for key in gone
+        if key not in rows and key not in forgotten and key in present
+    ]
     if not writes:
         return None
     return Commit.of(
@@ -214,7 +224,7 @@ def seal(
         memory_snapshot_id=run.memory_snapshot_id,
         policy_set_id=run.policy_set_id,
         writes=writes,
-        facts=_facts(judged),
+        facts=[*_facts(judged), *facts],
     )
 
 

@@ -16,7 +16,9 @@ from holdfast.govern.seals.desk import SYSTEM_NAMESPACE, Desk
 from holdfast.govern.sweep import Due, due, sweep
 from holdfast.ledger.notary import Notary
 from holdfast.ledger.receipt import InclusionReceipt
+from holdfast.memory.purses import Purses
 from holdfast.memory.run import Run
+from holdfast.policies.spending import BandBudget
 from holdfast.store.commit import Receipt
 from holdfast.store.opening import open_store
 from holdfast.store.records import Change, Chapter, changes_between, history_of, record_of
@@ -40,6 +42,7 @@ class Memory:
         allow_live: bool = False,
         notary: Notary | None = None,
         traces: TraceFolder | None = None,
+        budgets: Iterable[BandBudget] = (),
     ) -> None:
         if namespace == SYSTEM_NAMESPACE:
             raise InvalidValue(what="namespace", problem=f"{namespace!r} is Holdfast's own; choose another")
@@ -47,7 +50,9 @@ class Memory:
         self.namespace = namespace
         self.floors = Judge(FloorRegistry.shipped() if floors is None else floors)
         self.policy = MemoryWritePolicy(strict, clock=store.clock)
-        self.policy_set_id = f"governance-{fingerprint([self.floors.describe(), strict])[:16]}"
+        self.purses = Purses(budgets)
+        described = [self.floors.describe(), strict, self.purses.describe()]
+        self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.traces = traces
         self._allow_live = allow_live
         self._notary = notary

@@ -1,18 +1,21 @@
 """A run of an agent, from what it is told to what is committed."""
 
 import threading
-from collections.abc import Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from msgspec.structs import replace
+
 from holdfast.canon import fingerprint, utc_text
-from holdfast.errors import InvalidValue, NotAllowed, NotAuthorised, RunOver
+from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver
 from holdfast.govern import stages
 from holdfast.govern.authority import Role
 from holdfast.govern.judge import Claim, Surroundings
-from holdfast.govern.scars import MOST_MARKS_COUNTED, Mark
 from holdfast.govern.stages import Judged
-from holdfast.store.commit import Commit, Receipt
+from holdfast.limits import MAX_REBASES
+from holdfast.memory.sealing import only_budgets_moved, sealed
+from holdfast.store.commit import Receipt
 from holdfast.store.records import record_of
 from holdfast.traces.artifact import Trace
 from holdfast.traces.identity import ModelConfig
@@ -90,7 +93,10 @@ class Run(TracedRun):
         with self._lock:
             store, namespace = self.memory.store, self.memory.namespace
             keys = [f"{band}/{subject}" for band in (Band.VAULT, *FORGETTABLE)]
-            present = store.read(namespace, keys, at=self._at)
+            present = set(store.read(namespace, keys, at=self._at))
+            for band in self.memory.purses.budgets:
+                rows = store.scan(namespace, prefix=f"{band}/{subject}@", at=self._at)
+                present.update(version.key for version in rows)
             if keys[0] in present:
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
             if not present:
@@ -104,14 +110,40 @@ class Run(TracedRun):
         with self._lock:
             if not self._over:
                 self._over = True
-                commit = self._sealed()
                 try:
-                    self.receipt = None if commit is None else self.memory.store.commit(commit)
+                    with self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
+                        self.receipt = self._apply(self.identity)
                 except BaseException as error:
                     self._end_trace(error)
                     raise
                 self._end_trace(None)
             return self.receipt
+
+    def _apply(self, identity: RunIdentity) -> Receipt | None:
+        """Seal and commit. Where others only spent the same budget meanwhile, plan again from the newest state."""
+        memory = self.memory
+        for attempt in range(1, MAX_REBASES + 1):
+            commit = sealed(memory, identity, self._judged, self._forgotten)
+            try:
+                receipt = None if commit is None else memory.store.commit(commit)
+            except CommitAborted:
+                memory.purses.lost()
+                head = memory.store.head()
+                if attempt == MAX_REBASES or not only_budgets_moved(memory, commit, identity, head):
+                    raise
+                # Others are at it too; who failed more often waits longer, so that all get their turn.
+                memory.store.clock.sleep(0.001 * attempt)
+                head = memory.store.head()
+                run_id = f"{self.identity.run_id}~{attempt}"
+                identity = replace(identity, run_id=run_id, memory_snapshot_id=head)
+            except BaseException:
+                memory.purses.lost()
+                raise
+            else:
+                if receipt is not None:
+                    memory.purses.committed(receipt.memory_snapshot_id)
+                return receipt
+        raise AssertionError("the last attempt returns or raises")
 
     def _end_trace(self, error: BaseException | None) -> None:
         self.trace = self.recorder.finish(error=error)
@@ -126,32 +158,6 @@ class Run(TracedRun):
             if not self._over:
                 self._over = True
                 self._end_trace(error or RunOver(run_id=self.identity.run_id))
-
-    def _sealed(self) -> Commit | None:
-        """777_FORGE and 999_SEAL over what was judged."""
-        store, namespace = self.memory.store, self.memory.namespace
-        judged = [one for one in self._judged if one.decision.allowed]
-        scars, marks = stages.forge(judged, self._counted(judged))
-        keys = [*stages.keys_written(judged, scars), *self._forgotten]
-        present = {key: row.fingerprint for key, row in store.read(namespace, keys, at=self._at).items()}
-        return stages.seal(
-            self.identity,
-            namespace,
-            judged,
-            scars=scars,
-            marks=marks,
-            forgotten=self._forgotten,
-            present=present,
-        )
-
-    def _counted(self, judged: Sequence[Judged]) -> dict[Mark, int]:
-        """How often what happened in this run has happened before, up to what makes a difference."""
-        store, namespace, at = self.memory.store, self.memory.namespace, self._at
-        counted = {}
-        for mark in {mark for one in judged for mark in one.marks}:
-            rows = store.scan(namespace, prefix=mark.prefix, at=at)
-            counted[mark] = sum(1 for _ in zip(rows, range(MOST_MARKS_COUNTED), strict=False))
-        return counted
 
     def _surroundings(self, claim: Claim) -> Surroundings:
         """What the judge may look at: sealed law, scars, what is known of the subject, and what was refused before."""
@@ -171,21 +177,18 @@ class Run(TracedRun):
 
     def _commit_live(self) -> None:
         """Commit at once. Each such commit is a run of its own to the store, from the newest state."""
-        commit = self._sealed()
-        self._judged.clear()
-        self._forgotten.clear()
-        self._around = None
-        self._known_subjects.clear()
-        if commit is not None:
-            self._count += 1
-            again = Commit.of(
-                run_id=f"{self.identity.run_id}#{self._count}",
-                memory_snapshot_id=self._at,
-                policy_set_id=commit.policy_set_id,
-                writes=commit.writes,
-                facts=commit.facts,
-            )
-            self.receipt = self.memory.store.commit(again)
+        self._count += 1
+        live = replace(
+            self.identity, run_id=f"{self.identity.run_id}#{self._count}", memory_snapshot_id=self._at
+        )
+        try:
+            with self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
+                self.receipt = self._apply(live) or self.receipt
+        finally:
+            self._judged.clear()
+            self._forgotten.clear()
+            self._around = None
+            self._known_subjects.clear()
 
     @property
     def _is_live(self) -> bool:

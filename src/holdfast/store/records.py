@@ -11,7 +11,7 @@ from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
-NOTE_PREFIXES: Final = ("PHOENIX/", "decision/", "mark/", "refused/")
+NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "stream/")
 
 
 class Chapter(Value, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def key_of_line(value: object) -> str | None:
 
 
 def is_note(key: str) -> bool:
-    """Whether a row is one that governance keeps for itself: proposals, decisions, marks, what was refused."""
+    """Whether a row is one that governance keeps for itself: proposals, decisions, marks, what was refused, streams."""
     return key.startswith(NOTE_PREFIXES)
 
 

@@ -1,0 +1,181 @@
+"""Byte budgets of bands: spent as the benchmark spends them, by the same policies, whoever opens the store."""
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.bench.play import play
+from holdfast.budgets.budget import ByteBudget
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.clock import ManualClock, RandomIds
+from holdfast.errors import InvalidValue
+from holdfast.memory import Memory
+from holdfast.policies.registry import PolicySpec
+from holdfast.policies.spending import BandBudget
+from holdfast.store.store import Store
+from holdfast.vocabulary import Band, Step
+from tests.memory.conftest import HANDBOOK, days
+from tests.store.builders import memory_store, sqlite_store
+
+POLICIES = [
+    "AlwaysWrite",
+    "ExpireOldest",
+    "RecencyBias",
+    "MergeAggressive",
+    "UniformSample(every=3)",
+    "RandomPolicy",
+]
+
+
+def observation(number: int) -> dict[str, object]:
+    """One of a few endpoints, in a state that changes."""
+    return {"type": "api", "api": f"GET /v1/thing{number % 4}", "fields": {"a": number % 3, "b": number // 5}}
+
+
+def budgeted(store: Store, policy: str, max_bytes: int = 900) -> Memory:
+    """A memory whose ACTIVE band has a budget."""
+    return Memory(store, budgets=[BandBudget(band=Band.ACTIVE, max_bytes=max_bytes, policy=policy)])
+
+
+def feed(memory: Memory, numbers: range, *, each: int = 1) -> None:
+    """Observations, so many a run."""
+    for start in range(numbers.start, numbers.stop, each):
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            for number in range(start, min(start + each, numbers.stop)):
+                ref = {"kind": "observation", "observation": observation(number), "metadata": {"n": number}}
+                run.remember(f"Thing {number} of the API changed to {number}.", source=HANDBOOK, refs=[ref])
+
+
+def numbers_held(memory: Memory) -> set[int]:
+    """Which observations the band holds."""
+    return {record.refs[0]["metadata"]["n"] for record in memory.records(band=Band.ACTIVE)}
+
+
+def played(policy: str, count: int, max_bytes: int = 900) -> set[int]:
+    """What the benchmark holds of the same stream."""
+    steps = [Step(t=n, observation=observation(n), metadata={"n": n}) for n in range(count)]
+    store = ByteMemoryStore(ByteBudget(max_bytes))
+    play(PolicySpec.parse(policy).build(seed=0), steps, store)
+    return {item.step.t for item in store.items()}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_production_keeps_what_the_benchmark_keeps(policy: str) -> None:
+    memory = budgeted(memory_store(), policy)
+    feed(memory, range(40), each=4)
+
+    assert numbers_held(memory) == played(policy, 40)
+    assert list(memory.verify()) == []
+
+
+@pytest.mark.parametrize("policy", ["ExpireOldest", "MergeAggressive", "RandomPolicy"])
+def test_it_does_not_matter_how_often_the_store_is_opened(tmp_path: Path, policy: str) -> None:
+    for start in range(0, 30, 5):
+        store = sqlite_store(tmp_path / "store.db", ids=RandomIds())
+        feed(budgeted(store, policy), range(start, start + 5))
+        store.close()
+    store = sqlite_store(tmp_path / "store.db")
+
+    assert numbers_held(budgeted(store, policy)) == played(policy, 30)
+    store.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    cuts=st.lists(st.integers(1, 29), max_size=5),
+    policy=st.sampled_from(POLICIES),
+    max_bytes=st.integers(200, 3_000),
+)
+def test_runs_of_any_size_come_to_the_same(cuts: list[int], policy: str, max_bytes: int) -> None:
+    store = memory_store()
+    marks = sorted({0, *cuts, 30})
+    for start, stop in pairwise(marks):
+        memory = budgeted(store, policy, max_bytes)
+        feed(memory, range(start, stop), each=stop - start)
+
+    assert numbers_held(memory) == played(policy, 30, max_bytes)
+    assert memory.purses._warm[Band.ACTIVE][1].purse.used_bytes <= max_bytes
+
+
+def test_bands_without_a_budget_take_everything() -> None:
+    memory = budgeted(memory_store(), "NeverWrite")
+    feed(memory, range(5))
+
+    assert numbers_held(memory) == set()
+    assert len(list(memory.records(band=Band.LEDGER))) == 5
+
+
+def test_what_is_forgotten_or_swept_gives_its_bytes_back() -> None:
+    clock = ManualClock()
+    memory = budgeted(memory_store(clock), "AlwaysWrite", 400)
+    feed(memory, range(10))
+    full = numbers_held(memory)
+    days(clock, 8)
+    memory.sweep()
+    assert numbers_held(memory) == set()
+    feed(memory, range(10, 20))
+
+    assert len(numbers_held(memory)) == len(full)
+    assert list(memory.verify()) == []
+
+
+def test_a_subject_is_forgotten_in_all_its_versions() -> None:
+    memory = budgeted(memory_store(), "AlwaysWrite", 10_000)
+    for number in (14, 30):
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            run.remember(f"EU refunds take {number} days.", subject="a", source=HANDBOOK)
+    assert len(list(memory.records(band=Band.ACTIVE))) == 2
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.forget("a", reason="asked for")
+
+    assert list(memory.records(band=Band.ACTIVE)) == []
+    assert memory.purses._warm[Band.ACTIVE][1].purse.used_bytes == 0
+
+
+def test_another_policy_begins_with_what_is_held() -> None:
+    store = memory_store()
+    feed(budgeted(store, "AlwaysWrite", 5_000), range(10))
+    smaller = budgeted(store, "RecencyBias", 400)
+    feed(smaller, range(10, 12))
+
+    assert 11 in numbers_held(smaller)
+    assert len(numbers_held(smaller)) < 12
+    assert list(smaller.verify()) == []
+
+
+def test_runs_that_spend_at_once_never_overspend(memory: Memory) -> None:
+    shared = [budgeted(memory.store, "ExpireOldest", 600) for _ in range(3)]
+
+    def spend(which: int) -> None:
+        feed(shared[which], range(which * 100, which * 100 + 6))
+
+    threads = [threading.Thread(target=spend, args=(which,)) for which in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fresh = budgeted(memory.store, "ExpireOldest", 600)
+    feed(fresh, range(900, 901))
+
+    assert fresh.purses._warm[Band.ACTIVE][1].purse.used_bytes <= 600
+    assert len(list(fresh.records(band=Band.LEDGER))) == 19
+    assert list(fresh.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"band": "VAULT"}, "a budget is of"),
+        ({"max_bytes": 0}, "whole number"),
+        ({"policy": "OracleOptimal"}, "oracle track"),
+        ({"policy": "EpsilonGreedy"}, "bandit track"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(changes: dict[str, object], problem: str) -> None:
+    fields: dict[str, object] = {"band": Band.ACTIVE, "max_bytes": 100, "policy": "AlwaysWrite"}
+    with pytest.raises(InvalidValue, match=problem):
+        BandBudget.from_json(fields | changes)
