@@ -60,13 +60,16 @@ _PRINTED_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 _SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
-def canonical_bytes(value: object) -> bytes:
-    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out."""
+def canonical_bytes(value: object, *, limit_bytes: int = MAX_VALUE_BYTES) -> bytes:
+    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out.
+
+    What gathers many values, as a context package does, has a limit of its own.
+    """
     printed = _printed_directly(value)
     if printed is None:
         printed = orjson.dumps(_normalised(value, MAX_DEPTH_LEVELS))
-    if len(printed) > MAX_VALUE_BYTES:
-        raise TooLarge(size_bytes=len(printed), limit_bytes=MAX_VALUE_BYTES)
+    if len(printed) > limit_bytes:
+        raise TooLarge(size_bytes=len(printed), limit_bytes=limit_bytes)
     return printed
 
 

@@ -18,6 +18,12 @@ MAX_TAGS: Final = 256
 
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
+DEFAULT_HALF_LIFE_DAYS: Final = 30
+MAX_HALF_LIFE_DAYS: Final = 1_000_000
+MAX_PACKAGE_BYTES: Final = 1 << 32
+READ_CHUNK_BYTES: Final = 1 << 18
+MAX_TAG_SETS: Final = 4_096
+MAX_TOLD_FAULTS: Final = 100
 
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 10_000
@@ -35,4 +41,6 @@ assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
+assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"
+assert READ_CHUNK_BYTES <= MAX_VALUE_BYTES, "a line of the greatest length is gathered from whole chunks"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"

@@ -45,6 +45,14 @@
     │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
     │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    ├── RecallError               recall                 memory.read can't answer
+    │   ├── EmptyQuery            recall_empty_query     there is nothing to look for
+    │   ├── NoStores              recall_no_stores       there is nowhere to look
+    │   ├── InvalidBudget         recall_budget          the budget leaves no room for anything
+    │   ├── InvalidRequest        recall_request         a field has a value that it can't have
+    │   ├── MissingStore          recall_missing_store   a store does not exist
+    │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
+    │   └── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -99,6 +107,16 @@ from holdfast.errors.proofs import (
     SizeMismatch,
     UnsignedNote,
 )
+from holdfast.errors.recall import (
+    EmptyQuery,
+    InvalidBudget,
+    InvalidRequest,
+    InvalidTrustSnapshot,
+    MissingStore,
+    NoStores,
+    RecallError,
+    UnreadableStore,
+)
 from holdfast.errors.root import (
     HoldfastError,
     InvalidSettings,
@@ -135,11 +153,15 @@ __all__ = [
     "CommitAborted",
     "Corruption",
     "DuplicateKey",
+    "EmptyQuery",
     "ForeignLog",
     "ForgedNote",
     "HoldfastError",
+    "InvalidBudget",
+    "InvalidRequest",
     "InvalidSettings",
     "InvalidSigners",
+    "InvalidTrustSnapshot",
     "InvalidValue",
     "LoneSurrogate",
     "MalformedCheckpoint",
@@ -149,7 +171,9 @@ __all__ = [
     "MirrorFailed",
     "MisplacedEntry",
     "MissingExtra",
+    "MissingStore",
     "NaiveDatetime",
+    "NoStores",
     "NoSuchSnapshot",
     "NotAllowed",
     "NotAuthorised",
@@ -159,6 +183,7 @@ __all__ = [
     "NumberOutOfRange",
     "OutcomeUnknown",
     "PayloadMismatch",
+    "RecallError",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
@@ -173,6 +198,7 @@ __all__ = [
     "TooDeep",
     "TooLarge",
     "UnknownSigner",
+    "UnreadableStore",
     "UnsignedNote",
     "UnsupportedType",
     "UnusableKey",

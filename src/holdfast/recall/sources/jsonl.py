@@ -1,0 +1,136 @@
+"""JSONL files as sources: read only, in pieces of bounded size, up to where the file ended when it was opened.
+
+A file is never locked and never written. What is appended after it was opened is not seen; a line that was being written
+just then is a bad last line, as every JSON object that is cut short is.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.errors import MissingStore, UnreadableStore
+from holdfast.limits import MAX_VALUE_BYTES, READ_CHUNK_BYTES
+from holdfast.recall.records import BadLine, Fault
+from holdfast.recall.sources.decoding import Decoder
+from holdfast.recall.sources.segment import Segment
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# A named pipe must be refused, not waited for; elsewhere the flags that do not exist are not needed.
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole lines of a file that follow one another, or one line that is too long to be gathered."""
+
+    lines: list[bytes]
+    first_place: int
+    too_long: BadLine | None = None
+
+
+class JsonlSource:
+    """A JSONL file, read anew each time. ``MissingStore`` or ``UnreadableStore`` if there is none to read."""
+
+    def __init__(self, store_path: str, *, chunk_bytes: int = READ_CHUNK_BYTES) -> None:
+        self.store_path = store_path
+        self._chunk_bytes = chunk_bytes
+        os.close(open_store_file(store_path)[0])
+
+    def segments(self) -> Iterator[Segment]:
+        """The records in runs, in the order of their lines."""
+        decoder = Decoder()
+        descriptor, status = open_store_file(self.store_path)
+        try:
+            chunks = read_chunks(descriptor, status.st_size, self._chunk_bytes)
+            for piece in pieces(chunks):
+                segment = decoder.segment(piece.lines, first_place=piece.first_place)
+                yield segment if piece.too_long is None else segment.with_bad_line(piece.too_long)
+        except OSError as error:
+            raise unreadable(self.store_path, error) from None
+        finally:
+            os.close(descriptor)
+
+
+def open_store_file(store_path: str) -> tuple[int, os.stat_result]:
+    """A file's descriptor, and what it was when it was opened; an error of ours if that can't be."""
+    try:
+        descriptor = os.open(store_path, _FLAGS)
+    except OSError as error:
+        raise unreadable(store_path, error) from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise UnreadableStore(store_path=store_path, problem="it is not a file")
+    return descriptor, status
+
+
+def unreadable(store_path: str, error: OSError) -> MissingStore | UnreadableStore:
+    """The system's refusal in words of ours, which are the same in every language that the system speaks."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return MissingStore(store_path=store_path)
+    if isinstance(error, PermissionError):
+        return UnreadableStore(store_path=store_path, problem="permission denied")
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    return UnreadableStore(store_path=store_path, problem=f"the system says {name}")
+
+
+def read_chunks(descriptor: int, size_bytes: int, chunk_bytes: int) -> Iterator[bytes]:
+    """The first bytes of an open file, in chunks; fewer, if it was cut in the meantime."""
+    left = size_bytes
+    while left > 0 and (chunk := os.read(descriptor, min(chunk_bytes, left))):
+        yield chunk
+        left -= len(chunk)
+
+
+def pieces(chunks: Iterator[bytes]) -> Iterator[Piece]:
+    """Whole lines, without their ends, from chunks that may be cut anywhere."""
+    rest, place = b"", 1
+    chunks = _without_mark(chunks)
+    for given in chunks:
+        chunk = given
+        if len(rest) > MAX_VALUE_BYTES + 1:
+            too_long, chunk = _skip_line(rest, chunk, chunks, place)
+            yield Piece([], place, too_long)
+            rest, place = b"", place + 1
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            rest += chunk
+            continue
+        whole = rest + chunk[:cut] if rest else chunk[:cut]
+        rest = chunk[cut + 1 :]
+        lines = (whole.replace(b"\r\n", b"\n") if b"\r" in whole else whole).split(b"\n")
+        lines[-1] = lines[-1].removesuffix(b"\r")
+        yield Piece(lines, place)
+        place += len(lines)
+    if rest:
+        yield Piece([rest.removesuffix(b"\r")], place)
+
+
+def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes without a byte-order mark at their start."""
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= len(BYTE_ORDER_MARK):
+            break
+    yield head.removeprefix(BYTE_ORDER_MARK)
+    yield from chunks
+
+
+def _skip_line(start: bytes, chunk: bytes, chunks: Iterator[bytes], place: int) -> tuple[BadLine, bytes]:
+    """A line that is too long, hashed as it passes by, and what stands after it in the last chunk."""
+    digest = hashlib.sha256()
+    held = start
+    while chunk and b"\n" not in chunk:
+        # The last byte is held back: a carriage return before the line's end is no part of the line.
+        digest.update(held[:-1])
+        held, chunk = held[-1:] + chunk, next(chunks, b"")
+    last, _, after = chunk.partition(b"\n")
+    digest.update((held + last).removesuffix(b"\r"))
+    return BadLine(place, "", digest.hexdigest(), Fault.TOO_LONG), after
