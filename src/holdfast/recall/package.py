@@ -131,6 +131,15 @@ class ContextPackage(Value, frozen=True, kw_only=True):
             raise InvalidValue(what="ContextPackage", problem="its content does not have its package_hash")
         return package
 
+    def as_json(self) -> dict[str, Any]:
+        """The contract's object."""
+        plain = super().as_json()
+        selection = plain["selection"]
+        plain["selection"] = {
+            name: list(part) if isinstance(part, tuple) else part for name, part in selection.items()
+        }
+        return plain
+
     def computed_hash(self) -> str:
         """The SHA-256 of the canonical JSON of everything but the hash."""
         plain = self.as_json()
