@@ -22,7 +22,10 @@ DEFAULT_HALF_LIFE_DAYS: Final = 30
 MAX_HALF_LIFE_DAYS: Final = 1_000_000
 MAX_PACKAGE_BYTES: Final = 1 << 32
 READ_CHUNK_BYTES: Final = 1 << 18
+BLOCK_BYTES: Final = 1 << 16
+MAX_LEARNT_SHAPES: Final = 8
 MAX_TAG_SETS: Final = 4_096
+MAX_KNOWN_REFS: Final = 1_024
 MAX_TOLD_FAULTS: Final = 100
 
 # Commits and their recovery.

@@ -15,9 +15,9 @@ from holdfast.recall.records import Fault, Record, read_line
 from holdfast.recall.request import MemoryControllerInput
 from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.jsonl import JsonlSource
+from holdfast.recall.sources.segment import Segment
 from tests.recall import plainly
 from tests.recall.stores import BAD_LINES, contents, lines, marks, requests, written
-
 
 EXAMPLES = settings(max_examples=max(40, settings.default.max_examples // 5))
 
@@ -108,8 +108,12 @@ def test_what_may_be_wrong_with_a_line_is_seen_by_the_fast_way_too(line: bytes) 
     _check([sound, line, sound])
 
 
+def _segment(batch: list[bytes]) -> Segment:
+    return Decoder().segment(b"".join(line + b"\n" for line in batch), first_place=1)
+
+
 def _check(batch: list[bytes]) -> None:
-    segment = Decoder().segment(batch, first_place=1)
+    segment = _segment(batch)
     expected = [(place, read_line(line)) for place, line in enumerate(batch, 1) if line.strip()]
     rows = range(len(segment))
 
@@ -124,12 +128,12 @@ def _check(batch: list[bytes]) -> None:
 @EXAMPLES
 @given(st.lists(lines, max_size=8))
 def test_rows_hold_what_their_records_hold(batch: list[bytes]) -> None:
-    segment = Decoder().segment([line for line in batch if b"\n" not in line], first_place=1)
+    segment = _segment([line for line in batch if b"\n" not in line])
     for kept in (segment, segment.kept()):
         rows = range(len(kept))
         read_again = [kept.record(row) for row in rows]
 
-        assert list(kept.ids) == [record.memory_id for record in read_again]
-        assert list(kept.timed()) == [record.moment for record in read_again]
+        assert [kept.memory_id(row) for row in rows] == [record.memory_id for record in read_again]
+        assert list(kept.moments()) == [record.moment for record in read_again]
         assert [kept.book.sets[kept.tags[row]] for row in rows] == [record.tags for record in read_again]
         assert [kept.text(row) for row in rows] == [record.text.lower() for record in read_again]

@@ -7,12 +7,12 @@ scoring and sorting everything would give.
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
-from holdfast.recall.moments import MISSING, POINT, moment_of
+from holdfast.recall.moments import MISSING, POINT
 from holdfast.recall.records import Record
 from holdfast.recall.scoring import HALF_POINT, Question
 from holdfast.recall.sources.segment import Segment, TagBook
@@ -21,6 +21,8 @@ from holdfast.recall.wording import collapsed
 _TERM: Final = 2
 _NEVER: Final = MISSING - 1
 _DIGITS_OF_TIME: Final = 64
+# `bytes.find` gets faster with the length of what it looks for; below this, a regular expression is faster.
+_SHORT_BYTES: Final = 4
 
 
 @total_ordering
@@ -54,6 +56,7 @@ class _Tie:
 
 
 _Entry = tuple[int, int, str, str, _Tie]
+_Times = Sequence[int] | dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +70,41 @@ class Candidate:
 
 
 class _Needle:
-    """A term, ready to be searched for in texts that are strings or UTF-8."""
+    """A term, ready to be searched for."""
 
-    __slots__ = ("in_bytes", "in_text", "term", "word")
+    __slots__ = ("_encoded", "_pattern", "_word_is_term", "term", "word")
 
     def __init__(self, term: str) -> None:
         self.term = term
-        # White space is not collapsed in a haystack, so a term of several words is searched for by its longest.
+        # White space is not collapsed in a haystack, so a term of several words is searched for by its longest; and a
+        # quotation mark may be what stands between two texts.
         self.word = max(term.split(" "), key=len)
-        self.in_text = re.compile(re.escape(self.word)) if self.word.isascii() else None
-        self.in_bytes = re.compile(re.escape(self.word.encode()))
+        self._word_is_term = self.word == term and '"' not in term
+        encoded = self.word.encode()
+        self._encoded = None if len(encoded) < _SHORT_BYTES else encoded
+        self._pattern = re.compile(re.escape(encoded))
 
     def rows(self, segment: Segment) -> list[int]:
         """The rows whose text holds the term."""
         haystack, ends = segment.haystack, segment.ends
-        pattern = self.in_text if isinstance(haystack, str) else self.in_bytes
-        if pattern is None:
-            return []
         found, row = [], 0
-        match = pattern.search(haystack)  # type: ignore[arg-type]  # Chosen by the haystack's type.
-        while match is not None:
-            row = bisect_right(ends, match.start(), row)
+        at = self._find(haystack, 0)
+        while at >= 0:
+            row = bisect_right(ends, at, row)
             found.append(row)
-            match = pattern.search(haystack, ends[row])  # type: ignore[arg-type]  # As above.
-        return found if self.word == self.term else [row for row in found if self.is_in(segment, row)]
+            at = self._find(haystack, ends[row])
+        return found if self._word_is_term else [row for row in found if self.is_in(segment, row)]
+
+    def _find(self, haystack: bytes, start: int) -> int:
+        if self._encoded is not None:
+            return haystack.find(self._encoded, start)
+        match = self._pattern.search(haystack, start)
+        return -1 if match is None else match.start()
 
     def is_in(self, segment: Segment, row: int) -> bool:
         """Whether one row's text holds the term."""
         text = segment.text(row)
-        return self.term in (text if self.word == self.term else collapsed(text))
+        return self.term in (text if " " not in self.term else collapsed(text))
 
 
 class Best:
@@ -115,15 +124,17 @@ class Best:
 
     def offer(self, segment: Segment, store_path: str, denied: Collection[int] = ()) -> None:
         """Look through a segment for better candidates."""
+        hidden = {*segment.hidden, *denied}
         points = self._points(segment)
-        if points is None:
+        rows = [row for row in self._promising(segment, points) if row not in hidden] if points else []
+        if not rows:
             return
-        rows = self._promising(segment, points, {*segment.hidden, *denied})
-        question, times = self._question, _times(segment, rows)
+        rows, times = self._pressed(rows, points, _times(segment, rows))
+        recency_of, entries = self._question.recency_of, self._entries
         for row in rows:
-            score = points.get(row, 0) * HALF_POINT + question.recency_of(times[row])
-            self._entries.append((-score, -times[row], store_path, segment.ids[row], _Tie(segment, row)))
-        if self._limit is not None and rows and len(self._entries) >= self._limit:
+            score = points[row] * HALF_POINT + recency_of(times[row])
+            entries.append((-score, -times[row], store_path, segment.memory_id(row), _Tie(segment, row)))
+        if self._limit is not None and len(entries) >= self._limit:
             self._raise_bar(self._limit)
 
     def ranked(self) -> list[Candidate]:
@@ -145,23 +156,22 @@ class Best:
             # Recency may add a point to any row.
             self._bar = max(0, -((POINT - score) // HALF_POINT))
 
-    def _points(self, segment: Segment) -> dict[int, int] | None:
-        """Half points of the rows that have any, as far as they can matter; None if no row can."""
+    def _points(self, segment: Segment) -> list[int]:
+        """Half points of the rows, exact for those that have enough to matter; empty if no row can."""
         of_set = self._points_of_sets(segment.book)
         most_for_tags = max(of_set)
         # Who needs several terms must have one of all but the last few, so those need no search of their own.
         needed = -((most_for_tags - self._bar) // _TERM)
         if needed > len(self._needles):
-            return None
+            return []
         searched = len(self._needles) - max(needed - 1, 0)
-        points: dict[int, int] = {}
-        if most_for_tags:
-            points = {row: of_set[number] for row, number in enumerate(segment.tags) if of_set[number]}
+        points = [of_set[number] for number in segment.tags] if most_for_tags else [0] * len(segment)
         matched: set[int] = set()
         for needle in self._needles[:searched]:
-            for row in needle.rows(segment):
-                points[row] = points.get(row, 0) + _TERM
-                matched.add(row)
+            found = needle.rows(segment)
+            matched.update(found)
+            for row in found:
+                points[row] += _TERM
         for needle in self._needles[searched:]:
             for row in matched:
                 if needle.is_in(segment, row):
@@ -181,30 +191,29 @@ class Best:
             self._tag_points = (book, points)
         return points
 
-    def _promising(self, segment: Segment, points: dict[int, int], hidden: set[int]) -> list[int]:
-        """The rows that may be among the best, and not many more."""
-        rows: Iterable[int] = points if self._bar > 0 else range(len(segment))
+    def _promising(self, segment: Segment, points: list[int]) -> list[int]:
+        """The rows that have enough points to be among the best."""
         bar = self._bar
-        chosen = [row for row in rows if points.get(row, 0) >= bar and row not in hidden]
-        limit = self._limit
-        if limit is None or not chosen:
-            return chosen
-        times = _times(segment, chosen)
+        return [row for row, held in enumerate(points) if held >= bar] if bar else list(range(len(segment)))
+
+    def _pressed(self, rows: list[int], points: list[int], times: _Times) -> tuple[list[int], _Times]:
+        """Of these rows, those that are new enough to be among the best, and not many more."""
         if self._bar_time != _NEVER:
-            chosen = [row for row in chosen if points.get(row, 0) > bar or times[row] >= self._bar_time]
-        if len(chosen) <= 2 * limit:
-            return chosen
-        # Ties are kept: what else orders them is not known here.
-        keyed = sorted(
-            (((points.get(row, 0) << _DIGITS_OF_TIME) + times[row], row) for row in chosen), reverse=True
-        )
-        last = keyed[limit - 1][0]
-        return [row for key, row in keyed if key >= last]
+            bar, bar_time = self._bar, self._bar_time
+            rows = [row for row in rows if points[row] > bar or times[row] >= bar_time]
+        limit = self._limit
+        if limit is not None and len(rows) > 2 * limit:
+            # Ties are kept: what else orders them is not known here.
+            keyed = sorted(
+                [((points[row] << _DIGITS_OF_TIME) + times[row], row) for row in rows], reverse=True
+            )
+            last = keyed[limit - 1][0]
+            rows = [row for key, row in keyed if key >= last]
+        return rows, times
 
 
-def _times(segment: Segment, rows: Sequence[int]) -> Sequence[int] | dict[int, int]:
+def _times(segment: Segment, rows: Sequence[int]) -> _Times:
     """The moments of these rows; of all, where they are known or that is no more work."""
     if segment.times or 4 * len(rows) > len(segment):
-        return segment.timed()
-    stamps = segment.stamps
-    return {row: moment_of(stamp) if isinstance(stamp := stamps[row], str) else MISSING for row in rows}
+        return segment.moments()
+    return {row: segment.moment(row) for row in rows}

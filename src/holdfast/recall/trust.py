@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.limits import READ_CHUNK_BYTES
 from holdfast.recall.request import TrustFilter
-from holdfast.recall.sources.jsonl import open_store_file, pieces, read_chunks
+from holdfast.recall.sources.jsonl import LongLine, blocks, open_store_file, read_chunks
 from holdfast.recall.sources.segment import Segment
 
 
@@ -35,7 +35,7 @@ class Denials:
         """The rows of a segment that are denied, of those that it shows."""
         if not self.memory_ids and not self.record_hashes:
             return []
-        denied = {row for row, memory_id in enumerate(segment.ids) if memory_id in self.memory_ids}
+        denied = {row for row in range(len(segment)) if segment.memory_id(row) in self.memory_ids}
         if self.record_hashes:
             denied |= {
                 row
@@ -93,9 +93,11 @@ def _lines(path: str) -> Iterable[tuple[int, bytes]]:
     except UnreadableStore as error:
         raise InvalidTrustSnapshot(path=path, problem=error.facts["problem"]) from None
     with os.fdopen(descriptor, "rb", buffering=0):
-        for piece in pieces(read_chunks(descriptor, status.st_size, READ_CHUNK_BYTES)):
-            if piece.too_long is not None:
-                raise InvalidTrustSnapshot(path=path, problem=f"line {piece.first_place}: it is too long")
-            for place, line in enumerate(piece.lines, piece.first_place):
+        place = 1
+        for block in blocks(read_chunks(descriptor, status.st_size, READ_CHUNK_BYTES)):
+            if isinstance(block, LongLine):
+                raise InvalidTrustSnapshot(path=path, problem=f"line {place}: it is too long")
+            for line in block.split(b"\n")[:-1]:
                 if line and not line.isspace():
                     yield place, line
+                place += 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.errors import MissingStore, UnreadableStore
-from holdfast.limits import MAX_VALUE_BYTES, READ_CHUNK_BYTES
+from holdfast.limits import BLOCK_BYTES, MAX_VALUE_BYTES, READ_CHUNK_BYTES
 from holdfast.recall.records import BadLine, Fault
 from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.segment import Segment
@@ -26,12 +26,14 @@ _FLAGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Whole lines of a file that follow one another, or one line that is too long to be gathered."""
+class LongLine:
+    """A line that is too long to be gathered, and the hash of its bytes."""
 
-    lines: list[bytes]
-    first_place: int
-    too_long: BadLine | None = None
+    digest: str
+
+    def at(self, place: int) -> BadLine:
+        """What is told of it."""
+        return BadLine(place, "", self.digest, Fault.TOO_LONG)
 
 
 class JsonlSource:
@@ -44,13 +46,9 @@ class JsonlSource:
 
     def segments(self) -> Iterator[Segment]:
         """The records in runs, in the order of their lines."""
-        decoder = Decoder()
         descriptor, status = open_store_file(self.store_path)
         try:
-            chunks = read_chunks(descriptor, status.st_size, self._chunk_bytes)
-            for piece in pieces(chunks):
-                segment = decoder.segment(piece.lines, first_place=piece.first_place)
-                yield segment if piece.too_long is None else segment.with_bad_line(piece.too_long)
+            yield from segments_of(read_chunks(descriptor, status.st_size, self._chunk_bytes))
         except OSError as error:
             raise unreadable(self.store_path, error) from None
         finally:
@@ -88,28 +86,36 @@ def read_chunks(descriptor: int, size_bytes: int, chunk_bytes: int) -> Iterator[
         left -= len(chunk)
 
 
-def pieces(chunks: Iterator[bytes]) -> Iterator[Piece]:
-    """Whole lines, without their ends, from chunks that may be cut anywhere."""
-    rest, place = b"", 1
+def segments_of(chunks: Iterator[bytes]) -> Iterator[Segment]:
+    """The records of a file, from its bytes."""
+    decoder, place = Decoder(), 1
+    for block in blocks(chunks):
+        if isinstance(block, LongLine):
+            segment = decoder.segment(b"\n", first_place=place).with_bad_line(block.at(place))
+        else:
+            segment = decoder.segment(block, first_place=place)
+        place = segment.next_place
+        yield segment
+
+
+def blocks(chunks: Iterator[bytes]) -> Iterator[bytes | LongLine]:
+    """Whole lines, each with its end, from chunks that may be cut anywhere."""
+    rest = b""
     chunks = _without_mark(chunks)
     for given in chunks:
         chunk = given
         if len(rest) > MAX_VALUE_BYTES + 1:
-            too_long, chunk = _skip_line(rest, chunk, chunks, place)
-            yield Piece([], place, too_long)
-            rest, place = b"", place + 1
-        cut = chunk.rfind(b"\n")
-        if cut < 0:
-            rest += chunk
-            continue
-        whole = rest + chunk[:cut] if rest else chunk[:cut]
-        rest = chunk[cut + 1 :]
-        lines = (whole.replace(b"\r\n", b"\n") if b"\r" in whole else whole).split(b"\n")
-        lines[-1] = lines[-1].removesuffix(b"\r")
-        yield Piece(lines, place)
-        place += len(lines)
+            long_line, chunk = _skip_line(rest, chunk, chunks)
+            yield long_line
+            rest = b""
+        has_returns, start = b"\r" in chunk or b"\r" in rest, 0
+        while cut := chunk.rfind(b"\n", start, start + BLOCK_BYTES) + 1 or chunk.find(b"\n", start) + 1:
+            block = rest + chunk[start:cut] if rest else chunk[start:cut]
+            rest, start = b"", cut
+            yield block.replace(b"\r\n", b"\n") if has_returns else block
+        rest += chunk[start:]
     if rest:
-        yield Piece([rest.removesuffix(b"\r")], place)
+        yield rest.removesuffix(b"\r") + b"\n"
 
 
 def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -123,7 +129,7 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield from chunks
 
 
-def _skip_line(start: bytes, chunk: bytes, chunks: Iterator[bytes], place: int) -> tuple[BadLine, bytes]:
+def _skip_line(start: bytes, chunk: bytes, chunks: Iterator[bytes]) -> tuple[LongLine, bytes]:
     """A line that is too long, hashed as it passes by, and what stands after it in the last chunk."""
     digest = hashlib.sha256()
     held = start
@@ -133,4 +139,4 @@ def _skip_line(start: bytes, chunk: bytes, chunks: Iterator[bytes], place: int) 
         held, chunk = held[-1:] + chunk, next(chunks, b"")
     last, _, after = chunk.partition(b"\n")
     digest.update((held + last).removesuffix(b"\r"))
-    return BadLine(place, "", digest.hexdigest(), Fault.TOO_LONG), after
+    return LongLine(digest.hexdigest()), after

@@ -5,11 +5,13 @@ so that what is kept can never show in an answer.
 """
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, Protocol, Self
+
+import msgspec
+from msgspec import Struct
 
 from holdfast.recall.moments import MISSING, moment_of
 from holdfast.recall.records import BadLine, Record, read_line
@@ -30,37 +32,6 @@ class Source(Protocol):
         ...
 
 
-class Strings:
-    """Many short strings in one, for those that are kept: an object each would take more room than the text."""
-
-    __slots__ = ("_ends", "_joined")
-
-    def __init__(self, joined: str, ends: "array[int]") -> None:
-        self._joined = joined
-        self._ends = ends
-
-    @classmethod
-    def of(cls, strings: Sequence[str]) -> Self:
-        """These strings."""
-        return cls("".join(strings), array("I", accumulate(map(len, strings))))
-
-    def __getitem__(self, index: int) -> str:
-        return self._joined[self._ends[index - 1] if index else 0 : self._ends[index]]
-
-    def __iter__(self) -> Iterator[str]:
-        start = 0
-        for end in self._ends:
-            yield self._joined[start:end]
-            start = end
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def parts(self) -> "tuple[str, array[int]]":
-        """What it is made of."""
-        return self._joined, self._ends
-
-
 class TagBook:
     """The different sets of tags that records carry, by number. Most stores have few; a full book is followed by another."""
 
@@ -78,47 +49,102 @@ class TagBook:
         return number
 
 
+class Lines(Sequence[bytes]):
+    """Many lines in one, for those that are kept: an object each would take more room."""
+
+    __slots__ = ("ends", "joined")
+
+    def __init__(self, joined: bytes, ends: "array[int]") -> None:
+        self.joined = joined
+        self.ends = ends
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes]) -> Self:
+        """These lines."""
+        return cls(b"".join(lines), array("I", accumulate(map(len, lines))))
+
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # Nobody takes a slice of lines.
+        return self.joined[self.ends[index - 1] if index else 0 : self.ends[index]]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+class BlockLines(Sequence[bytes]):
+    """The lines of a block, told apart when somebody looks at one."""
+
+    __slots__ = ("_block", "_lines")
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+        self._lines: list[bytes] | None = None
+
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # As above.
+        if self._lines is None:
+            self._lines = self._block.split(b"\n")
+        return self._lines[index]
+
+    def __len__(self) -> int:
+        return self._block.count(b"\n")
+
+
+class _Id(Struct):
+    memory_id: str
+
+
+_decode_id: Final = msgspec.json.Decoder(_Id).decode
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A run of records. Row ``i`` of each column is record ``i``."""
 
     lines: Sequence[bytes]
     """Each record as it stands in its store."""
-    haystack: str | bytes
-    """The texts in lower case, one after the other with a separator between: as a string if all are ASCII, or in UTF-8."""
+    haystack: bytes
+    """The texts in lower case, in UTF-8, one after the other with a separator of one byte after each."""
     ends: Sequence[int]
     """Where each record's text ends in the haystack, its separator included."""
-    ids: Sequence[str] | Strings
-    stamps: Sequence[object]
-    """What stands in ``ts_utc``; empty once the times are known."""
+    stamps: Sequence[str | None] | Sequence[bytes | None]
+    """What stands in ``ts_utc``, as text or as JSON; empty once the times are known."""
     times: Sequence[int]
     """Moments; empty until somebody needs them."""
     tags: Sequence[int]
     """Numbers of sets in the book."""
     book: TagBook
+    first_place: int
     places: Sequence[int] | Sequence[str] = ()
     """Where each record stands in its store, if that is not ``first_place`` and on."""
-    first_place: int = 1
     bad_lines: Sequence[BadLine] = ()
+    lines_read: int | None = None
+    """How many lines of the store it covers, if not as many as there are rows."""
     hidden: Collection[int] = ()
     """Rows that this view of the store does not show."""
 
     def __len__(self) -> int:
         return len(self.ends)
 
+    @property
+    def next_place(self) -> int:
+        """Where the lines after these begin."""
+        return self.first_place + (len(self) if self.lines_read is None else self.lines_read)
+
     def place(self, row: int) -> int | str:
         """What orders records as their store does: a line's number, or a record's key."""
         return self.places[row] if self.places else self.first_place + row
 
-    def row_at(self, offset: int) -> int:
-        """The row whose text holds this offset of the haystack."""
-        return bisect_right(self.ends, offset)
+    def memory_id(self, row: int) -> str:
+        """A record's id, read again from its line."""
+        try:
+            return _decode_id(self.lines[row]).memory_id
+        except msgspec.DecodeError:
+            # The decoder refuses a lone surrogate even in a field that nobody reads.
+            return self.record(row).memory_id
 
     def text(self, row: int) -> str:
         """A record's text in lower case."""
         start = self.ends[row - 1] if row else 0
-        part = self.haystack[start : self.ends[row] - 1]
-        return part if isinstance(part, str) else part.decode()
+        return self.haystack[start : self.ends[row] - 1].decode()
 
     def record(self, row: int) -> Record:
         """A record in full, read again from its line."""
@@ -126,11 +152,13 @@ class Segment:
         assert isinstance(record, Record), "only lines that hold a record become rows"
         return record
 
-    def timed(self) -> Sequence[int]:
+    def moment(self, row: int) -> int:
+        """When a record was made."""
+        return self.times[row] if self.times else _moment_of(self.stamps[row])
+
+    def moments(self) -> Sequence[int]:
         """The moments of all rows."""
-        if self.times or not self.stamps:
-            return self.times
-        return [moment_of(stamp) if isinstance(stamp, str) else MISSING for stamp in self.stamps]
+        return self.times or list(map(_moment_of, self.stamps))
 
     def hiding(self, rows: Collection[int]) -> Self:
         """The same rows, but for some."""
@@ -142,29 +170,17 @@ class Segment:
 
     def kept(self) -> Self:
         """The same rows in a form that takes little room, to be kept."""
-        lines = b"".join(self.lines)
         return replace(
             self,
-            lines=Lines(lines, array("I", accumulate(map(len, self.lines)))),
+            lines=Lines.of([self.lines[row] for row in range(len(self))]),
             ends=array("I", self.ends),
-            ids=Strings.of(list(self.ids)),
             stamps=(),
-            times=array("q", self.timed()),
-            tags=array("H" if len(self.book.sets) < 1 << 16 else "I", self.tags),
+            times=array("q", self.moments()),
+            tags=array("I", self.tags),
         )
 
 
-class Lines(Sequence[bytes]):
-    """Many lines in one, as ``Strings``."""
-
-    __slots__ = ("ends", "joined")
-
-    def __init__(self, joined: bytes, ends: "array[int]") -> None:
-        self.joined = joined
-        self.ends = ends
-
-    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # Nobody takes a slice of lines.
-        return self.joined[self.ends[index - 1] if index else 0 : self.ends[index]]
-
-    def __len__(self) -> int:
-        return len(self.ends)
+def _moment_of(stamp: str | bytes | None) -> int:
+    if stamp is None or stamp == b"null":
+        return MISSING
+    return moment_of(stamp if isinstance(stamp, str) else stamp[1:-1].decode())
