@@ -26,6 +26,7 @@ BLOCK_BYTES: Final = 1 << 16
 MAX_LEARNT_SHAPES: Final = 8
 MAX_TAG_SETS: Final = 4_096
 MAX_KNOWN_REFS: Final = 1_024
+MAX_FOLLOWED_SNAPSHOTS: Final = 10_000
 MAX_TOLD_FAULTS: Final = 100
 
 # Commits and their recovery.

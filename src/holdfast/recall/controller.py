@@ -7,6 +7,7 @@ consulted, and nothing is written.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from holdfast.errors import Corruption
 from holdfast.limits import MAX_TOLD_FAULTS
 from holdfast.recall.explanation import Explanation, StoredFault
 from holdfast.recall.fit import Fit, Reason, fit
@@ -14,7 +15,7 @@ from holdfast.recall.package import ContextPackage, DroppedItem
 from holdfast.recall.rank import Best, Candidate
 from holdfast.recall.records import Record
 from holdfast.recall.request import DroppedForm, MemoryControllerInput
-from holdfast.recall.scoring import Question
+from holdfast.recall.scoring import Question, score_of
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.segment import Segment, Source
 from holdfast.recall.trust import Denials, read_denials
@@ -47,6 +48,7 @@ def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -
         for segment in source.segments():
             best.offer(segment, source.store_path, gathered.take(segment, source.store_path))
     candidates = best.ranked()
+    _check_scores(candidates[: request.budget.max_items], question)
     chosen = fit(candidates, request.budget)
     counts = gathered.counts(chosen)
     dropped = gathered.told(candidates, chosen) if gathered.tells_all else counts
@@ -97,7 +99,7 @@ class _Gathered:
         return [*self._told_bad_lines(), *self._told_denied(), *_told_rest(candidates, chosen)]
 
     def _told_bad_lines(self) -> Iterator[DroppedItem]:
-        for fault in self.bad_lines:
+        for fault in sorted(self.bad_lines, key=lambda fault: (fault.store_path, fault.line.place)):
             yield DroppedItem(
                 memory_id=fault.line.memory_id,
                 record_hash=fault.line.record_hash,
@@ -110,6 +112,15 @@ class _Gathered:
             self.denied_rows, key=lambda denied: (denied[0], denied[1].place(denied[2]))
         ):
             yield _dropped(store_path, segment.record(row), Reason.DENIED)
+
+
+def _check_scores(candidates: list[Candidate], question: Question) -> None:
+    """Score again, from the records themselves, what may be selected: a cache that lies must not get away with it."""
+    for candidate in candidates:
+        if score_of(candidate.record, question).total != candidate.score:
+            what = f"what is kept of {candidate.store_path}"
+            problem = f"it gives {candidate.record.memory_id!r} another score than its record; delete the cache folder"
+            raise Corruption(what=what, problem=problem)
 
 
 def _told_rest(candidates: list[Candidate], chosen: Fit) -> Iterator[DroppedItem]:

@@ -68,7 +68,7 @@ class StoredFault:
         """The fault as the doors print it."""
         return {
             "store_path": self.store_path,
-            "line": self.line.place,
+            "place": self.line.place,
             "problem": self.line.fault.value,
             "memory_id": self.line.memory_id,
             "record_hash": self.line.record_hash,

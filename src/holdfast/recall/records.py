@@ -64,9 +64,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that holds no record, where it stands and why; ``place`` is its number, from 1 on."""
+    """A line that holds no record, where it stands and why; ``place`` is its number, from 1 on, or its key."""
 
-    place: int
+    place: int | str
     memory_id: str
     record_hash: str
     fault: Fault

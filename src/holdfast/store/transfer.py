@@ -3,16 +3,28 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
+import msgspec
+
 from holdfast.canon import canonical_bytes, fingerprint, parse
 from holdfast.errors import Corruption, InvalidValue, NotCanonical
 from holdfast.ledger.chain import Entry, Tip, check
 from holdfast.limits import MAX_COMMIT_WRITES, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
 from holdfast.store.commit import Commit, Write
-from holdfast.store.protocol import Changes, Storage
+from holdfast.store.protocol import Changes, Storage, Version
 from holdfast.store.store import Store, verified
 from holdfast.vocabulary import ActionType
 
 _AS_TEXT: Final = "content-as-text/v1"
+
+
+class _Named(msgspec.Struct):
+    """The least that makes content a record."""
+
+    memory_id: str
+    text: str
+
+
+_decode_named: Final = msgspec.json.Decoder(_Named).decode
 Progress = Callable[[int, int], None]
 
 
@@ -22,17 +34,18 @@ def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iter
     A record is its own line. Content of another shape is carried as the text of a record.
     """
     for version in store.scan(namespace, at=at):
-        content = version.content or b"null"
-        value = parse(content)
-        if not (
-            isinstance(value, dict)
-            and value.get("memory_id") == version.key
-            and isinstance(value.get("text"), str)
-        ):
-            content = canonical_bytes(
-                {"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT}
-            )
-        yield content + b"\n"
+        yield record_line(version) + b"\n"
+
+
+def record_line(version: Version) -> bytes:
+    """A version that was verified as a line that ``memory.read`` accepts, without its end. Its id is always its key."""
+    content = version.content or b"null"
+    try:
+        if _decode_named(content).memory_id == version.key:
+            return content
+    except msgspec.MsgspecError:
+        pass
+    return canonical_bytes({"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT})
 
 
 def import_lines(

@@ -50,7 +50,7 @@ class TagBook:
 
 
 class Lines(Sequence[bytes]):
-    """Many lines in one, for those that are kept: an object each would take more room."""
+    """Many lines in one, each with an end of one byte, for those that are kept: an object each would take more room."""
 
     __slots__ = ("ends", "joined")
 
@@ -61,10 +61,16 @@ class Lines(Sequence[bytes]):
     @classmethod
     def of(cls, lines: Sequence[bytes]) -> Self:
         """These lines."""
-        return cls(b"".join(lines), array("I", accumulate(map(len, lines))))
+        if isinstance(lines, BlockLines):
+            sizes = map(len, lines.told_apart())
+            return cls(lines.block, array("I", accumulate(map((1).__add__, sizes))))
+        return cls(
+            b"".join(line + b"\n" for line in lines),
+            array("I", accumulate(map((1).__add__, map(len, lines)))),
+        )
 
     def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # Nobody takes a slice of lines.
-        return self.joined[self.ends[index - 1] if index else 0 : self.ends[index]]
+        return self.joined[self.ends[index - 1] if index else 0 : self.ends[index] - 1]
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -73,19 +79,23 @@ class Lines(Sequence[bytes]):
 class BlockLines(Sequence[bytes]):
     """The lines of a block, told apart when somebody looks at one."""
 
-    __slots__ = ("_block", "_lines")
+    __slots__ = ("_lines", "block")
 
     def __init__(self, block: bytes) -> None:
-        self._block = block
+        self.block = block
         self._lines: list[bytes] | None = None
 
-    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # As above.
+    def told_apart(self) -> list[bytes]:
+        """All of them."""
         if self._lines is None:
-            self._lines = self._block.split(b"\n")
-        return self._lines[index]
+            self._lines = self.block.split(b"\n")[:-1]
+        return self._lines
+
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # As above.
+        return self.told_apart()[index]
 
     def __len__(self) -> int:
-        return self._block.count(b"\n")
+        return len(self.told_apart())
 
 
 class _Id(Struct):
@@ -113,8 +123,10 @@ class Segment:
     """Numbers of sets in the book."""
     book: TagBook
     first_place: int
-    places: Sequence[int] | Sequence[str] = ()
-    """Where each record stands in its store, if that is not ``first_place`` and on."""
+    places: Sequence[int] = ()
+    """The number of each record's line, if that is not ``first_place`` and on."""
+    is_keyed: bool = False
+    """Whether records stand in their store by key, not line after line."""
     bad_lines: Sequence[BadLine] = ()
     lines_read: int | None = None
     """How many lines of the store it covers, if not as many as there are rows."""
@@ -130,7 +142,9 @@ class Segment:
         return self.first_place + (len(self) if self.lines_read is None else self.lines_read)
 
     def place(self, row: int) -> int | str:
-        """What orders records as their store does: a line's number, or a record's key."""
+        """What orders records as their store does: a line's number, or a record's key, which is its id."""
+        if self.is_keyed:
+            return self.memory_id(row)
         return self.places[row] if self.places else self.first_place + row
 
     def memory_id(self, row: int) -> str:
@@ -172,11 +186,12 @@ class Segment:
         """The same rows in a form that takes little room, to be kept."""
         return replace(
             self,
-            lines=Lines.of([self.lines[row] for row in range(len(self))]),
+            lines=self.lines if isinstance(self.lines, Lines) else Lines.of(self.lines),
             ends=array("I", self.ends),
             stamps=(),
             times=array("q", self.moments()),
             tags=array("I", self.tags),
+            places=array("Q", self.places),
         )
 
 
