@@ -19,6 +19,16 @@ MAX_TAGS: Final = 256
 
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
+DEFAULT_HALF_LIFE_DAYS: Final = 30
+MAX_HALF_LIFE_DAYS: Final = 1_000_000
+MAX_PACKAGE_BYTES: Final = 1 << 32
+READ_CHUNK_BYTES: Final = 1 << 18
+BLOCK_BYTES: Final = 1 << 16
+MAX_LEARNT_SHAPES: Final = 8
+MAX_TAG_SETS: Final = 4_096
+MAX_KNOWN_REFS: Final = 1_024
+MAX_FOLLOWED_SNAPSHOTS: Final = 10_000
+MAX_TOLD_FAULTS: Final = 100
 
 # Byte budgets, and the benchmark that grades what is done with them.
 MAX_BUDGET_BYTES: Final = 1 << 40
@@ -83,6 +93,8 @@ assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop fir
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
 assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a name behind its band, or a mark's digest"
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, "every write of a commit can be told of"
+assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"
+assert READ_CHUNK_BYTES <= MAX_VALUE_BYTES, "a line of the greatest length is gathered from whole chunks"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
 assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
     "results are for replay and must not crowd the contract out"

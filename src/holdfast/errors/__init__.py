@@ -104,6 +104,14 @@
     │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
     │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
     │       └── NoRollback        no_rollback            there is nothing to roll back to
+    ├── RecallError               recall                 memory.read can't answer
+    │   ├── EmptyQuery            recall_empty_query     there is nothing to look for
+    │   ├── NoStores              recall_no_stores       there is nowhere to look
+    │   ├── InvalidBudget         recall_budget          the budget leaves no room for anything
+    │   ├── InvalidRequest        recall_request         a field has a value that it can't have
+    │   ├── MissingStore          recall_missing_store   a store does not exist
+    │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
+    │   └── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -216,6 +224,16 @@ from holdfast.errors.providers import (
     ProviderTimeout,
     ProviderUnavailable,
 )
+from holdfast.errors.recall import (
+    EmptyQuery,
+    InvalidBudget,
+    InvalidRequest,
+    InvalidTrustSnapshot,
+    MissingStore,
+    NoStores,
+    RecallError,
+    UnreadableStore,
+)
 from holdfast.errors.root import (
     HoldfastError,
     InvalidSettings,
@@ -275,18 +293,22 @@ __all__ = [
     "DamagedOverride",
     "DamagedTrace",
     "DuplicateKey",
+    "EmptyQuery",
     "EvalError",
     "EvalsUnanswered",
     "ForeignLog",
     "ForeignTraceVersion",
     "ForgedNote",
     "HoldfastError",
+    "InvalidBudget",
     "InvalidDataset",
     "InvalidEvaluator",
+    "InvalidRequest",
     "InvalidSettings",
     "InvalidSigners",
     "InvalidTag",
     "InvalidTrace",
+    "InvalidTrustSnapshot",
     "InvalidValue",
     "LoneSurrogate",
     "LoopCrashed",
@@ -305,10 +327,12 @@ __all__ = [
     "MissingExtra",
     "MissingOverride",
     "MissingParameter",
+    "MissingStore",
     "NaiveDatetime",
     "NoBaselinePass",
     "NoReplyAddress",
     "NoRollback",
+    "NoStores",
     "NoSuchDeadLetter",
     "NoSuchProposal",
     "NoSuchSnapshot",
@@ -333,6 +357,7 @@ __all__ = [
     "ProviderRefused",
     "ProviderTimeout",
     "ProviderUnavailable",
+    "RecallError",
     "RecordedFailure",
     "RecorderFinished",
     "ReplayDiverged",
@@ -361,6 +386,7 @@ __all__ = [
     "UnknownPrompt",
     "UnknownSection",
     "UnknownSigner",
+    "UnreadableStore",
     "UnresolvableReply",
     "UnsendableBody",
     "UnsignedNote",

@@ -3,18 +3,31 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
+import msgspec
+
 from holdfast.canon import canonical_bytes, fingerprint, parse
 from holdfast.errors import Corruption, InvalidValue, NotCanonical
 from holdfast.ledger.chain import Entry, Tip, check
 from holdfast.limits import MAX_COMMIT_WRITES, MAX_NAME_CHARS, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
 from holdfast.store.audit import erasures_in, verified
 from holdfast.store.commit import Commit, Write
-from holdfast.store.protocol import Changes, Storage
+from holdfast.store.protocol import Changes, Storage, Version
 from holdfast.store.records import is_note, key_of_line
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band
 
 _AS_TEXT: Final = "content-as-text/v1"
+
+
+class _Named(msgspec.Struct):
+    """The least that makes content a record."""
+
+    memory_id: str
+    text: str
+    band: str = Band.LEDGER.value
+
+
+_decode_named: Final = msgspec.json.Decoder(_Named).decode
 Progress = Callable[[int, int], None]
 
 
@@ -25,14 +38,20 @@ def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iter
     not memory, and stay.
     """
     for version in store.scan(namespace, at=at):
-        if is_note(version.key):
-            continue
-        content = version.content or b"null"
-        if key_of_line(parse(content)) != version.key:
-            content = canonical_bytes(
-                {"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT}
-            )
-        yield content + b"\n"
+        if not is_note(version.key):
+            yield record_line(version) + b"\n"
+
+
+def record_line(version: Version) -> bytes:
+    """A version that was verified as a line that ``memory.read`` accepts, without its end."""
+    content = version.content or b"null"
+    try:
+        named = _decode_named(content)
+        if named.memory_id == version.key.removeprefix(f"{named.band}/"):
+            return content
+    except msgspec.MsgspecError:
+        pass
+    return canonical_bytes({"memory_id": version.key, "text": content.decode(), "holdfast": _AS_TEXT})
 
 
 def import_lines(

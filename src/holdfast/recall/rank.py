@@ -1,0 +1,219 @@
+"""The best of many records, in one pass over their segments.
+
+Candidates are ordered by score, then newest first, then by store, id and hash, so that no two that differ are equal. Only
+as many are kept as can be selected, and a segment is searched no further than those leave room for: what comes out is what
+scoring and sorting everything would give.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Final
+
+from holdfast.recall.moments import MISSING, POINT
+from holdfast.recall.records import Record
+from holdfast.recall.scoring import HALF_POINT, Question
+from holdfast.recall.sources.segment import Segment, TagBook
+from holdfast.recall.wording import collapsed
+
+_TERM: Final = 2
+_NEVER: Final = MISSING - 1
+_DIGITS_OF_TIME: Final = 64
+# `bytes.find` gets faster with the length of what it looks for; below this, a regular expression is faster.
+_SHORT_BYTES: Final = 4
+
+
+@total_ordering
+class _Tie:
+    """The last words on an order: hash, then text. Read from the record only where everything else is equal."""
+
+    __slots__ = ("_record", "row", "segment")
+
+    def __init__(self, segment: Segment, row: int) -> None:
+        self.segment = segment
+        self.row = row
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        if self._record is None:
+            self._record = self.segment.record(self.row)
+        return self._record
+
+    def _key(self) -> tuple[str, str]:
+        # Texts with one hash may still differ in their Unicode form, which an excerpt keeps.
+        return self.record.record_hash, self.record.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Tie) and self._key() == other._key()
+
+    def __lt__(self, other: "_Tie") -> bool:
+        return self._key() < other._key()
+
+    __hash__ = None  # type: ignore[assignment]  # Nobody looks one up.
+
+
+_Entry = tuple[int, int, str, str, _Tie]
+_Times = Sequence[int] | dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A record that may be selected, with its score in millionths."""
+
+    store_path: str
+    score: int
+    record: Record
+    line: bytes
+
+
+class _Needle:
+    """A term, ready to be searched for."""
+
+    __slots__ = ("_encoded", "_pattern", "_word_is_term", "term", "word")
+
+    def __init__(self, term: str) -> None:
+        self.term = term
+        # White space is not collapsed in a haystack, so a term of several words is searched for by its longest; and a
+        # quotation mark may be what stands between two texts.
+        self.word = max(term.split(" "), key=len)
+        self._word_is_term = self.word == term and '"' not in term
+        encoded = self.word.encode()
+        self._encoded = None if len(encoded) < _SHORT_BYTES else encoded
+        self._pattern = re.compile(re.escape(encoded))
+
+    def rows(self, segment: Segment) -> list[int]:
+        """The rows whose text holds the term."""
+        haystack, ends = segment.haystack, segment.ends
+        found, row = [], 0
+        at = self._find(haystack, 0)
+        while at >= 0:
+            row = bisect_right(ends, at, row)
+            found.append(row)
+            at = self._find(haystack, ends[row])
+        return found if self._word_is_term else [row for row in found if self.is_in(segment, row)]
+
+    def _find(self, haystack: bytes, start: int) -> int:
+        if self._encoded is not None:
+            return haystack.find(self._encoded, start)
+        match = self._pattern.search(haystack, start)
+        return -1 if match is None else match.start()
+
+    def is_in(self, segment: Segment, row: int) -> bool:
+        """Whether one row's text holds the term."""
+        text = segment.text(row)
+        return self.term in (text if " " not in self.term else collapsed(text))
+
+
+class Best:
+    """The best candidates so far. ``limit`` is how many are kept; None keeps all."""
+
+    def __init__(self, question: Question, limit: int | None) -> None:
+        self._question = question
+        self._limit = limit
+        self._entries: list[_Entry] = []
+        # Longer terms are rarer: those found first should rule out the most.
+        self._needles = sorted(
+            map(_Needle, question.terms), key=lambda needle: (-len(needle.word), needle.term)
+        )
+        self._tag_points: tuple[TagBook | None, list[int]] = (None, [])
+        self._bar = 0
+        self._bar_time = _NEVER
+
+    def offer(self, segment: Segment, store_path: str, denied: Collection[int] = ()) -> None:
+        """Look through a segment for better candidates."""
+        hidden = {*segment.hidden, *denied}
+        points = self._points(segment)
+        rows = [row for row in self._promising(segment, points) if row not in hidden] if points else []
+        if not rows:
+            return
+        rows, times = self._pressed(rows, points, _times(segment, rows))
+        recency_of, entries = self._question.recency_of, self._entries
+        for row in rows:
+            score = points[row] * HALF_POINT + recency_of(times[row])
+            entries.append((-score, -times[row], store_path, segment.memory_id(row), _Tie(segment, row)))
+        if self._limit is not None and len(entries) >= self._limit:
+            self._raise_bar(self._limit)
+
+    def ranked(self) -> list[Candidate]:
+        """The candidates that were kept, best first."""
+        self._entries.sort()
+        return [
+            Candidate(path, -score, tie.record, tie.segment.lines[tie.row])
+            for score, _, path, _, tie in self._entries[: self._limit]
+        ]
+
+    def _raise_bar(self, limit: int) -> None:
+        """Forget what can't be selected any more, and what a row needs to be better than the last that can."""
+        self._entries.sort()
+        del self._entries[limit:]
+        score, time = -self._entries[-1][0], -self._entries[-1][1]
+        if self._question.now is None:
+            self._bar, self._bar_time = score // HALF_POINT, time
+        else:
+            # Recency may add a point to any row.
+            self._bar = max(0, -((POINT - score) // HALF_POINT))
+
+    def _points(self, segment: Segment) -> list[int]:
+        """Half points of the rows, exact for those that have enough to matter; empty if no row can."""
+        of_set = self._points_of_sets(segment.book)
+        most_for_tags = max(of_set)
+        # Who needs several terms must have one of all but the last few, so those need no search of their own.
+        needed = -((most_for_tags - self._bar) // _TERM)
+        if needed > len(self._needles):
+            return []
+        searched = len(self._needles) - max(needed - 1, 0)
+        points = [of_set[number] for number in segment.tags] if most_for_tags else [0] * len(segment)
+        matched: set[int] = set()
+        for needle in self._needles[:searched]:
+            found = needle.rows(segment)
+            matched.update(found)
+            for row in found:
+                points[row] += _TERM
+        for needle in self._needles[searched:]:
+            for row in matched:
+                if needle.is_in(segment, row):
+                    points[row] += _TERM
+        return points
+
+    def _points_of_sets(self, book: TagBook) -> list[int]:
+        """Half points that each set of tags in a book is worth; at least as many as the segment at hand refers to."""
+        known, points = self._tag_points
+        if known is not book:
+            points = []
+        if len(points) < len(book.sets):
+            terms = self._question.terms if self._question.counts_tags else ()
+            points += [
+                sum(term in tags for term in terms) if terms else 0 for tags in book.sets[len(points) :]
+            ]
+            self._tag_points = (book, points)
+        return points
+
+    def _promising(self, segment: Segment, points: list[int]) -> list[int]:
+        """The rows that have enough points to be among the best."""
+        bar = self._bar
+        return [row for row, held in enumerate(points) if held >= bar] if bar else list(range(len(segment)))
+
+    def _pressed(self, rows: list[int], points: list[int], times: _Times) -> tuple[list[int], _Times]:
+        """Of these rows, those that are new enough to be among the best, and not many more."""
+        if self._bar_time != _NEVER:
+            bar, bar_time = self._bar, self._bar_time
+            rows = [row for row in rows if points[row] > bar or times[row] >= bar_time]
+        limit = self._limit
+        if limit is not None and len(rows) > 2 * limit:
+            # Ties are kept: what else orders them is not known here.
+            keyed = sorted(
+                [((points[row] << _DIGITS_OF_TIME) + times[row], row) for row in rows], reverse=True
+            )
+            last = keyed[limit - 1][0]
+            rows = [row for key, row in keyed if key >= last]
+        return rows, times
+
+
+def _times(segment: Segment, rows: Sequence[int]) -> _Times:
+    """The moments of these rows; of all, where they are known or that is no more work."""
+    if segment.times or 4 * len(rows) > len(segment):
+        return segment.moments()
+    return {row: segment.moment(row) for row in rows}
