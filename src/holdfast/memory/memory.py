@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from holdfast.canon import fingerprint
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import InvalidValue, NotAllowed
+from holdfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
 from holdfast.govern.audit import problems_of_governance
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from holdfast.govern.policy import MemoryWritePolicy
@@ -16,9 +16,12 @@ from holdfast.govern.seals.desk import SYSTEM_NAMESPACE, Desk
 from holdfast.govern.sweep import Due, due, sweep
 from holdfast.ledger.notary import Notary
 from holdfast.ledger.receipt import InclusionReceipt
+from holdfast.memory.past import Past, corpus_of
 from holdfast.memory.purses import Purses
 from holdfast.memory.run import Run
 from holdfast.policies.spending import BandBudget
+from holdfast.recall.package import ContextPackage
+from holdfast.recall.sources.snapshot import StoreCorpus
 from holdfast.store.commit import Receipt
 from holdfast.store.opening import open_store
 from holdfast.store.records import Change, Chapter, changes_between, history_of, record_of
@@ -59,6 +62,7 @@ class Memory:
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
         self._known: tuple[int, Surroundings] | None = None
+        self._corpora: dict[Band, StoreCorpus] = {}
 
     @classmethod
     def open(
@@ -107,6 +111,26 @@ class Memory:
                 mode=identity.visibility_mode.value, operation="run; open memory with allow_live=True"
             )
         return Run(self, identity, agent or workflow, model)
+
+    # Reading.
+
+    def recall(self, query: str, *, tokens: int, **options: Any) -> ContextPackage:
+        """``memory.read`` over the newest snapshot; see ``Past.recall``."""
+        return self.at(self.store.head()).recall(query, tokens=tokens, **options)
+
+    def at(self, snapshot: int) -> Past:
+        """Memory as of a snapshot, to recall from."""
+        head = self.store.head()
+        if not 0 <= snapshot <= head:
+            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
+        return Past(self, snapshot)
+
+    def corpus(self, band: Band) -> StoreCorpus:
+        """A band as it is kept in memory, so that who reads again does not pay again."""
+        with self._lock:
+            if band not in self._corpora:
+                self._corpora[band] = corpus_of(self, band)
+            return self._corpora[band]
 
     # Looking back.
 

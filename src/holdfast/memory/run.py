@@ -1,6 +1,8 @@
 """A run of an agent, from what it is told to what is committed."""
 
+import string
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,8 +15,11 @@ from holdfast.govern import stages
 from holdfast.govern.authority import Role
 from holdfast.govern.judge import Claim, Surroundings
 from holdfast.govern.stages import Judged
-from holdfast.limits import MAX_REBASES
+from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES, MAX_SEARCHED_FOR_LIKENESS
+from holdfast.memory.past import RECALLED_BANDS, Past
 from holdfast.memory.sealing import only_budgets_moved, sealed
+from holdfast.recall.package import ContextPackage
+from holdfast.recall.wording import derived_terms
 from holdfast.store.commit import Receipt
 from holdfast.store.records import record_of
 from holdfast.traces.artifact import Trace
@@ -27,6 +32,9 @@ from holdfast.vocabulary import Run as RunIdentity
 if TYPE_CHECKING:
     from holdfast.memory.memory import Memory
 
+_LIKE_TERMS: Final = 3
+_PUNCTUATION: Final = string.punctuation + "“”‘’«»…–—"
+_LIKE_ITEMS: Final = 8
 FORGETTABLE: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
 
 
@@ -50,10 +58,36 @@ class Run(TracedRun):
         self._forgotten: dict[str, str] = {}
         self._around: Surroundings | None = None
         self._known_subjects: set[str] = set()
+        self._recalled: list[str] = []
         self._count = 0
         self._at = identity.memory_snapshot_id
         self._over = False
         self.trace: Trace | None = None
+
+    def recall(
+        self,
+        query: str,
+        *,
+        tokens: int,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> ContextPackage:
+        """What memory holds on a question, as of the run's snapshot, within a token budget; recorded in the trace.
+
+        What it hands out is not remembered again as if it were new: the judge knows it.
+        """
+        past = self._past()
+        package = past.recall(query, tokens=tokens, max_items=max_items, bands=bands)
+        self.recorder.retrieval(**past.retrieval_facts(package))
+        with self._lock:
+            self._recalled += [item.excerpt for item in package.selection.selected]
+        return package
+
+    def _past(self) -> Past:
+        mode = self.identity.visibility_mode
+        if mode is VisibilityMode.OFF:
+            raise NotAllowed(mode=mode.value, operation="recall")
+        return self.memory.at(self.memory.store.head() if self._is_live else self.identity.memory_snapshot_id)
 
     def _remember(self, text: str, told: dict[str, Any]) -> Remembered:
         """888_JUDGE, and into the buffer."""
@@ -173,7 +207,32 @@ class Run(TracedRun):
         for key in keys[1:]:
             if key in found:
                 self._around = self._around.after(Claim(record=record_of(found[key])))
-        return self._around.seeing(refused=frozenset({claim.reading.fingerprint} if keys[0] in found else ()))
+        for record in self._alike(claim):
+            self._around = self._around.after(Claim(record=record))
+        return self._around.seeing(
+            refused=frozenset({claim.reading.fingerprint} if keys[0] in found else ()),
+            recalled=tuple(self._recalled),
+        )
+
+    def _alike(self, claim: Claim) -> Iterator[Record]:
+        """What memory holds that says about the same, found by the longest words; for the floor against duplicates."""
+        corpus = self.memory.corpus(Band.LEDGER)
+        words = {term.strip(_PUNCTUATION) for term in derived_terms(claim.record.text)} - {""}
+        terms = sorted(words, key=lambda word: (-len(word), word))[:_LIKE_TERMS]
+        if not terms or corpus.rows > MAX_SEARCHED_FOR_LIKENESS:
+            return
+        past = self.memory.at(self._at)
+        found = past.read(
+            claim.record.text, tokens=1, max_items=_LIKE_ITEMS, bands=(Band.LEDGER,), terms=tuple(terms)
+        )
+        for item in found.explanation.items:
+            memory_id = item.candidate.record.memory_id
+            if memory_id in self._known_subjects or len(item.score.matched_terms) < len(terms):
+                continue
+            self._known_subjects.add(memory_id)
+            record = past.record_at(item.candidate.store_path, memory_id)
+            if record is not None:
+                yield record
 
     def _commit_live(self) -> None:
         """Commit at once. Each such commit is a run of its own to the store, from the newest state."""

@@ -125,10 +125,12 @@ class Surroundings:
         grown.__dict__["shelves"] = tuple(shelves)
         return grown
 
-    def seeing(self, *, refused: frozenset[str]) -> Self:
-        """The same surroundings with other refused content; all that was worked out stays."""
-        seen = replace(self, refused=refused)
-        self._hand_on(seen, "sealed", "sealed_by_topic", "recollection", "scarred", "shelves")
+    def seeing(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
+        """The same surroundings with other refused and recalled content; all else that was worked out stays."""
+        seen = replace(self, refused=refused, recalled=recalled)
+        self._hand_on(seen, "sealed", "sealed_by_topic", "scarred", "shelves")
+        if recalled == self.recalled:
+            self._hand_on(seen, "recollection")
         return seen
 
     def _hand_on(self, other: Self, *names: str) -> None:

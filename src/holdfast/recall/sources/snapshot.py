@@ -123,6 +123,11 @@ class StoreCorpus:
         self._open: list[tuple[int, bytes]] = []
         self._open_bytes = self._ended = 0
 
+    @property
+    def rows(self) -> int:
+        """About how many records are kept."""
+        return sum(len(kept.segment) for kept in self._kept)
+
     def source(self, at: int | None = None, *, hiding: Collection[str] = ()) -> SnapshotSource | _View:
         """What a snapshot shows; by default the newest. Records of the ids in ``hiding`` are left out."""
         head = self._store.head()

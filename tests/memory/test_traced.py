@@ -1,0 +1,114 @@
+"""Runs of memory are recorded: the same script gives equivalent traces, any change is caught, and a run plays again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.clock import CountedIds, ManualClock, RandomIds
+from holdfast.memory import Memory, Run
+from holdfast.traces.equivalence import ClaimVerdict, compare
+from holdfast.traces.folder import TraceFolder
+from holdfast.traces.identity import ModelConfig
+from holdfast.traces.replay import replay
+from holdfast.traces.traced_run import TracedRun
+from tests.memory.conftest import HANDBOOK, SECRET
+
+MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)
+
+
+def agent(run: TracedRun, *, query: str = "refunds", fact: str = "UK refunds take 28 days.") -> None:
+    """Recalls, looks something up, remembers two things and answers."""
+
+    @run.tool()
+    def look_up(what: str) -> dict[str, str]:
+        return {"answer": f"about {what}"}
+
+    with run.event(role="agent", interceptor="main", decision_type="answer"):
+        context = run.recall(query, tokens=200)
+        look_up(context.selection.selected[0].memory_id)
+        run.remember(fact, subject="policy/uk-refunds", source=HANDBOOK, tags=["b", "a"])
+        run.remember(SECRET)
+    run.output({"type": "text", "sections": ["answer"]})
+
+
+def played(
+    store_clock: ManualClock | None = None, act: Callable[..., None] = agent, **changes: Any
+) -> tuple[Memory, Run]:
+    """A memory that knows one thing, and a run over it."""
+    memory = Memory.open(":memory:", clock=store_clock or ManualClock(), ids=CountedIds())
+    with memory.run(workflow="seed", mode="buffered_write") as run:
+        run.remember(
+            changes.pop("known", "EU refunds take 14 days."), subject="policy/eu-refunds", source=HANDBOOK
+        )
+    with memory.run(
+        workflow="triage", mode="buffered_write", model=changes.pop("model", MODEL), run_id="r"
+    ) as run:
+        act(run, **changes)
+    return memory, run
+
+
+def test_the_same_script_gives_equivalent_traces_at_another_time() -> None:
+    later = ManualClock()
+    later.advance(86_400)
+    left, right = played()[1].trace, played(later)[1].trace
+
+    assert left is not None
+    assert right is not None
+    assert left.metadata.started_at != right.metadata.started_at
+    comparison = compare(left, right)
+    assert comparison.is_equivalent, comparison.differences
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"query": "money"}, "query_fingerprint"),
+        ({"fact": "UK refunds take 29 days."}, "normalized_args"),
+        ({"model": ModelConfig(provider_name="scripted", model_name="parrot", seed=8)}, "model_config_id"),
+    ],
+)
+def test_every_change_is_caught_with_its_own_code(changes: dict[str, Any], code: str) -> None:
+    left, right = played()[1].trace, played(**changes)[1].trace
+
+    assert left is not None
+    assert right is not None
+    assert code in {difference.code for difference in compare(left, right).differences}
+
+
+def test_floors_that_failed_are_guardrails_in_the_trace() -> None:
+    trace = played()[1].trace
+
+    assert trace is not None
+    assert "F5_Secrecy" in trace.events[0].guardrails_triggered
+    assert "AKIA" not in str([event.guardrails_triggered for event in trace.events])
+
+
+def test_a_run_plays_again_against_its_snapshot() -> None:
+    memory, run = played()
+    assert run.trace is not None
+    again = replay(run.trace, agent, memory=memory.at(run.identity.memory_snapshot_id))
+
+    assert again.verdict is ClaimVerdict.EQUIVALENT, again.comparison.differences
+    assert memory.store.head() == 2, "a replay writes nothing"
+    parted = replay(run.trace, lambda r: agent(r, fact="Other."), memory=memory.at(1))
+    assert parted.verdict is ClaimVerdict.DIFFERENT
+
+
+def test_traces_are_kept_in_a_folder(tmp_path: Path) -> None:
+    folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
+    memory = Memory.open(str(tmp_path / "agent.db"), traces=folder)
+    with memory.run(workflow="w", mode="buffered_write", run_id="one") as run:
+        run.remember("EU refunds take 14 days.", source=HANDBOOK)
+
+    def fail() -> None:
+        with memory.run(workflow="w", run_id="two"):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert folder.get("one").run_id == "one"
+    assert "run_failed" in {gap.code for gap in folder.get("two").metadata.gaps}
+    memory.close()
