@@ -36,6 +36,9 @@ assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes th
 CONTENT_FLOOR: Final = "content"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
+_USUAL_FIELDS: Final = frozenset({"floor_checks", "verdict", "timestamp", *_HASH_FIELDS})
+_CHECK_FIELDS: Final = frozenset(FloorCheck.__struct_fields__)
+_SCALARS: Final = frozenset({str, bool, type(None)})
 # Python's own reader takes any separator, weeks, and hour 24 from 3.13 on; evidence must read alike on every Python.
 _ISO_8601: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
@@ -84,9 +87,9 @@ def compute_evidence_hash(floor_checks: object, verdict: object, timestamp: obje
 
 def evidence_text(floor_checks: object, verdict: object, timestamp: object) -> str:
     """The ASCII text whose SHA-256 is the evidence hash."""
-    evidence = _as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp})
-    _require_json(evidence)
-    return _text(evidence)
+    return _checked_text(
+        _as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp})
+    )
 
 
 def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime) -> Evidence:
@@ -94,7 +97,7 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict is none of {', '.join(Verdict)}")
-    checks = tuple(_as_stored(check) for check in floor_checks)
+    checks = tuple(map(_as_stored, floor_checks))
     if not checks:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
     timestamp = utc_text(at)
@@ -141,8 +144,7 @@ def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
         return ChainReading(malformed=("evidence_chain must be a dict or an Evidence",))
     chain = _as_json(chain)
     try:
-        _require_json(chain)
-        text = _text({name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")})
+        text = _checked_text(chain)
     except HoldfastError as error:
         return ChainReading(malformed=(_told("evidence_chain", error),))
     return _read_fields(chain, text, verdict)
@@ -204,6 +206,12 @@ def _problems_of_checks(checks: object) -> list[str]:
         return []
     if not isinstance(checks, list | tuple):
         return ["floor_checks must be a list"]
+    try:
+        msgspec.convert(checks, list[FloorCheck])
+    except (msgspec.ValidationError, HoldfastError):
+        pass
+    else:
+        return []
     for index, check in enumerate(checks):
         try:
             FloorCheck.from_json(check)
@@ -227,8 +235,36 @@ def _fields(value: object) -> Any:
     """What is set in a value of the vocabulary, unchecked, as it may have been built from anything."""
     if not isinstance(value, Evidence | FloorCheck):
         return value
-    told = {name: getattr(value, name) for name in value.__struct_fields__}
-    return {name: member for name, member in told.items() if member is not None}
+    return {name: member for name, member in msgspec.structs.asdict(value).items() if member is not None}
+
+
+def _checked_text(chain: dict[str, Any]) -> str:
+    """The text that a chain's hash covers, if all of the chain is JSON within bounds."""
+    covered = {name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")}
+    if _is_flat(chain):
+        text = _text(covered)
+        # Its strings are in ASCII now; only half a surrogate pair would still be no JSON.
+        if "\\ud" not in text:
+            return text
+    _require_json(chain)
+    return _text(covered)
+
+
+def _is_flat(chain: dict[str, Any]) -> bool:
+    """Whether a chain has no more than the usual shape: named fields, and a list of checks without anything nested."""
+    checks = chain.get("floor_checks")
+    if type(checks) not in (list, tuple) or not _USUAL_FIELDS.issuperset(chain):
+        return False
+    if any(type(value) not in _SCALARS for name, value in chain.items() if name != "floor_checks"):
+        return False
+    for check in checks or ():
+        if type(check) is not dict or not _CHECK_FIELDS.issuperset(check):
+            return False
+        for value in check.values():
+            kind = type(value)
+            if kind not in _SCALARS and not (kind is float and 0 <= value <= 1):
+                return False
+    return True
 
 
 def _require_json(value: dict[str, Any]) -> None:
@@ -268,12 +304,13 @@ def _sha256(text: str) -> str:
 def _as_stored(check: FloorCheck) -> FloorCheck:
     """The check as json-v1 gives it back: rounded numbers, NFC text, checked types."""
     read = FloorCheck.from_json(_fields(check))
-    return msgspec.structs.replace(
-        read,
-        score=_rounded(read.score),
-        threshold=_rounded(read.threshold) if read.threshold is not None else None,
-        reason=None if read.reason is None else normal_string(read.reason),
-    )
+    score, reason = _rounded(read.score), None if read.reason is None else normal_string(read.reason)
+    threshold = None if read.threshold is None else _rounded(read.threshold)
+    settled = (score, threshold, reason)
+    if settled == (read.score, read.threshold, read.reason) and 0 not in settled:
+        return read
+    # A zero is replaced always: it may have been -0.0, which is equal.
+    return msgspec.structs.replace(read, score=score, threshold=threshold, reason=reason)
 
 
 def _rounded(number: float) -> float:
