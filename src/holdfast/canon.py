@@ -172,9 +172,7 @@ def _with_settled_floats(value: object, levels: int) -> object:
             for key, member in value.items()
         }
     if isinstance(value, list | tuple) and kind in (list, tuple):
-        return [
-            member if type(member) in plain else _with_settled_floats(member, below) for member in value
-        ]
+        return [member if type(member) in plain else _with_settled_floats(member, below) for member in value]
     raise UnsupportedType(type=kind.__qualname__)
 
 

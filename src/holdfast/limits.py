@@ -34,6 +34,9 @@ MAX_IDLE_READERS: Final = 8
 MAX_ATTEMPTS: Final = 5
 SCAN_PAGE_RECORDS: Final = 1_000
 
+# The ledger's log.
+MAX_LOG_NAME_CHARS: Final = 64
+
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"

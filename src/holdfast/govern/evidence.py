@@ -87,9 +87,7 @@ def compute_evidence_hash(floor_checks: object, verdict: object, timestamp: obje
 
 def evidence_text(floor_checks: object, verdict: object, timestamp: object) -> str:
     """The ASCII text whose SHA-256 is the evidence hash."""
-    return _checked_text(
-        _as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp})
-    )
+    return _checked_text(_as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp}))
 
 
 def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime) -> Evidence:

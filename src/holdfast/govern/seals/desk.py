@@ -28,6 +28,7 @@ from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
 SYSTEM_NAMESPACE: Final = "holdfast"
+DECISION_PREFIX: Final = "decision/"
 _MIN_PREFIX_CHARS: Final = 6
 
 
@@ -62,7 +63,7 @@ class Desk:
 
     def decided(self) -> Iterator[Decided]:
         """All that was decided, in the order of their ids."""
-        for version in self._store.scan(self._namespace, prefix="decision/"):
+        for version in self._store.scan(self._namespace, prefix=DECISION_PREFIX):
             yield _read(version, Decided)
 
     def find(self, proposal_id: str) -> Waiting | Decided:
@@ -99,7 +100,7 @@ class Desk:
         found = self.find(proposal_id)
         if isinstance(found, Decided):
             raise NotPending(proposal_id=proposal_id, state=found.proposal.state.value)
-        now, nonce = self._clock.now(), _nonce_key(approval)
+        now, nonce = self._clock.now(), nonce_key(approval.statement.nonce)
         decided = check_approval(
             approval,
             found.proposal,
@@ -158,7 +159,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
             Write.of(self.namespace, _decision_key(proposal_id), ActionType.WRITE, noted.as_json()),
             Write.of(
                 SYSTEM_NAMESPACE,
-                _nonce_key(self.approval),
+                nonce_key(statement.nonce),
                 ActionType.WRITE,
                 {"proposal_id": proposal_id, "namespace": self.namespace},
             ),
@@ -210,11 +211,12 @@ def _waiting_key(proposal_id: str) -> str:
 
 
 def _decision_key(proposal_id: str) -> str:
-    return f"decision/{proposal_id}"
+    return f"{DECISION_PREFIX}{proposal_id}"
 
 
-def _nonce_key(approval: Approval) -> str:
-    return f"nonce/{approval.statement.nonce}"
+def nonce_key(nonce: str) -> str:
+    """Where it is noted that a nonce was used."""
+    return f"nonce/{nonce}"
 
 
 def signers_key(fingerprint: str) -> str:
