@@ -26,8 +26,8 @@ from holdfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32
-# A line as a crash leaves it: a JSON string that does not end.
-_CUT_SHORT: Final = re.compile(rb'"(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
+# A line as a crash leaves it: a JSON string that does not end, nor go on behind a whole signature.
+_CUT_SHORT: Final = re.compile(rb'"(?!.*u2014 [^ ]+ [A-Za-z0-9+/=]+\\n.)(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
 
 assert len(str(MAX_TREE_SIZE)) <= 16, "the pattern takes every size"
 
