@@ -35,6 +35,8 @@ assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes th
 
 CONTENT_FLOOR: Final = "content"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
+_CONTENT: Final = tuple(name for name in Record.__struct_fields__ if name not in _NOT_CONTENT)
+_PLAIN_JSON: Final = {"refs", "source"}
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 _USUAL_FIELDS: Final = frozenset({"floor_checks", "verdict", "timestamp", *_HASH_FIELDS})
 _CHECK_FIELDS: Final = frozenset(FloorCheck.__struct_fields__)
@@ -109,7 +111,9 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
 
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says, wherever it stands: all of it but id, band, tier, verdict and evidence."""
-    told = {name: value for name, value in record.as_json().items() if name not in _NOT_CONTENT}
+    told = {name: value for name in _CONTENT if (value := getattr(record, name)) not in (None, ())}
+    for name in _PLAIN_JSON & told.keys():
+        told[name] = msgspec.to_builtins(told[name])
     return fingerprint(["content/v1", told])
 
 
