@@ -34,6 +34,9 @@ MAX_IDLE_READERS: Final = 8
 MAX_ATTEMPTS: Final = 5
 SCAN_PAGE_RECORDS: Final = 1_000
 
+# Governance.
+MAX_KNOWN_CHECKS: Final = 4_096
+
 # The ledger's log.
 MAX_LOG_NAME_CHARS: Final = 64
 

@@ -23,10 +23,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from holdfast.canon import canonical_bytes, fingerprint, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
-from holdfast.limits import FLOAT_DECIMALS, MAX_VALUE_BYTES
+from holdfast.govern.known_checks import known_texts, set_fields, stored_check
+from holdfast.limits import MAX_VALUE_BYTES
 from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
 
 MAX_EVIDENCE_BYTES: Final = 1 << 16
@@ -40,6 +41,8 @@ _PLAIN_JSON: Final = {"refs", "source"}
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 _USUAL_FIELDS: Final = frozenset({"floor_checks", "verdict", "timestamp", *_HASH_FIELDS})
 _CHECK_FIELDS: Final = frozenset(FloorCheck.__struct_fields__)
+# Half a surrogate pair, as ASCII writes it; whole pairs are sent the longer way too.
+_HALF_A_PAIR: Final = "\\ud"
 _SCALARS: Final = frozenset({str, bool, type(None)})
 # Python's own reader takes any separator, weeks, and hour 24 from 3.13 on; evidence must read alike on every Python.
 _ISO_8601: Final = re.compile(
@@ -97,16 +100,12 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict is none of {', '.join(Verdict)}")
-    checks = tuple(map(_as_stored, floor_checks))
+    checks = tuple(map(stored_check, floor_checks))
     if not checks:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
     timestamp = utc_text(at)
-    return Evidence(
-        floor_checks=checks,
-        verdict=read,
-        timestamp=timestamp,
-        hash=compute_evidence_hash(checks, read, timestamp),
-    )
+    text = _known_text(checks, read, timestamp) or evidence_text(checks, read, timestamp)
+    return Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
 
 
 def content_fingerprint(record: Record) -> str:
@@ -139,7 +138,9 @@ def is_bound(record: Record) -> bool:
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
     """Read a chain, an ``Evidence`` or the document's dict; None reads as an empty one."""
     if isinstance(chain, Evidence):
-        chain = _fields(chain)
+        if (reading := _read_known(chain, verdict)) is not None:
+            return reading
+        chain = set_fields(chain)
     if chain is None:
         chain = {}
     if type(chain) is not dict:
@@ -190,7 +191,7 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
     hash_verified = not missing and all(given == _sha256(text) for given in hashes)
     disagreeing = [] if missing or hash_verified else ["hash does not match the evidence"]
     if read is not None and verdict not in (None, read):
-        disagreeing.append(f"verdict is {read}, but the write is judged {verdict}")
+        disagreeing.append(_disagreement(read, verdict))
     return ChainReading(
         text=text,
         verdict=read,
@@ -229,15 +230,46 @@ def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
     if isinstance(verdict, Verdict):
         plain["verdict"] = verdict.value
     if type(checks) in (list, tuple) and any(isinstance(check, FloorCheck) for check in checks or ()):
-        plain["floor_checks"] = [_fields(check) for check in checks or ()]
+        plain["floor_checks"] = [
+            set_fields(check) if isinstance(check, FloorCheck) else check for check in checks or ()
+        ]
     return plain
 
 
-def _fields(value: object) -> Any:
-    """What is set in a value of the vocabulary, unchecked, as it may have been built from anything."""
-    if not isinstance(value, Evidence | FloorCheck):
-        return value
-    return {name: member for name, member in msgspec.structs.asdict(value).items() if member is not None}
+def _known_text(checks: tuple[FloorCheck, ...], verdict: Verdict, timestamp: str) -> str | None:
+    """The text that the hash of this evidence covers, if its checks are known; the same that ``json.dumps`` makes.
+
+    The timestamp must be one: then nothing in it needs to be escaped.
+    """
+    texts = known_texts(checks)
+    if texts is None:
+        return None
+    told = f'"timestamp": "{timestamp}", "verdict": "{verdict.value}"'
+    text = f'{{"floor_checks": [{", ".join(texts)}], {told}}}'
+    return text if len(text) <= MAX_EVIDENCE_BYTES and _HALF_A_PAIR not in text else None
+
+
+def _read_known(evidence: Evidence, verdict: Verdict | None) -> ChainReading | None:
+    """What this evidence holds, if all of it is known to be sound; None sends it the longer way."""
+    checks, said, timestamp = evidence.floor_checks, evidence.verdict, evidence.timestamp
+    is_plain = (
+        type(checks) is tuple and type(said) is Verdict and type(timestamp) is type(evidence.hash) is str
+    )
+    text = _known_text(checks, said, timestamp) if is_plain and checks else None
+    if text is None or read_instant(timestamp) is None or evidence.hash != _sha256(text):
+        return None
+    agrees = verdict is None or verdict is said
+    return ChainReading(
+        text=text,
+        verdict=said,
+        hash_verified=True,
+        floor_check_present=True,
+        disagreeing=() if agrees else (_disagreement(said, verdict),),
+    )
+
+
+def _disagreement(said: Verdict, verdict: Verdict | None) -> str:
+    return f"verdict is {said}, but the write is judged {verdict}"
 
 
 def _checked_text(chain: dict[str, Any]) -> str:
@@ -245,8 +277,7 @@ def _checked_text(chain: dict[str, Any]) -> str:
     covered = {name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")}
     if _is_flat(chain):
         text = _text(covered)
-        # Its strings are in ASCII now; only half a surrogate pair would still be no JSON.
-        if "\\ud" not in text:
+        if _HALF_A_PAIR not in text:
             return text
     _require_json(chain)
     return _text(covered)
@@ -301,23 +332,6 @@ def _text(evidence: dict[str, Any]) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _as_stored(check: FloorCheck) -> FloorCheck:
-    """The check as json-v1 gives it back: rounded numbers, NFC text, checked types."""
-    read = FloorCheck.from_json(_fields(check))
-    score, reason = _rounded(read.score), None if read.reason is None else normal_string(read.reason)
-    threshold = None if read.threshold is None else _rounded(read.threshold)
-    settled = (score, threshold, reason)
-    if settled == (read.score, read.threshold, read.reason) and 0 not in settled:
-        return read
-    # A zero is replaced always: it may have been -0.0, which is equal.
-    return msgspec.structs.replace(read, score=score, threshold=threshold, reason=reason)
-
-
-def _rounded(number: float) -> float:
-    # Adding zero turns -0.0, which json-v1 does not have, into 0.0.
-    return round(float(number), FLOAT_DECIMALS) + 0.0
 
 
 def _told(field_name: str, error: HoldfastError) -> str:
