@@ -143,8 +143,10 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
         approved = self.decided.state is ProposalState.APPROVED
+        # The ledger never forgets, so what was rejected is not told to it.
+        proposal = self.decided if approved else self.decided.without_summary()
         noted = Decided(
-            proposal=self.decided,
+            proposal=proposal,
             approval=self.approval,
             decided_at=utc_text(now),
             signers_fingerprint=signers.fingerprint,
@@ -171,7 +173,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
             {
                 "approval": self.approval.as_json(),
                 "namespace": self.namespace,
-                "proposal": self.decided.as_json(),
+                "proposal": proposal.as_json(),
                 "signers_fingerprint": signers.fingerprint,
             },
         )
