@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from holdfast.canon import canonical_bytes, parse
 from holdfast.errors import HoldfastError, InvalidValue, NaiveDatetime, NotCanonical
 from holdfast.govern.evidence import (
-    MAX_EVIDENCE_BYTES,
     ChainReading,
     build_evidence,
     compute_evidence_hash,
@@ -20,6 +19,7 @@ from holdfast.govern.evidence import (
     read_instant,
 )
 from holdfast.govern.policy import MemoryWritePolicy
+from holdfast.limits import MAX_EVIDENCE_BYTES
 from holdfast.vocabulary import Evidence, FloorCheck, Verdict
 from tests import json_values
 from tests.govern.chains import (

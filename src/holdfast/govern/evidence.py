@@ -27,12 +27,8 @@ from holdfast.canon import canonical_bytes, fingerprint, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
 from holdfast.govern.known_checks import known_texts, set_fields, stored_check
-from holdfast.limits import MAX_VALUE_BYTES
+from holdfast.limits import MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
-
-MAX_EVIDENCE_BYTES: Final = 1 << 16
-MAX_PROBLEM_CHARS: Final = 200
-assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
 
 CONTENT_FLOOR: Final = "content"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")

@@ -41,6 +41,7 @@ from holdfast.govern.retention import (
     RetentionDecision,
     decide_retention,
 )
+from holdfast.limits import MAX_WRITE_LOG_ENTRIES
 from holdfast.vocabulary import Band, Evidence, Record, Verdict
 
 __all__ = [
@@ -57,8 +58,6 @@ __all__ = [
     "WriteDecision",
     "compute_evidence_hash",
 ]
-
-MAX_WRITE_LOG_ENTRIES: Final = 1_000
 
 BANDS_OF_VERDICT: Final = {
     Verdict.SEAL: (Band.LEDGER, Band.ACTIVE),

@@ -21,15 +21,14 @@ from typing import Final, Self
 from holdfast.errors import ForeignLog, InvalidValue, MalformedCheckpoint, MirrorFailed
 from holdfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from holdfast.ledger.note import sign as sign_note
-from holdfast.ledger.tree import EMPTY_ROOT, MAX_TREE_SIZE, verify_consistency
+from holdfast.ledger.tree import EMPTY_ROOT, verify_consistency
+from holdfast.limits import MAX_TREE_SIZE
 from holdfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32
 # A line as a crash leaves it: a JSON string that does not end, nor go on behind a whole signature.
 _CUT_SHORT: Final = re.compile(rb'"(?!.*u2014 [^ ]+ [A-Za-z0-9+/=]+\\n.)(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
-
-assert len(str(MAX_TREE_SIZE)) <= 16, "the pattern takes every size"
 
 
 class Checkpoint(Value, frozen=True, kw_only=True):

@@ -11,18 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn
 
 from holdfast.errors import BadConsistency, BadInclusion, InvalidValue
-from holdfast.limits import SAFE_INTEGER
+from holdfast.limits import MAX_PROOF_HASHES, MAX_TREE_SIZE
 
-MAX_TREE_SIZE: Final = SAFE_INTEGER
-MAX_PROOF_HASHES: Final = 64
 EMPTY_ROOT: Final = hashlib.sha256(b"").hexdigest()
 
 _NODE_PREFIX: Final = b"\x01"
 _HEX_DIGITS: Final = 64
 _HEX: Final = re.compile("[0-9a-f]*")
 _HEX_DIGEST: Final = re.compile(f"[0-9a-f]{{{_HEX_DIGITS}}}")
-
-assert MAX_TREE_SIZE < 1 << MAX_PROOF_HASHES, "no tree is too high for its proofs"
 
 
 class Tree:

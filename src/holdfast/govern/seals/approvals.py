@@ -30,9 +30,8 @@ from holdfast.errors import (
 from holdfast.govern.authority import Operation, needs_human
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, SshSignature, verify
+from holdfast.limits import MAX_SUMMARY_CHARS
 from holdfast.vocabulary import Value, Verdict
-
-MAX_SUMMARY_CHARS: Final = 4_096
 
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
 _NONCE: Final = re.compile("[0-9a-f]{32}")

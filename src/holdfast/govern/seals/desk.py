@@ -22,6 +22,7 @@ from holdfast.govern.floors.reading.words import Reading
 from holdfast.govern.seals.approvals import Approval, Proposal, ProposalState, check_approval
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.stages import human_seal, logged, refused_key, refused_row
+from holdfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from holdfast.store.commit import Commit, Fact, Receipt, Write
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
@@ -29,7 +30,6 @@ from holdfast.vocabulary import ActionType, Band, Record, Value
 
 SYSTEM_NAMESPACE: Final = "holdfast"
 DECISION_PREFIX: Final = "decision/"
-_MIN_PREFIX_CHARS: Final = 6
 
 
 class Waiting(Value, frozen=True, kw_only=True):
@@ -74,9 +74,9 @@ class Desk:
             return _read(found[waits], Waiting)
         if is_decided in found:
             return _read(found[is_decided], Decided)
-        if len(proposal_id) < _MIN_PREFIX_CHARS:
+        if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
             raise NoSuchProposal(
-                problem=f"{proposal_id!r:.80} is no proposal's id; give {_MIN_PREFIX_CHARS} digits of it or more"
+                problem=f"{proposal_id!r:.80} is no proposal's id; give {MIN_PROPOSAL_PREFIX_CHARS} digits of it or more"
             )
         begins: list[Waiting | Decided] = [
             *(_read(version, Waiting) for version in self._store.scan(self._namespace, prefix=waits)),
