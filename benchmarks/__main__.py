@@ -14,6 +14,7 @@ BENCHMARKS = [
     "judge",
     "traces",
     "mailboxes",
+    "governance",
 ]
 
 

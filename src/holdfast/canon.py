@@ -5,9 +5,9 @@ seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts just the 
 again. Every rule has golden vectors in ``tests/vectors/json-v1.jsonl``; ``docs/canonical-json.md`` tells them in
 words.
 
-Two ways lead to the bytes. A value that orjson already prints as json-v1 wants it goes straight through, which is
-nearly every record; anything else is first rebuilt in normal form. A property test holds both to the ``rfc8785``
-package.
+Three ways lead to the bytes. A value that orjson already prints as json-v1 wants it goes straight through, which is
+nearly every record; one with whole or unrounded floats in it is copied with those settled; anything else is first
+rebuilt in normal form. A property test holds all of them to the ``rfc8785`` package.
 """
 
 import hashlib
@@ -115,17 +115,19 @@ def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
         )
     except json.JSONDecodeError as error:
         raise MalformedJson(problem=error.msg, offset=error.pos) from None
-    _normalised(value, MAX_DEPTH_LEVELS)
+    # Numbers and depth were checked on the way. What is left can only be wrong where a character is not ASCII.
+    if not decoded.isascii() or "\\u" in decoded:
+        _normalised(value, MAX_DEPTH_LEVELS)
     return value
 
 
 def _printed_directly(value: object) -> bytes | None:
     """The canonical bytes, if orjson alone makes them; None sends the value the longer way."""
-    if not _is_plain(value, MAX_DEPTH_LEVELS):
-        return None
     try:
+        if not _is_plain(value, MAX_DEPTH_LEVELS):
+            value = _with_settled_floats(value, MAX_DEPTH_LEVELS)
         printed = orjson.dumps(value, option=_SORTED)
-    except orjson.JSONEncodeError:
+    except (orjson.JSONEncodeError, NotCanonical):
         return None
     if printed.isascii():
         return printed
@@ -157,6 +159,25 @@ def _is_plain(value: object, levels: int) -> bool:
         if type(member) not in _PRINTED_AS_THEY_ARE and not _is_plain(member, levels - 1):
             return False
     return True
+
+
+def _with_settled_floats(value: object, levels: int) -> object:
+    """The same value with each float as json-v1 writes it; a ``NotCanonical`` for what only the longest way can tell."""
+    kind = type(value)
+    if kind in _PRINTED_AS_THEY_ARE:
+        return value
+    if isinstance(value, float) and kind is float:
+        return _normalised_float(value)
+    below = _one_level_down(levels)
+    plain = _PRINTED_AS_THEY_ARE
+    if isinstance(value, dict) and kind is dict:
+        return {
+            key: member if type(member) in plain else _with_settled_floats(member, below)
+            for key, member in value.items()
+        }
+    if isinstance(value, list | tuple) and kind in (list, tuple):
+        return [member if type(member) in plain else _with_settled_floats(member, below) for member in value]
+    raise UnsupportedType(type=kind.__qualname__)
 
 
 def _float_is_plain(number: float) -> bool:

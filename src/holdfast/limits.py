@@ -88,6 +88,26 @@ MAX_RETRY_DELAY_SECONDS: Final = 900.0
 LOOP_STALL_SECONDS: Final = 600.0
 EVAL_PATIENCE_SECONDS: Final = 300.0
 EVAL_ATTEMPTS: Final = 3
+# Evidence and the write policy.
+MAX_EVIDENCE_BYTES: Final = 1 << 16
+MAX_PROBLEM_CHARS: Final = 200
+MAX_WRITE_LOG_ENTRIES: Final = 1_000
+MAX_KNOWN_CHECKS: Final = 4_096
+# Proposals, and the SSH signatures that decide them.
+MAX_SUMMARY_CHARS: Final = 4_096
+MIN_PROPOSAL_PREFIX_CHARS: Final = 6
+MAX_ARMOR_CHARS: Final = 4_096
+MAX_KEY_FILE_BYTES: Final = 65_536
+MAX_LIST_CHARS: Final = 1 << 18
+MAX_LIST_KEYS: Final = 1_024
+SIGNING_SECONDS: Final = 60.0
+# The ledger's tree, and the notes that sign it.
+MAX_TREE_SIZE: Final = SAFE_INTEGER
+MAX_PROOF_HASHES: Final = 64
+MAX_NOTE_BYTES: Final = 1_000_000
+MAX_SIGNATURES: Final = 100
+MAX_LISTED_KEYS: Final = 5
+MAX_LOG_NAME_CHARS: Final = 64
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
@@ -97,6 +117,14 @@ assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a name behind its band, o
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, "every write of a commit can be told of"
 assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"
 assert READ_CHUNK_BYTES <= MAX_VALUE_BYTES, "a line of the greatest length is gathered from whole chunks"
+assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
+assert (MAX_SUMMARY_CHARS * 4 + MAX_ARMOR_CHARS) * 2 < MAX_VALUE_BYTES, "a decision is told in one entry"
+assert MAX_LIST_CHARS * 4 <= MAX_VALUE_BYTES, "both lists of signers, quotes escaped, are kept as one value"
+assert MAX_LIST_KEYS * 128 < MAX_LIST_CHARS, "a list has room for all its keys"
+assert MAX_TREE_SIZE < 1 << MAX_PROOF_HASHES, "no tree is too high for its proofs"
+assert len(str(MAX_TREE_SIZE)) <= 16, "a checkpoint's pattern takes every size"
+assert MAX_SIGNATURES * (MAX_NAME_CHARS * 4 + 128) < MAX_NOTE_BYTES < MAX_VALUE_BYTES, "a note fits a receipt"
+assert MAX_LOG_NAME_CHARS + 16 < MAX_NAME_CHARS, "a log's name is a name behind its prefix"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
 assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
     "results are for replay and must not crowd the contract out"

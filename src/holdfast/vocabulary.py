@@ -197,10 +197,8 @@ class FloorCheck(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("floor", self.floor)
         for field, number in (("score", self.score), ("threshold", self.threshold)):
-            self._require(
-                number is None or (isinstance(number, int | float) and 0 <= number <= 1),
-                f"{field} must be between 0 and 1, not {number!r}",
-            )
+            if not (number is None or (isinstance(number, int | float) and 0 <= number <= 1)):
+                self._refuse(f"{field} must be between 0 and 1, not {number!r}")
 
     def as_json(self) -> dict[str, Any]:
         """Only what is set, as the document writes a floor check."""

@@ -5,7 +5,8 @@ from pathlib import Path
 from holdfast.errors import InvalidSettings
 from holdfast.govern.seals.signers import Signers
 from holdfast.ledger.checkpoint import MirrorFile
-from holdfast.ledger.notary import KeyFile, Notary
+from holdfast.ledger.key_file import KeyFile, log_name
+from holdfast.ledger.notary import Notary
 from holdfast.memory import Memory
 from holdfast.settings import Settings
 from holdfast.store.opening import open_store
@@ -36,7 +37,7 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
         raise InvalidSettings(
             name="log_key", source="settings", problem="log_key and checkpoints go together"
         )
-    name = f"holdfast/{path.stem}" if is_file else "holdfast/log"
+    name = log_name(path) if is_file else "holdfast/log"
     return Notary(KeyFile(Path(settings.log_key), name=name), MirrorFile(settings.checkpoints), store.entries)
 
 

@@ -29,7 +29,6 @@ from holdfast.errors import (
 )
 from holdfast.govern.authority import Operation, needs_human
 from holdfast.govern.seals.approvals import (
-    MAX_SUMMARY_CHARS,
     Approval,
     Decision,
     Proposal,
@@ -37,6 +36,7 @@ from holdfast.govern.seals.approvals import (
     Statement,
     shown,
 )
+from holdfast.limits import MAX_SUMMARY_CHARS
 from holdfast.vocabulary import Verdict
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of

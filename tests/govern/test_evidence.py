@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.canon import canonical_bytes, parse
 from holdfast.errors import HoldfastError, InvalidValue, NaiveDatetime, NotCanonical
 from holdfast.govern.evidence import (
-    MAX_EVIDENCE_BYTES,
+    ChainReading,
     build_evidence,
     compute_evidence_hash,
     evidence_text,
@@ -19,6 +19,7 @@ from holdfast.govern.evidence import (
     read_instant,
 )
 from holdfast.govern.policy import MemoryWritePolicy
+from holdfast.limits import MAX_EVIDENCE_BYTES
 from holdfast.vocabulary import Evidence, FloorCheck, Verdict
 from tests import json_values
 from tests.govern.chains import (
@@ -270,3 +271,56 @@ def test_hashing_hostile_values_gives_a_hash_or_a_typed_error(checks: Any, verdi
         return
 
     assert len(digest) == 64
+
+
+def _as_read_from_plain_json(evidence: Evidence, verdict: Verdict) -> ChainReading:
+    """The longer way: nothing about these checks is known from before."""
+    return read_chain(parse(canonical_bytes(evidence.as_json())) | _spelled(evidence), verdict)
+
+
+def _spelled(evidence: Evidence) -> dict[str, Any]:
+    """json-v1 writes 1.0 as 1; the hash is over Python's own spelling."""
+    return {"floor_checks": [check.as_json() for check in evidence.floor_checks]}
+
+
+@given(
+    st.lists(
+        st.builds(
+            FloorCheck,
+            floor=st.sampled_from(["F1_Amanah", "F\u00e4", "content"]),
+            score=st.floats(0, 1) | st.integers(0, 1),
+            passed=st.booleans(),
+            threshold=st.none() | st.floats(0, 1),
+            hard=st.none() | st.booleans(),
+            reason=st.none() | st.text(max_size=20),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(Verdict),
+    st.sampled_from(Verdict),
+)
+def test_evidence_that_is_known_reads_as_evidence_that_is_not(
+    checks: list[FloorCheck], verdict: Verdict, judged: Verdict
+) -> None:
+    try:
+        evidence = build_evidence(checks, verdict, datetime(2026, 1, 1, tzinfo=UTC))
+    except NotCanonical:
+        return
+    again = build_evidence(checks, verdict, datetime(2026, 1, 1, tzinfo=UTC))
+
+    assert evidence == again
+    assert read_chain(evidence, judged) == _as_read_from_plain_json(evidence, judged)
+    assert evidence.hash == compute_evidence_hash(
+        [check.as_json() for check in evidence.floor_checks], verdict.value, evidence.timestamp
+    )
+
+
+def test_a_check_is_known_by_what_it_is_and_not_by_what_it_equals() -> None:
+    sound = FloorCheck(floor="F1_Amanah", score=1.0, passed=True)
+    build_evidence([sound], "SEAL", datetime(2026, 1, 1, tzinfo=UTC))
+    odd: Any = FloorCheck(floor="F1_Amanah", score=True, passed=True)
+
+    assert odd == sound
+    with pytest.raises(InvalidValue):
+        build_evidence([odd], "SEAL", datetime(2026, 1, 1, tzinfo=UTC))

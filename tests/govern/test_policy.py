@@ -11,11 +11,11 @@ from holdfast.canon import canonical_bytes
 from holdfast.clock import ManualClock
 from holdfast.errors import InvalidValue
 from holdfast.govern.policy import (
-    MAX_WRITE_LOG_ENTRIES,
     VERDICT_BAND_ROUTING,
     MemoryWritePolicy,
     WriteDecision,
 )
+from holdfast.limits import MAX_WRITE_LOG_ENTRIES
 from holdfast.vocabulary import Band, Verdict
 from tests.govern.chains import (
     chain,

@@ -25,6 +25,7 @@ from holdfast.errors import (
 from holdfast.govern.seals import signers as signers_module
 from holdfast.govern.seals.signers import Signer, Signers
 from holdfast.govern.seals.sshsig import sign
+from holdfast.limits import MAX_LIST_CHARS
 from tests.govern import openssh
 
 ALICE = openssh.public_key("alice")
@@ -178,7 +179,7 @@ REFUSED = {
     "a NUL": f"alice {SEAL} {ALICE.text} \0",
     "a carriage return": f"alice {SEAL} {ALICE.text}\r\n",
     "a line separator": f"alice {SEAL} {ALICE.text} \u2028 bob",
-    "too long": f"# {'x' * signers_module.MAX_LIST_CHARS}",
+    "too long": f"# {'x' * MAX_LIST_CHARS}",
 }
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from holdfast.errors import ApprovalError, SigningFailed, UnusableKey, WrongNamespace
 from holdfast.govern.seals import sshsig
 from holdfast.govern.seals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
+from holdfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES
 from tests.figures import Figures
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of, mutated
@@ -120,9 +121,9 @@ def test_a_damaged_private_key_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_too_long_is_refused_before_it_is_read() -> None:
-    assert not _accepted(armor(blob_of(ARMORED) + bytes(sshsig.MAX_ARMOR_CHARS)))
+    assert not _accepted(armor(blob_of(ARMORED) + bytes(MAX_ARMOR_CHARS)))
     with pytest.raises(SigningFailed):
-        load_private_key(bytes(sshsig.MAX_KEY_FILE_BYTES + 1))
+        load_private_key(bytes(MAX_KEY_FILE_BYTES + 1))
 
 
 def test_the_namespace_that_is_asked_for_must_be_the_one_that_was_signed() -> None:

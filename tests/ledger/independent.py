@@ -7,6 +7,7 @@ follows the loops of RFC 9162; notes are taken apart line by line. It imports no
 import base64
 import hashlib
 import json
+import sqlite3
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -214,3 +215,36 @@ def open_receipt(receipt: dict[str, Any], verifier_key: str) -> dict[str, Any]:
     if told["seq"] != receipt["leaf_index"] + 1:
         raise RefusedError("another place")
     return told
+
+
+def open_store(path: str) -> list[bytes]:
+    """The leaf hashes of a store's ledger, read with Python's own SQLite, if each entry follows the one before it."""
+    store = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        rows = store.execute("SELECT seq, content, hash FROM ledger ORDER BY seq").fetchall()
+    finally:
+        store.close()
+    previous, leaves = "0" * 64, list[bytes]()
+    for seq, content, digest in rows:
+        try:
+            told = json.loads(content)
+        except ValueError as error:
+            raise RefusedError(f"entry {seq} is no JSON") from error
+        if seq != len(leaves) + 1 or leaf(content).hex() != digest:
+            raise RefusedError(f"entry {seq} is not in its place, or not what it was")
+        if (told["seq"], told["previous"]) != (seq, previous):
+            raise RefusedError(f"entry {seq} does not follow")
+        previous = digest
+        leaves.append(bytes.fromhex(digest))
+    return leaves
+
+
+def open_mirror(lines: str, verifier_key: str, leaves: list[bytes]) -> list[Head]:
+    """What the checkpoints of a mirror say, if the log has signed each, and the leaves are a later state of it."""
+    heads = [open_checkpoint(json.loads(line), verifier_key) for line in lines.splitlines()]
+    for head in heads:
+        if head.size > len(leaves):
+            raise RefusedError("the end is missing")
+        if tree_hash(leaves[: head.size]) != head.root:
+            raise RefusedError("another root")
+    return heads

@@ -4,22 +4,25 @@ A case is made from its number alone, so that a failure names what to run again.
 """
 
 import base64
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
+from holdfast.canon import canonical_bytes, parse
 from holdfast.clock import seeded
-from holdfast.errors import HoldfastError
-from holdfast.ledger.checkpoint import Checkpoint
+from holdfast.errors import HoldfastError, MalformedNote
+from holdfast.ledger.checkpoint import Checkpoint, _reading
 from holdfast.ledger.note import verify
 from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
 from holdfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
+from tests.govern.mutation import mutated
 from tests.ledger.builders import LOG_KEY, OTHER_KEY, entries, leaves, receipt, signed, tree_of
 
-FAST_CASES, SLOW_CASES, CHUNKS = 20_000, 100_000, 4
+FAST_CASES, SLOW_CASES, CHUNKS = 5_600, 112_000, 4
 KEY = LOG_KEY.verifying_key
 TREE = Tree(leaves(1_000))
 SIZES = (1, 2, 3, 7, 8, 9, 33, 64, 100)
@@ -163,12 +166,37 @@ def _receipt(dice: random.Random) -> None:
     verify_receipt(InclusionReceipt.from_json(good | {field: changed}), KEY)
 
 
+def _receipt_as_sent(dice: random.Random) -> None:
+    """The receipt as it travels, changed anywhere: in its braces, names, digits or escapes."""
+    size = dice.choice(SIZES[1:])
+    good = receipt(dice.randint(1, size), size)
+    sent = canonical_bytes(good.as_json())
+    changed = good
+    while changed == good or _says_the_same(changed.checkpoint, good.checkpoint):
+        changed = InclusionReceipt.from_json(parse(mutated(dice, sent)))
+    verify_receipt(changed, KEY)
+
+
+def _line_of_the_mirror(dice: random.Random) -> None:
+    """A line of the mirror, changed anywhere, as a reader of the file meets it."""
+    note = signed(dice.choice(SIZES))
+    found: tuple[str, ...] = (note,)
+    while any(one == note or _says_the_same(one, note) for one in found):
+        found = _reading(mutated(dice, json.dumps(note).encode()) + b"\n").notes
+    if not found:
+        raise MalformedNote(problem="the line is torn")
+    for one in found:
+        Checkpoint.verify(one, [KEY])
+
+
 ATTACKS: tuple[Callable[[random.Random], None], ...] = (
     _inclusion_proof,
     _consistency_proof,
     _note,
     _signature,
     _receipt,
+    _receipt_as_sent,
+    _line_of_the_mirror,
 )
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from holdfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
 from holdfast.ledger.note import (
-    MAX_NOTE_BYTES,
     SigningKey,
     VerifyingKey,
     open_note,
@@ -16,6 +15,7 @@ from holdfast.ledger.note import (
     unverified_text,
     verify,
 )
+from holdfast.limits import MAX_NOTE_BYTES
 from tests.ledger.builders import (
     ENOCH_LINE,
     ENOCH_PUBLIC,

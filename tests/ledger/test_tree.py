@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.errors import BadConsistency, BadInclusion, InvalidValue
 from holdfast.ledger.chain import leaf_hash
-from holdfast.ledger.tree import EMPTY_ROOT, MAX_TREE_SIZE, Tree, verify_consistency, verify_inclusion
+from holdfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
+from holdfast.limits import MAX_TREE_SIZE
 from tests.ledger import independent
 from tests.ledger.builders import leaves
 

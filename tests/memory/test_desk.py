@@ -77,8 +77,10 @@ def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
     assert list(memory.records(band=Band.VAULT)) == list(memory.records(band=Band.LEDGER)) == []
     assert again.verdict is Verdict.VOID
     assert list(memory.verify()) == []
-    for version in memory.store.scan("default", at=1):
+    for version in [*memory.store.scan("default", at=1), *memory.store.scan("default", at=2)]:
         assert LAW.encode() not in (version.content or b""), version.key
+    for entry in memory.store.entries():
+        assert LAW.encode() not in entry.content, "the ledger never forgets, so it was never told"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from holdfast.vocabulary import Band
 from holdfast.wiring import signers_of
 
 _ID_CHARS = 12
+_ERASED = "(erased, because it was rejected)"
 
 
 @click.group("approvals")
@@ -46,7 +47,7 @@ def list_(everything: bool, store_url: str | None, namespace: str | None, as_jso
     else:
         table = Table(Column("id", no_wrap=True), "state", "what", "where", "verdict", "by", "since")
         for one in proposals:
-            where = f"{one.summary[:60]}", one.key, one.verdict, one.author, one.proposed_at[:19]
+            where = (one.summary or _ERASED)[:60], one.key, one.verdict, one.author, one.proposed_at[:19]
             table.add_row(one.proposal_id[:_ID_CHARS], one.state, *where)
         Console().print(table)
 
@@ -86,7 +87,7 @@ def _print(found: Waiting | Decided, replaces: str | None) -> None:
     click.echo(
         f"  verdict {proposal.verdict}, policy set {proposal.policy_set_id}, snapshot {proposal.memory_snapshot_id}"
     )
-    click.echo(f"\n{proposal.summary}\n")
+    click.echo(f"\n{proposal.summary or _ERASED}\n")
     if replaces is not None:
         click.echo(f"It would replace this law:\n\n{shown(replaces)}\n")
     if isinstance(found, Decided):

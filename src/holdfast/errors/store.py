@@ -102,3 +102,10 @@ class MirrorFailed(StoreError):
 
     code = "mirror_failed"
     says = "The checkpoint file {file} can't be used: {problem}; mend that, and append the checkpoint again."
+
+
+class LogKeyFailed(StoreError):
+    """The file of the key that signs checkpoints can't be made or read."""
+
+    code = "log_key_failed"
+    says = "The log's key {file} can't be used: {problem}; mend that, or name another with log_key."

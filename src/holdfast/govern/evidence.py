@@ -23,19 +23,23 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from holdfast.canon import canonical_bytes, fingerprint, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
-from holdfast.limits import FLOAT_DECIMALS, MAX_VALUE_BYTES
+from holdfast.govern.known_checks import known_texts, set_fields, stored_check
+from holdfast.limits import MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
-
-MAX_EVIDENCE_BYTES: Final = 1 << 16
-MAX_PROBLEM_CHARS: Final = 200
-assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
 
 CONTENT_FLOOR: Final = "content"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
+_CONTENT: Final = tuple(name for name in Record.__struct_fields__ if name not in _NOT_CONTENT)
+_PLAIN_JSON: Final = {"refs", "source"}
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
+_USUAL_FIELDS: Final = frozenset({"floor_checks", "verdict", "timestamp", *_HASH_FIELDS})
+_CHECK_FIELDS: Final = frozenset(FloorCheck.__struct_fields__)
+# Half a surrogate pair, as ASCII writes it; whole pairs are sent the longer way too.
+_HALF_A_PAIR: Final = "\\ud"
+_SCALARS: Final = frozenset({str, bool, type(None)})
 # Python's own reader takes any separator, weeks, and hour 24 from 3.13 on; evidence must read alike on every Python.
 _ISO_8601: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
@@ -84,9 +88,7 @@ def compute_evidence_hash(floor_checks: object, verdict: object, timestamp: obje
 
 def evidence_text(floor_checks: object, verdict: object, timestamp: object) -> str:
     """The ASCII text whose SHA-256 is the evidence hash."""
-    evidence = _as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp})
-    _require_json(evidence)
-    return _text(evidence)
+    return _checked_text(_as_json({"floor_checks": floor_checks, "verdict": verdict, "timestamp": timestamp}))
 
 
 def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime) -> Evidence:
@@ -94,21 +96,19 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict is none of {', '.join(Verdict)}")
-    checks = tuple(_as_stored(check) for check in floor_checks)
+    checks = tuple(map(stored_check, floor_checks))
     if not checks:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
     timestamp = utc_text(at)
-    return Evidence(
-        floor_checks=checks,
-        verdict=read,
-        timestamp=timestamp,
-        hash=compute_evidence_hash(checks, read, timestamp),
-    )
+    text = _known_text(checks, read, timestamp) or evidence_text(checks, read, timestamp)
+    return Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
 
 
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says, wherever it stands: all of it but id, band, tier, verdict and evidence."""
-    told = {name: value for name, value in record.as_json().items() if name not in _NOT_CONTENT}
+    told = {name: value for name in _CONTENT if (value := getattr(record, name)) not in (None, ())}
+    for name in _PLAIN_JSON & told.keys():
+        told[name] = msgspec.to_builtins(told[name])
     return fingerprint(["content/v1", told])
 
 
@@ -134,15 +134,16 @@ def is_bound(record: Record) -> bool:
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
     """Read a chain, an ``Evidence`` or the document's dict; None reads as an empty one."""
     if isinstance(chain, Evidence):
-        chain = _fields(chain)
+        if (reading := _read_known(chain, verdict)) is not None:
+            return reading
+        chain = set_fields(chain)
     if chain is None:
         chain = {}
     if type(chain) is not dict:
         return ChainReading(malformed=("evidence_chain must be a dict or an Evidence",))
     chain = _as_json(chain)
     try:
-        _require_json(chain)
-        text = _text({name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")})
+        text = _checked_text(chain)
     except HoldfastError as error:
         return ChainReading(malformed=(_told("evidence_chain", error),))
     return _read_fields(chain, text, verdict)
@@ -186,7 +187,7 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
     hash_verified = not missing and all(given == _sha256(text) for given in hashes)
     disagreeing = [] if missing or hash_verified else ["hash does not match the evidence"]
     if read is not None and verdict not in (None, read):
-        disagreeing.append(f"verdict is {read}, but the write is judged {verdict}")
+        disagreeing.append(_disagreement(read, verdict))
     return ChainReading(
         text=text,
         verdict=read,
@@ -204,6 +205,12 @@ def _problems_of_checks(checks: object) -> list[str]:
         return []
     if not isinstance(checks, list | tuple):
         return ["floor_checks must be a list"]
+    try:
+        msgspec.convert(checks, list[FloorCheck])
+    except (msgspec.ValidationError, HoldfastError):
+        pass
+    else:
+        return []
     for index, check in enumerate(checks):
         try:
             FloorCheck.from_json(check)
@@ -219,16 +226,74 @@ def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
     if isinstance(verdict, Verdict):
         plain["verdict"] = verdict.value
     if type(checks) in (list, tuple) and any(isinstance(check, FloorCheck) for check in checks or ()):
-        plain["floor_checks"] = [_fields(check) for check in checks or ()]
+        plain["floor_checks"] = [
+            set_fields(check) if isinstance(check, FloorCheck) else check for check in checks or ()
+        ]
     return plain
 
 
-def _fields(value: object) -> Any:
-    """What is set in a value of the vocabulary, unchecked, as it may have been built from anything."""
-    if not isinstance(value, Evidence | FloorCheck):
-        return value
-    told = {name: getattr(value, name) for name in value.__struct_fields__}
-    return {name: member for name, member in told.items() if member is not None}
+def _known_text(checks: tuple[FloorCheck, ...], verdict: Verdict, timestamp: str) -> str | None:
+    """The text that the hash of this evidence covers, if its checks are known; the same that ``json.dumps`` makes.
+
+    The timestamp must be one: then nothing in it needs to be escaped.
+    """
+    texts = known_texts(checks)
+    if texts is None:
+        return None
+    told = f'"timestamp": "{timestamp}", "verdict": "{verdict.value}"'
+    text = f'{{"floor_checks": [{", ".join(texts)}], {told}}}'
+    return text if len(text) <= MAX_EVIDENCE_BYTES and _HALF_A_PAIR not in text else None
+
+
+def _read_known(evidence: Evidence, verdict: Verdict | None) -> ChainReading | None:
+    """What this evidence holds, if all of it is known to be sound; None sends it the longer way."""
+    checks, said, timestamp = evidence.floor_checks, evidence.verdict, evidence.timestamp
+    is_plain = (
+        type(checks) is tuple and type(said) is Verdict and type(timestamp) is type(evidence.hash) is str
+    )
+    text = _known_text(checks, said, timestamp) if is_plain and checks else None
+    if text is None or read_instant(timestamp) is None or evidence.hash != _sha256(text):
+        return None
+    agrees = verdict is None or verdict is said
+    return ChainReading(
+        text=text,
+        verdict=said,
+        hash_verified=True,
+        floor_check_present=True,
+        disagreeing=() if agrees else (_disagreement(said, verdict),),
+    )
+
+
+def _disagreement(said: Verdict, verdict: Verdict | None) -> str:
+    return f"verdict is {said}, but the write is judged {verdict}"
+
+
+def _checked_text(chain: dict[str, Any]) -> str:
+    """The text that a chain's hash covers, if all of the chain is JSON within bounds."""
+    covered = {name: chain.get(name) for name in ("floor_checks", "verdict", "timestamp")}
+    if _is_flat(chain):
+        text = _text(covered)
+        if _HALF_A_PAIR not in text:
+            return text
+    _require_json(chain)
+    return _text(covered)
+
+
+def _is_flat(chain: dict[str, Any]) -> bool:
+    """Whether a chain has no more than the usual shape: named fields, and a list of checks without anything nested."""
+    checks = chain.get("floor_checks")
+    if type(checks) not in (list, tuple) or not _USUAL_FIELDS.issuperset(chain):
+        return False
+    if any(type(value) not in _SCALARS for name, value in chain.items() if name != "floor_checks"):
+        return False
+    for check in checks or ():
+        if type(check) is not dict or not _CHECK_FIELDS.issuperset(check):
+            return False
+        for value in check.values():
+            kind = type(value)
+            if kind not in _SCALARS and not (kind is float and 0 <= value <= 1):
+                return False
+    return True
 
 
 def _require_json(value: dict[str, Any]) -> None:
@@ -263,22 +328,6 @@ def _text(evidence: dict[str, Any]) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _as_stored(check: FloorCheck) -> FloorCheck:
-    """The check as json-v1 gives it back: rounded numbers, NFC text, checked types."""
-    read = FloorCheck.from_json(_fields(check))
-    return msgspec.structs.replace(
-        read,
-        score=_rounded(read.score),
-        threshold=_rounded(read.threshold) if read.threshold is not None else None,
-        reason=None if read.reason is None else normal_string(read.reason),
-    )
-
-
-def _rounded(number: float) -> float:
-    # Adding zero turns -0.0, which json-v1 does not have, into 0.0.
-    return round(float(number), FLOAT_DECIMALS) + 0.0
 
 
 def _told(field_name: str, error: HoldfastError) -> str:

@@ -41,6 +41,7 @@ from holdfast.govern.retention import (
     RetentionDecision,
     decide_retention,
 )
+from holdfast.limits import MAX_WRITE_LOG_ENTRIES
 from holdfast.vocabulary import Band, Evidence, Record, Verdict
 
 __all__ = [
@@ -57,8 +58,6 @@ __all__ = [
     "WriteDecision",
     "compute_evidence_hash",
 ]
-
-MAX_WRITE_LOG_ENTRIES: Final = 1_000
 
 BANDS_OF_VERDICT: Final = {
     Verdict.SEAL: (Band.LEDGER, Band.ACTIVE),
@@ -211,17 +210,17 @@ class MemoryWritePolicy:
         with self._lock:
             self._write_log.append({**told, "bands": [*told["bands"]]})
         approval = bool(bands) and _requires_human(request.verdict, request.band)
-        entry: dict[str, Any] = {
-            **told,
-            "band_target": request.band_text,
-            "requires_human_approval": approval,
-            "strict_mode": self.strict_mode,
-            "missing_links": request.chain.validation.missing_links,
-            "hash": request.chain.hash,
-            "evidence": request.chain.text,
-        }
-        if reason == _ONLY_VOID:
-            entry = {}
+        entry: dict[str, Any] = {}
+        if reason != _ONLY_VOID:
+            entry = {
+                **told,
+                "band_target": request.band_text,
+                "requires_human_approval": approval,
+                "strict_mode": self.strict_mode,
+                "missing_links": request.chain.validation.missing_links,
+                "hash": request.chain.hash,
+                "evidence": request.chain.text,
+            }
         return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
 
 
@@ -232,9 +231,9 @@ def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Ban
 
 
 def _requires_human(verdict: Verdict | None, band: Band | None) -> bool:
-    hold = Operation.HOLD_VERDICT if verdict is Verdict.HOLD else Operation.BAND_WRITE
-    target = Operation.VAULT_WRITE if band is Band.VAULT else Operation.BAND_WRITE
-    return needs_human(hold) or needs_human(target)
+    if verdict is Verdict.HOLD:
+        return needs_human(Operation.HOLD_VERDICT)
+    return needs_human(Operation.VAULT_WRITE if band is Band.VAULT else Operation.BAND_WRITE)
 
 
 def _shown(given: object) -> str:

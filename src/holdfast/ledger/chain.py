@@ -5,7 +5,8 @@ the same entries are the leaves of a tree without being hashed again.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.canon import canonical_bytes, parse
@@ -55,17 +56,31 @@ def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
 def check(entries: Iterable[Entry], *, start: Tip | None = None) -> Tip:
     """Walk entries in order from ``start`` and give the chain's end; the first break is raised as ``BrokenChain``."""
     tip = start or Tip()
+    last = deque(walk(entries, start=tip), maxlen=1)
+    return last[0].tip if last else tip
+
+
+def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entry]:
+    """Each entry once it is found to follow the one before it; the first that does not is a ``BrokenChain``."""
+    tip = start or Tip()
+    seq, previous, sha256 = tip.seq, tip.hash, hashlib.sha256
     for entry in entries:
-        _check_link(tip, entry)
-        tip = entry.tip
-    return tip
+        content, digest = entry.content, entry.hash
+        if (
+            entry.seq != seq + 1
+            or sha256(_LEAF_PREFIX + content).hexdigest() != digest
+            # In canonical order these two stand last, so that the link can be checked without reading the rest.
+            or not content.endswith(b',"previous":"%b","seq":%d}' % (previous.encode(), seq + 1))
+        ):
+            raise _broken(Tip(seq=seq, hash=previous), entry)
+        seq, previous = seq + 1, digest
+        yield entry
 
 
-def _check_link(tip: Tip, entry: Entry) -> None:
+def _broken(tip: Tip, entry: Entry) -> BrokenChain:
+    """The break between a sound end and the entry that comes next, in words."""
     if entry.seq != tip.seq + 1:
-        raise BrokenChain(seq=tip.seq + 1, problem=f"it is missing; entry {entry.seq} comes next")
+        return BrokenChain(seq=tip.seq + 1, problem=f"it is missing; entry {entry.seq} comes next")
     if leaf_hash(entry.content) != entry.hash:
-        raise BrokenChain(seq=entry.seq, problem="its content does not have its hash")
-    # In canonical order these two stand last, so that the link can be checked without reading the rest.
-    if not entry.content.endswith(b',"previous":"%s","seq":%d}' % (tip.hash.encode(), entry.seq)):
-        raise BrokenChain(seq=entry.seq, problem="it does not follow the entry before it")
+        return BrokenChain(seq=entry.seq, problem="its content does not have its hash")
+    return BrokenChain(seq=entry.seq, problem="it does not follow the entry before it")

@@ -13,20 +13,22 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
 from holdfast.errors import ForeignLog, InvalidValue, MalformedCheckpoint, MirrorFailed
 from holdfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from holdfast.ledger.note import sign as sign_note
-from holdfast.ledger.tree import EMPTY_ROOT, MAX_TREE_SIZE, verify_consistency
+from holdfast.ledger.tree import EMPTY_ROOT, verify_consistency
+from holdfast.limits import MAX_TREE_SIZE
 from holdfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32
-
-assert len(str(MAX_TREE_SIZE)) <= 16, "the pattern takes every size"
+# A line as a crash leaves it: a JSON string that does not end, nor go on behind a whole signature.
+_CUT_SHORT: Final = re.compile(rb'"(?!.*u2014 [^ ]+ [A-Za-z0-9+/=]+\\n.)(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
 
 
 class Checkpoint(Value, frozen=True, kw_only=True):
@@ -115,11 +117,13 @@ class MirrorReading(Value, frozen=True, kw_only=True):
     """What a mirror holds: its notes in the order of appending, and where it holds something else.
 
     ``torn_lines`` are the numbers, from 1 on, of the lines that hold no whole note: what a crash in the middle of an
-    append leaves, or a hand. The notes are as they were found; verify them.
+    append leaves, or a hand. ``healed_lines`` are those of them that were only cut short and that a whole note follows:
+    the crash is over. The notes are as they were found; verify them.
     """
 
     notes: tuple[str, ...]
     torn_lines: tuple[int, ...] = ()
+    healed_lines: tuple[int, ...] = ()
 
 
 class MirrorFile:
@@ -135,39 +139,48 @@ class MirrorFile:
     def append(self, note: str) -> None:
         """Add one signed checkpoint. On return it is on the disk; after a ``MirrorFailed`` it may be, or in part."""
         Checkpoint.parse(unverified_text(note))
-        line = json.dumps(note).encode() + b"\n"
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                _append_line(descriptor, line)
-            finally:
-                os.close(descriptor)
+        with self._locked() as descriptor:
+            _append_line(descriptor, note)
             _sync_folder(self.path.parent)
-        except OSError as error:
-            raise self._failed(error) from error
+
+    def extend(self, following: Callable[[MirrorReading], str | None]) -> None:
+        """Add the note that ``following`` makes of what is kept, if it makes one, while nobody else can add any."""
+        with self._locked() as descriptor:
+            kept = _reading(_whole(descriptor))
+            if not kept.notes:
+                # That there is a file must be as durable as what is made because of it.
+                _sync_folder(self.path.parent)
+            if (note := following(kept)) is not None:
+                _append_line(descriptor, note)
 
     def read(self) -> MirrorReading:
         """All that the file holds; nothing, if there is no file yet."""
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            return _reading(self.path.read_bytes())
         except FileNotFoundError:
             return MirrorReading(notes=())
         except OSError as error:
             raise self._failed(error) from error
-        if not lines[-1]:
-            lines.pop()
-        found = [_note_in(line) for line in lines]
-        return MirrorReading(
-            notes=tuple(note for note in found if note is not None),
-            torn_lines=tuple(number for number, note in enumerate(found, 1) if note is None),
-        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The open file, made if there is none, which nobody else adds to meanwhile."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> MirrorFailed:
         return MirrorFailed(file=str(self.path), problem=error.strerror or str(error))
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
+def _append_line(descriptor: int, note: str) -> None:
+    line = json.dumps(note).encode() + b"\n"
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         # An earlier append was torn. Its rest stays as a line of its own.
@@ -184,6 +197,25 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _whole(descriptor: int) -> bytes:
+    size, found = os.fstat(descriptor).st_size, b""
+    while len(found) < size and (piece := os.pread(descriptor, size - len(found), len(found))):
+        found += piece
+    return found
+
+
+def _reading(content: bytes) -> MirrorReading:
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    found = [_note_in(line) for line in lines]
+    last_whole = max((number for number, note in enumerate(found, 1) if note is not None), default=0)
+    torn = [number for number, note in enumerate(found, 1) if note is None]
+    return MirrorReading(
+        notes=tuple(note for note in found if note is not None),
+        torn_lines=tuple(torn),
+        healed_lines=tuple(n for n in torn if n < last_whole and _CUT_SHORT.fullmatch(lines[n - 1])),
+    )
 
 
 def _note_in(line: bytes) -> str | None:

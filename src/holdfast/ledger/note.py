@@ -22,11 +22,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from holdfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
+from holdfast.limits import MAX_LISTED_KEYS, MAX_NOTE_BYTES, MAX_SIGNATURES
 from holdfast.vocabulary import Value
-
-MAX_NOTE_BYTES: Final = 1_000_000
-MAX_SIGNATURES: Final = 100
-MAX_LISTED_KEYS: Final = 5
 
 _ED25519: Final = b"\x01"
 _KEY_BYTES: Final = 32

@@ -10,9 +10,9 @@ from holdfast.canon import canonical_bytes, normal_string, parse
 from holdfast.errors import MalformedEntry, MisplacedEntry, NotCanonical, SizeMismatch
 from holdfast.ledger.chain import Entry, leaf_hash
 from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import MAX_NOTE_BYTES, VerifyingKey, unverified_text
-from holdfast.ledger.tree import MAX_PROOF_HASHES, MAX_TREE_SIZE, Tree, verify_inclusion
-from holdfast.limits import MAX_VALUE_BYTES
+from holdfast.ledger.note import VerifyingKey, unverified_text
+from holdfast.ledger.tree import Tree, verify_inclusion
+from holdfast.limits import MAX_NOTE_BYTES, MAX_PROOF_HASHES, MAX_TREE_SIZE, MAX_VALUE_BYTES
 from holdfast.vocabulary import Value
 
 

@@ -11,16 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn
 
 from holdfast.errors import BadConsistency, BadInclusion, InvalidValue
-from holdfast.limits import SAFE_INTEGER
+from holdfast.limits import MAX_PROOF_HASHES, MAX_TREE_SIZE
 
-MAX_TREE_SIZE: Final = SAFE_INTEGER
-MAX_PROOF_HASHES: Final = 64
 EMPTY_ROOT: Final = hashlib.sha256(b"").hexdigest()
 
 _NODE_PREFIX: Final = b"\x01"
-_HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
-
-assert MAX_TREE_SIZE < 1 << MAX_PROOF_HASHES, "no tree is too high for its proofs"
+_HEX_DIGITS: Final = 64
+_HEX: Final = re.compile("[0-9a-f]*")
+_HEX_DIGEST: Final = re.compile(f"[0-9a-f]{{{_HEX_DIGITS}}}")
 
 
 class Tree:
@@ -44,7 +42,7 @@ class Tree:
 
     def extend(self, leaf_hashes: Iterable[str]) -> None:
         """Add leaves at the right: all of them, or none if one is no SHA-256 in lower-case hexadecimal digits."""
-        self._levels[0].extend([_leaf(leaf_hash) for leaf_hash in leaf_hashes])
+        self._levels[0].extend(_leaves(list(leaf_hashes)))
         sha256 = hashlib.sha256
         height = 0
         while len(level := self._levels[height]) >= 2:
@@ -211,10 +209,17 @@ def _left_size(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-def _leaf(leaf_hash: str) -> bytes:
-    if not _is_digest(leaf_hash):
+def _leaves(hashes: list[str]) -> list[bytes]:
+    """The bytes of leaf hashes. They are looked at all together, because one by one takes longer than hashing them."""
+    try:
+        text = "".join(hashes)
+        is_sound = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None
+    except TypeError:
+        is_sound = False
+    if not is_sound:
         raise InvalidValue(what="leaf_hash", problem="it must be 64 lower-case hexadecimal digits")
-    return bytes.fromhex(leaf_hash)
+    raw = bytes.fromhex(text)
+    return [raw[start : start + 32] for start in range(0, len(raw), 32)]
 
 
 def _is_digest(text: object) -> bool:

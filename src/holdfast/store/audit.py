@@ -4,8 +4,8 @@ The ledger says what must be there: which commits, with which fingerprints, and 
 differ from what the ledger says, or that it does not speak of, are problems.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.canon import fingerprint_of_bytes
 from holdfast.errors import Corruption, HoldfastError, NotCanonical
@@ -17,6 +17,8 @@ from holdfast.vocabulary import ActionType
 
 if TYPE_CHECKING:
     from holdfast.ledger.note import VerifyingKey
+
+_OF_COMMIT: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
 
 
 def verified(version: Version) -> Version:
@@ -40,75 +42,139 @@ def problems_of(
     yield from storage.check()
     yield from problems_of_ledger(_all_entries(storage), notes, keys)
     erased: dict[Place, list[int]] = {}
-    for entry in _all_entries(storage):
-        for erasure in _erasures_in(entry):
-            erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
-    expected, told_of = 1, 0
+    for erasure in erasures_in(_all_entries(storage)):
+        erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
+    ledger = _Ledger(_all_entries(storage))
+    expected = 1
     for applied in _all_applied(storage):
         if applied.memory_snapshot_id != expected:
             yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
         try:
-            yield from _problems_of_commit(storage, applied, erased)
+            yield from _problems_of_commit(storage, applied, ledger.up_to(applied.ledger_seq), erased)
         except HoldfastError as error:
             yield f"{_titled(applied)}: {error}"
-        expected, told_of = applied.memory_snapshot_id + 1, applied.ledger_seq
-    for entry in _all_entries(storage, after=told_of):
-        if _said(entry).get("kind") in (COMMIT_KIND, ERASURE_KIND):
-            yield f"entry {entry.seq} of the ledger tells of a commit that is missing"
+        expected = applied.memory_snapshot_id + 1
+    yield from _problems_of_strays(ledger.rest())
 
 
-def _problems_of_commit(storage: Storage, applied: Applied, erased: dict[Place, list[int]]) -> Iterator[str]:
+def _problems_of_commit(
+    storage: Storage, applied: Applied, told: list[Entry], erased: dict[Place, list[int]]
+) -> Iterator[str]:
+    """``told`` are the entries since the commit before, up to the one that should be its own."""
+    own = _Told(told.pop()) if told and told[-1].seq == applied.ledger_seq else None
+    count = own.body.get("facts", 0) if own is not None else 0
+    first = len(told) - count if type(count) is int and 0 <= count <= len(told) else 0
+    yield from _problems_of_strays(told[:first])
+    if own is None or own.commit != applied:
+        yield f"{_titled(applied)}: entry {applied.ledger_seq} of the ledger does not tell of it"
     rows = storage.snapshot_rows(applied.memory_snapshot_id)
     for row in rows:
         try:
             verified(row)
         except Corruption as error:
             yield str(error)
-        yield from _problems_of_erasure(row, erased.get((row.namespace, row.key), ()))
-    told, facts = _told_with(storage, applied.ledger_seq)
-    reasons = {(body["namespace"], body["key"]): body["reason"] for body in told}
+        yield from _problems_of_erasure(row, erased.get((row.namespace, row.key), []))
+    reasons, facts = _told_with(told[first:])
     writes = (_write(row, reasons.get((row.namespace, row.key))) for row in rows)
     if payload_fingerprint_of(writes, facts) != applied.payload_fingerprint:
         yield f"{_titled(applied)}: its records do not have its payload fingerprint"
-    entry = next(iter(storage.entries(after=applied.ledger_seq - 1, limit=1)), None)
-    if entry is None or _told_by(entry) != applied:
-        yield f"{_titled(applied)}: entry {applied.ledger_seq} of the ledger does not tell of it"
 
 
-def _problems_of_erasure(row: Version, snapshots: tuple[int, ...] | list[int]) -> Iterator[str]:
-    """An erased row without an erasure in the ledger was emptied by hand; one with content should have none."""
+def _problems_of_strays(entries: Iterable[Entry]) -> Iterator[str]:
+    """What only a commit can tell, told by entries that belong to none."""
+    for entry in entries:
+        if _Told(entry).kind in (COMMIT_KIND, ERASURE_KIND):
+            yield f"entry {entry.seq} of the ledger tells of a commit that is missing"
+
+
+def _problems_of_erasure(row: Version, snapshots: list[int]) -> Iterator[str]:
+    """The first erasure after a version emptied it, and says so in it; nothing else did."""
     due = [snapshot for snapshot in snapshots if snapshot > row.memory_snapshot_id]
-    if row.erased_by is not None and row.erased_by not in due:
-        yield f"{_named(row)}: it was emptied, and the ledger tells of no erasure"
-    if row.content is not None and due:
-        yield f"{_named(row)}: snapshot {min(due)} erased it, and its content is there"
+    expected = min(due) if due and row.fingerprint is not None else None
+    if row.erased_by != expected:
+        told = "the ledger tells of no erasure" if expected is None else f"snapshot {expected} erased it"
+        yield f"{_named(row)}: it says that snapshot {row.erased_by} emptied it, and {told}"
+    elif expected is not None and row.content is not None:
+        yield f"{_named(row)}: snapshot {expected} erased it, and its content is there"
 
 
-def _told_with(storage: Storage, ledger_seq: int) -> tuple[list[dict[str, Any]], list[Fact]]:
-    """What the entries before a commit's own tell of it: its erasures, and its facts."""
-    own = next(iter(storage.entries(after=ledger_seq - 1, limit=1)), None)
-    count = _body(own).get("facts", 0) if own else 0
-    erasures, facts = [], []
-    if type(count) is int and 0 < count < ledger_seq:
-        for entry in storage.entries(after=ledger_seq - 1 - count, limit=count):
-            kind, body = _said(entry).get("kind"), _body(entry)
-            if kind == ERASURE_KIND:
-                erasures.append(body)
-            else:
-                facts.append(Fact.of(str(kind), body.get("told", {})))
-    return erasures, facts
+def _told_with(entries: list[Entry]) -> tuple[dict[Place, str], list[Fact]]:
+    """What the entries before a commit's own tell of it: the reasons of its erasures, and its facts."""
+    reasons, facts = {}, []
+    for told in map(_Told, entries):
+        if told.kind != ERASURE_KIND:
+            facts.append(Fact.of(told.kind, told.body.get("told", {})))
+        elif (erasure := told.erasure) is not None:
+            reasons[erasure.namespace, erasure.key] = str(told.body.get("reason"))
+    return reasons, facts
 
 
-def erasures_in(entries: list[Entry]) -> list[Erasure]:
-    """What these entries tell of erasures, for who copies them."""
-    return [erasure for entry in entries for erasure in _erasures_in(entry)]
+def erasures_in(entries: Iterable[Entry]) -> Iterator[Erasure]:
+    """What these entries tell of erasures."""
+    marked = b'"kind":"%s"' % ERASURE_KIND.encode()
+    for entry in entries:
+        # Most entries are no erasure, and reading each would take longer than hashing it.
+        if marked in entry.content and (erasure := _Told(entry).erasure) is not None:
+            yield erasure
 
 
-def _erasures_in(entry: Entry) -> Iterator[Erasure]:
-    # Most entries are no erasure, and reading each would take longer than hashing it.
-    if b'"kind":"%s"' % ERASURE_KIND.encode() in entry.content and _said(entry).get("kind") == ERASURE_KIND:
-        body = _body(entry)
-        yield Erasure(body["namespace"], body["key"], body["memory_snapshot_id"])
+class _Ledger:
+    """The ledger's entries, taken piece by piece."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+        self._next = next(entries, None)
+
+    def up_to(self, seq: int) -> list[Entry]:
+        """The entries that were not taken yet, up to a place; none if the place was passed."""
+        taken = []
+        while self._next is not None and self._next.seq <= seq:
+            taken.append(self._next)
+            self._next = next(self._entries, None)
+        return taken
+
+    def rest(self) -> Iterator[Entry]:
+        """All that was not taken."""
+        while self._next is not None:
+            yield self._next
+            self._next = next(self._entries, None)
+
+
+class _Told:
+    """What an entry says, as far as it can be read; what is damaged, the walk over the chain tells."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        try:
+            said = entry.read()
+        except NotCanonical:
+            said = {}
+        self._said: dict[str, Any] = said if isinstance(said, dict) else {}
+        body = self._said.get("body")
+        self.kind = str(self._said.get("kind", ""))
+        self.body: dict[str, Any] = body if isinstance(body, dict) else {}
+
+    @property
+    def erasure(self) -> Erasure | None:
+        """The erasure, if it tells of one."""
+        if self.kind != ERASURE_KIND:
+            return None
+        namespace, key, snapshot = map(self.body.get, Erasure.__struct_fields__)
+        if isinstance(namespace, str) and isinstance(key, str) and isinstance(snapshot, int):
+            return Erasure(namespace, key, snapshot)
+        return None
+
+    @property
+    def commit(self) -> Applied | None:
+        """The commit, if it tells of one."""
+        if self.kind != COMMIT_KIND:
+            return None
+        body: dict[str, Any] = dict.fromkeys(_OF_COMMIT) | self.body
+        snapshot, commit_id, run_id, payload_fingerprint = (body[name] for name in _OF_COMMIT)
+        at: Any = self._said.get("at")
+        return Applied(
+            snapshot, commit_id, run_id, payload_fingerprint, at, self._entry.seq, self._entry.hash
+        )
 
 
 def _all_entries(storage: Storage, after: int = 0) -> Iterator[Entry]:
@@ -122,37 +188,6 @@ def _all_applied(storage: Storage) -> Iterator[Applied]:
     while page := storage.applied(after=after, limit=SCAN_PAGE_RECORDS):
         yield from page
         after = page[-1].memory_snapshot_id
-
-
-def _said(entry: Entry) -> dict[str, Any]:
-    """What an entry says; nothing, if it is damaged, which the walk over the chain tells."""
-    try:
-        return entry.read()
-    except NotCanonical:
-        return {}
-
-
-def _body(entry: Entry) -> dict[str, Any]:
-    body = _said(entry).get("body", {})
-    return body if isinstance(body, dict) else {}
-
-
-def _told_by(entry: Entry) -> Applied | None:
-    """The commit that an entry tells of, if it tells of one."""
-    said: dict[str, Any] = {"at": ""} | _said(entry)
-    named = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
-    body: dict[str, Any] = dict.fromkeys(named) | _body(entry)
-    if said.get("kind") != COMMIT_KIND:
-        return None
-    return Applied(
-        memory_snapshot_id=body["memory_snapshot_id"],
-        commit_id=body["commit_id"],
-        run_id=body["run_id"],
-        payload_fingerprint=body["commit_payload_fingerprint"],
-        committed_at=said["at"],
-        ledger_seq=entry.seq,
-        ledger_hash=entry.hash,
-    )
 
 
 def _write(version: Version, erases: str | None) -> Write:

@@ -29,13 +29,15 @@ class Store:
         self.clock = clock
         self.ids = ids
         self.worker_id = ids.new_id()
+        self._known_head = 0
         self._group: Group[Submission, Answer] = Group(self._commit_batch)
 
     # Reading.
 
     def head(self) -> int:
         """The newest snapshot; 0 if nothing was ever committed."""
-        return self.storage.head()
+        self._known_head = self.storage.head()
+        return self._known_head
 
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
         """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
@@ -64,11 +66,13 @@ class Store:
         return [verified(version) for version in self.storage.history(namespace, key)]
 
     def _existing(self, at: int | None) -> int:
-        head = self.storage.head()
+        # Snapshots are never taken back, so that what was there once need not be looked up again.
+        if at is None or not 0 <= at <= self._known_head:
+            self._known_head = self.storage.head()
         if at is None:
-            return head
-        if not 0 <= at <= head:
-            raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
+            return self._known_head
+        if not 0 <= at <= self._known_head:
+            raise NoSuchSnapshot(memory_snapshot_id=at, head=self._known_head)
         return at
 
     # Committing.

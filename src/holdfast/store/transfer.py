@@ -162,7 +162,7 @@ def copy_store(source: Storage, target: Storage, *, progress: Progress | None = 
         ]
         with target.transaction() as transaction:
             transaction.append(
-                Changes(versions=versions, applied=page, entries=entries, erasures=erasures_in(entries))
+                Changes(versions=versions, applied=page, entries=entries, erasures=[*erasures_in(entries)])
             )
         done = page[-1].memory_snapshot_id
         if progress is not None:

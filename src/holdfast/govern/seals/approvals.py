@@ -30,10 +30,10 @@ from holdfast.errors import (
 from holdfast.govern.authority import Operation, needs_human
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, SshSignature, verify
+from holdfast.limits import MAX_SUMMARY_CHARS
 from holdfast.vocabulary import Value, Verdict
 
-MAX_SUMMARY_CHARS: Final = 4_096
-
+_NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
 # Controls, and what is there but can't be seen or turns the text around. A fixed list, because what Python calls
@@ -65,13 +65,17 @@ assert set(STATE_AFTER) == set(Decision)
 
 
 class Proposal(Value, frozen=True, kw_only=True):
-    """What waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all the rest but the state."""
+    """What waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all the rest but the state.
+
+    The summary enters it by its fingerprint, so that the id still holds after the summary was erased.
+    """
 
     proposal_id: str
     namespace: str
     key: str
     payload_fingerprint: str
-    summary: str
+    summary: str | None
+    summary_fingerprint: str
     verdict: Verdict
     author: str
     proposed_at: str
@@ -85,24 +89,34 @@ class Proposal(Value, frozen=True, kw_only=True):
         cls, *, proposed_at: datetime, summary: str, verdict: Verdict, operation: Operation, **fields: Any
     ) -> Self:
         """A pending proposal. The same content proposed again at the same instant is the same proposal."""
+        text = shown(summary)
         told = {
             **fields,
             "proposed_at": utc_text(proposed_at),
-            "summary": shown(summary),
+            "summary_fingerprint": fingerprint(text),
             "verdict": str(verdict),
             "operation": str(operation),
         }
-        return cls.from_json({**told, "proposal_id": _proposal_id(told)})
+        return cls.from_json({**told, "summary": text, "proposal_id": _proposal_id(told)})
+
+    def without_summary(self) -> Self:
+        """The proposal after what it said was erased; its id and its fingerprints stay."""
+        return msgspec.structs.replace(self, summary=None)
 
     def __post_init__(self) -> None:
         for field in ("namespace", "key", "author", "policy_set_id"):
             self._require_name(field, getattr(self, field))
         self._require_digest("proposal_id", self.proposal_id)
         self._require_digest("payload_fingerprint", self.payload_fingerprint)
-        self._require(
-            isinstance(self.summary, str) and shown(self.summary) == self.summary,
-            f"summary must be up to {MAX_SUMMARY_CHARS} characters in NFC that can all be seen",
-        )
+        self._require_digest("summary_fingerprint", self.summary_fingerprint)
+        if self.summary is not None:
+            self._require(
+                isinstance(self.summary, str) and shown(self.summary) == self.summary,
+                f"summary must be up to {MAX_SUMMARY_CHARS} characters in NFC that can all be seen",
+            )
+            self._require(
+                fingerprint(self.summary) == self.summary_fingerprint, "summary must have its fingerprint"
+            )
         self._coerce("verdict", Verdict)
         self._require(self.verdict is not Verdict.VOID, "what was judged VOID can't be proposed")
         _require_instant(self, "proposed_at", self.proposed_at)
@@ -112,7 +126,7 @@ class Proposal(Value, frozen=True, kw_only=True):
             needs_human(self.operation), f"{self.operation} needs no human, so it needs no proposal"
         )
         self._coerce("state", ProposalState)
-        told = {name: value for name, value in self.as_json().items() if name not in ("proposal_id", "state")}
+        told = {name: value for name, value in self.as_json().items() if name not in _NOT_IN_ITS_ID}
         self._require(
             self.proposal_id == _proposal_id(told), "proposal_id must be the hash of what is proposed"
         )

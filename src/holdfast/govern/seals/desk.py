@@ -22,13 +22,14 @@ from holdfast.govern.floors.reading.words import Reading
 from holdfast.govern.seals.approvals import Approval, Proposal, ProposalState, check_approval
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.stages import human_seal, logged, refused_key, refused_row
+from holdfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from holdfast.store.commit import Commit, Fact, Receipt, Write
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
 SYSTEM_NAMESPACE: Final = "holdfast"
-_MIN_PREFIX_CHARS: Final = 6
+DECISION_PREFIX: Final = "decision/"
 
 
 class Waiting(Value, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ class Desk:
 
     def decided(self) -> Iterator[Decided]:
         """All that was decided, in the order of their ids."""
-        for version in self._store.scan(self._namespace, prefix="decision/"):
+        for version in self._store.scan(self._namespace, prefix=DECISION_PREFIX):
             yield _read(version, Decided)
 
     def find(self, proposal_id: str) -> Waiting | Decided:
@@ -73,9 +74,9 @@ class Desk:
             return _read(found[waits], Waiting)
         if is_decided in found:
             return _read(found[is_decided], Decided)
-        if len(proposal_id) < _MIN_PREFIX_CHARS:
+        if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
             raise NoSuchProposal(
-                problem=f"{proposal_id!r:.80} is no proposal's id; give {_MIN_PREFIX_CHARS} digits of it or more"
+                problem=f"{proposal_id!r:.80} is no proposal's id; give {MIN_PROPOSAL_PREFIX_CHARS} digits of it or more"
             )
         begins: list[Waiting | Decided] = [
             *(_read(version, Waiting) for version in self._store.scan(self._namespace, prefix=waits)),
@@ -99,7 +100,7 @@ class Desk:
         found = self.find(proposal_id)
         if isinstance(found, Decided):
             raise NotPending(proposal_id=proposal_id, state=found.proposal.state.value)
-        now, nonce = self._clock.now(), _nonce_key(approval)
+        now, nonce = self._clock.now(), nonce_key(approval.statement.nonce)
         decided = check_approval(
             approval,
             found.proposal,
@@ -142,8 +143,10 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
         approved = self.decided.state is ProposalState.APPROVED
+        # The ledger never forgets, so what was rejected is not told to it.
+        proposal = self.decided if approved else self.decided.without_summary()
         noted = Decided(
-            proposal=self.decided,
+            proposal=proposal,
             approval=self.approval,
             decided_at=utc_text(now),
             signers_fingerprint=signers.fingerprint,
@@ -158,7 +161,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
             Write.of(self.namespace, _decision_key(proposal_id), ActionType.WRITE, noted.as_json()),
             Write.of(
                 SYSTEM_NAMESPACE,
-                _nonce_key(self.approval),
+                nonce_key(statement.nonce),
                 ActionType.WRITE,
                 {"proposal_id": proposal_id, "namespace": self.namespace},
             ),
@@ -170,7 +173,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
             {
                 "approval": self.approval.as_json(),
                 "namespace": self.namespace,
-                "proposal": self.decided.as_json(),
+                "proposal": proposal.as_json(),
                 "signers_fingerprint": signers.fingerprint,
             },
         )
@@ -210,11 +213,12 @@ def _waiting_key(proposal_id: str) -> str:
 
 
 def _decision_key(proposal_id: str) -> str:
-    return f"decision/{proposal_id}"
+    return f"{DECISION_PREFIX}{proposal_id}"
 
 
-def _nonce_key(approval: Approval) -> str:
-    return f"nonce/{approval.statement.nonce}"
+def nonce_key(nonce: str) -> str:
+    """Where it is noted that a nonce was used."""
+    return f"nonce/{nonce}"
 
 
 def signers_key(fingerprint: str) -> str:

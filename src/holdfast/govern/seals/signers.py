@@ -25,10 +25,8 @@ from holdfast.errors import (
     WrongNamespace,
 )
 from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, PublicKey, is_namespace
+from holdfast.limits import MAX_LIST_CHARS, MAX_LIST_KEYS
 from holdfast.vocabulary import Value
-
-MAX_LIST_CHARS: Final = 1 << 20
-MAX_LIST_KEYS: Final = 4_096
 
 _ALLOWED: Final = "allowed signers"
 _REVOKED: Final = "revoked keys"

@@ -19,15 +19,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self
 
 from holdfast.errors import BadSignature, SigningFailed, UnusableKey, WrongNamespace
+from holdfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES, SIGNING_SECONDS
 from holdfast.vocabulary import Value
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SEAL_NAMESPACE: Final = "holdfast-seal"
-MAX_ARMOR_CHARS: Final = 4_096
-MAX_KEY_FILE_BYTES: Final = 65_536
-SIGNING_SECONDS: Final = 60.0
 
 _MAGIC: Final = b"SSHSIG"
 _VERSION_1: Final = (1).to_bytes(4)

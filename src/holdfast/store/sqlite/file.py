@@ -298,7 +298,7 @@ def translated(path: str) -> Iterator[None]:
     """Turn SQLite's errors into ours; none leaves the backend."""
     try:
         yield
-    except (apsw.Error, OSError) as error:
+    except (apsw.Error, OSError, UnicodeDecodeError) as error:
         raise ours(error, path) from None
 
 
@@ -308,6 +308,8 @@ def ours(error: BaseException, path: str) -> BaseException:
         return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Corruption(what=path, problem=str(error))
+    if isinstance(error, UnicodeDecodeError):
+        return Corruption(what=path, problem="a text is not in UTF-8")
     # apsw's types leave `extendedresult` out.
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
         return Corruption(what=path, problem="a page does not have its checksum")

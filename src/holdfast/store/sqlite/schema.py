@@ -1,6 +1,10 @@
 """The tables of the embedded store, as the steps that make them."""
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Final
+
+import apsw
 
 MIGRATIONS: Final = (
     """
@@ -63,3 +67,30 @@ MIGRATIONS: Final = (
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     """,
 )
+
+
+def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:
+    """What is missing from the schema, was changed, or does not belong there: triggers can rewrite what is written."""
+    found, expected = _schema_of(connection), _expected()
+    for name in sorted(found.keys() | expected.keys()):
+        if name not in found:
+            yield f"the schema's {name} is missing"
+        elif found[name] != expected.get(name):
+            yield f"the schema's {name} is not Holdfast's"
+
+
+def _schema_of(connection: apsw.Connection) -> dict[str, str]:
+    sql = "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+    return {name: " ".join(text.split()) for name, text in connection.execute(sql)}
+
+
+@cache
+def _expected() -> dict[str, str]:
+    """The schema of a new store."""
+    connection = apsw.Connection(":memory:")
+    try:
+        for step in MIGRATIONS:
+            connection.execute(step)
+        return _schema_of(connection)
+    finally:
+        connection.close()

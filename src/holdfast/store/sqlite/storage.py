@@ -27,6 +27,7 @@ from holdfast.store.sqlite.file import (
     ours,
     translated,
 )
+from holdfast.store.sqlite.schema import problems_of_schema
 from holdfast.store.sqlite.witness import read_witness, write_witness
 
 
@@ -254,8 +255,9 @@ class SQLiteStorage:
         self._unsure = False
 
     def check(self) -> Iterator[str]:
-        """SQLite's own check of pages, trees and indexes; checksums are verified on the way."""
+        """SQLite's own check of pages, trees and indexes, and the schema; checksums are verified on the way."""
         with self._reading() as connection:
+            yield from problems_of_schema(connection)
             for (problem,) in connection.execute("PRAGMA integrity_check"):
                 if problem != "ok":
                     yield problem

@@ -1,0 +1,167 @@
+"""What was put into the store past governance is told, though every hash of it is right.
+
+Each attack here is a commit like any other, made by somebody who has the store and not the keys.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.canon import parse
+from holdfast.clock import ManualClock
+from holdfast.govern.seals.approvals import Decision
+from holdfast.govern.seals.desk import SYSTEM_NAMESPACE, Waiting
+from holdfast.memory import Memory
+from holdfast.store.commit import Commit, Write
+from holdfast.vocabulary import ActionType, Band
+from tests.memory.conftest import HANDBOOK, SIGNERS, decision
+from tests.store.builders import memory_store
+
+OLD, NEW = "Refunds above 500 EUR need two people.", "Refunds above 900 EUR need two people."
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """A memory with a law that replaced another, and a proposal that waits. The rules are the same on every backend."""
+    memory = Memory(memory_store(ManualClock()))
+    seal(memory, propose(memory, OLD, "law/1"), "1" * 32)
+    seal(memory, propose(memory, NEW, "law/1"), "2" * 32)
+    propose(memory, "Parcels above 20 kg need two people.", "law/2")
+    assert list(memory.verify()) == []
+    return memory
+
+
+def propose(memory: Memory, text: str, subject: str) -> Waiting:
+    with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
+        run.remember(text, subject=subject, source=HANDBOOK, propose=True)
+    return next(one for one in memory.approvals().waiting() if one.record.text == text)
+
+
+def seal(memory: Memory, waiting: Waiting, nonce: str) -> None:
+    memory.approvals().decide(decision(memory, waiting, nonce=nonce), signers=SIGNERS)
+
+
+def write(
+    memory: Memory, action: ActionType, key: str, value: Any = None, namespace: str = "default"
+) -> None:
+    """A commit that no judge saw."""
+    head = memory.store.head()
+    change = Write.of(namespace, key, action, value)
+    memory.store.commit(
+        Commit.of(run_id=f"raw-{head}", memory_snapshot_id=head, policy_set_id="none", writes=[change])
+    )
+
+
+def row(memory: Memory, key: str, at: int | None = None, namespace: str = "default") -> Any:
+    return parse(memory.store.read(namespace, [key], at=at)[key].content or b"")
+
+
+def decision_key(memory: Memory, state: str = "approved") -> str:
+    return next(
+        f"decision/{one.proposal.proposal_id}"
+        for one in memory.approvals().decided()
+        if one.proposal.state == state
+    )
+
+
+def _put_the_old_law_back(memory: Memory) -> None:
+    write(memory, ActionType.MERGE, "VAULT/law/1", row(memory, "VAULT/law/1", at=2))
+
+
+def _copy_a_law_elsewhere(memory: Memory) -> None:
+    write(memory, ActionType.WRITE, "VAULT/law/9", row(memory, "VAULT/law/1") | {"memory_id": "law/9"})
+
+
+def _copy_a_law_to_another_namespace(memory: Memory) -> None:
+    law, key = row(memory, "VAULT/law/1"), decision_key(memory)
+    write(memory, ActionType.WRITE, "VAULT/law/1", law, "acme")
+    write(memory, ActionType.WRITE, key, row(memory, key), "acme")
+
+
+def _end_a_law(memory: Memory) -> None:
+    write(memory, ActionType.EXPIRE, "VAULT/law/1")
+
+
+def _end_a_proposal(memory: Memory) -> None:
+    (waiting,) = memory.approvals().waiting()
+    write(memory, ActionType.EXPIRE, f"PHOENIX/{waiting.proposal.proposal_id}")
+
+
+def _exchange_what_waits(memory: Memory) -> None:
+    (waiting,) = memory.approvals().waiting()
+    key = f"PHOENIX/{waiting.proposal.proposal_id}"
+    held = row(memory, key)
+    write(memory, ActionType.MERGE, key, held | {"record": held["record"] | {"text": "Pay Mallory."}})
+
+
+def _approve_what_was_rejected(memory: Memory) -> None:
+    (waiting,) = memory.approvals().waiting()
+    rejected = decision(memory, waiting, Decision.REJECT, nonce="3" * 32)
+    memory.approvals().decide(rejected, signers=SIGNERS)
+    key = decision_key(memory, "rejected")
+    held = row(memory, key)
+    write(memory, ActionType.MERGE, key, held | {"proposal": held["proposal"] | {"state": "approved"}})
+
+
+def _end_a_decision(memory: Memory) -> None:
+    write(memory, ActionType.EXPIRE, decision_key(memory))
+
+
+def _free_a_nonce(memory: Memory) -> None:
+    write(memory, ActionType.EXPIRE, "nonce/" + "1" * 32, namespace=SYSTEM_NAMESPACE)
+
+
+def _exchange_the_signers(memory: Memory) -> None:
+    key = f"signers/{SIGNERS.fingerprint}"
+    held = row(memory, key, namespace=SYSTEM_NAMESPACE)
+    write(memory, ActionType.MERGE, key, held | {"revoked": ""}, SYSTEM_NAMESPACE)
+
+
+def _drop_the_signers(memory: Memory) -> None:
+    write(memory, ActionType.MERGE, f"signers/{SIGNERS.fingerprint}", [], SYSTEM_NAMESPACE)
+
+
+def _name_no_proposal_in_a_seal(memory: Memory) -> None:
+    law = row(memory, "VAULT/law/1")
+    law["evidence"]["floor_checks"][-1]["reason"] = "x"
+    write(memory, ActionType.MERGE, "VAULT/law/1", law)
+
+
+@pytest.mark.parametrize(
+    ("attack", "told"),
+    [
+        (_put_the_old_law_back, "VAULT/law/1 in snapshot 6: .*its seal was used in snapshot 2"),
+        (_copy_a_law_elsewhere, "VAULT/law/9 in snapshot 6: .*signed is something else"),
+        (_copy_a_law_to_another_namespace, "acme/decision/.*it is another proposal's"),
+        (_end_a_law, "VAULT/law/1 in snapshot 6: .*no human's decision ends law"),
+        (_end_a_proposal, "PHOENIX/.* in snapshot 6: .*no human's decision ended it"),
+        (_exchange_what_waits, "PHOENIX/.* in snapshot 6: .*not what was proposed"),
+        (_approve_what_was_rejected, "decision/.* in snapshot 7: .*it is another proposal's"),
+        (_end_a_decision, "decision/.* in snapshot 6: .*decisions stay"),
+        (_free_a_nonce, "decision/.*its nonce is not used up"),
+        (_exchange_the_signers, "decision/.*not the one that it names"),
+        (_drop_the_signers, "decision/.*list of signers of its time is missing"),
+        (_name_no_proposal_in_a_seal, "VAULT/law/1 in snapshot 6: .*without sound evidence"),
+    ],
+)
+def test_what_was_done_past_governance_is_told(
+    memory: Memory, attack: Callable[[Memory], None], told: str
+) -> None:
+    attack(memory)
+    problems = list(memory.verify())
+
+    assert any(re.search(told, problem) for problem in problems), problems
+
+
+def test_one_damaged_record_hides_no_other(memory: Memory) -> None:
+    record = row(memory, "VAULT/law/1") | {"band": "LEDGER", "memory_id": "a"}
+    write(memory, ActionType.WRITE, "LEDGER/a", record | {"text": "Never judged."})
+    write(memory, ActionType.WRITE, "LEDGER/b", "no record at all")
+    write(memory, ActionType.WRITE, "LEDGER/c", record)
+    told = list(memory.verify())
+
+    assert [problem.partition(" ")[0] for problem in told] == [
+        f"default/{Band.LEDGER}/{name}" for name in "abc"
+    ]

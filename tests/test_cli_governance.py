@@ -1,0 +1,369 @@
+"""Approvals, retention, receipts and verification, used as a human and an auditor would, with OpenSSH's own keys."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.canon import canonical_bytes
+from holdfast.cli import main
+from holdfast.clock import ManualClock, SystemClock
+from holdfast.memory import Memory
+from holdfast.vocabulary import Band
+from tests.govern import openssh
+from tests.memory.conftest import HANDBOOK, SECRET
+
+LAW = "Refunds above 500 EUR need two people."
+PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with Alice's key and the list that says that she may seal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    keygen("alice")
+    allow("alice")
+    return tmp_path
+
+
+def keygen(name: str, *, kind: str = "ed25519", passphrase: str = "") -> None:
+    """A key of ssh-keygen's own making."""
+    made = openssh.run("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", name, "-f", name)
+    assert made.returncode == 0, made.stderr
+
+
+def allow(*names: str) -> None:
+    lines = [
+        f'{name}@example.com namespaces="holdfast-seal" {Path(name + ".pub").read_text(encoding="ascii")}'
+        for name in names
+    ]
+    Path("allowed_signers").write_text("".join(lines), encoding="ascii")
+
+
+def call(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=stdin, catch_exceptions=False)
+
+
+def told(*words: str) -> Any:
+    """The answer for machines."""
+    return json.loads(call(*words, "--json").stdout)
+
+
+def refused(*words: str) -> str:
+    """The code of the error; it is told in words, and to machines, with exit code 2."""
+    spoken, answer = call(*words), call(*words, "--json")
+    code: str = json.loads(answer.stdout)["error"]["code"]
+
+    assert (spoken.exit_code, answer.exit_code) == (2, 2)
+    assert spoken.stderr.startswith("Error: ")
+    assert spoken.stderr.rstrip().endswith(f"[{code}]")
+    assert "Traceback" not in spoken.output
+    return code
+
+
+def propose(subject: str = "law/1", text: str = LAW) -> str:
+    """An agent's proposal; gives its id."""
+    with Memory.open("holdfast.db") as memory:
+        with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
+            run.remember(text, subject=subject, source=HANDBOOK, propose=True)
+        return next(o.proposal.proposal_id for o in memory.approvals().waiting() if o.record.text == text)
+
+
+def texts(band: Band) -> list[str]:
+    with Memory.open("holdfast.db") as memory:
+        return [record.text for record in memory.records(band=band)]
+
+
+def test_what_waits_is_listed_and_shown() -> None:
+    proposal_id = propose()
+    listed, shown = call("approvals", "list"), call("approvals", "show", proposal_id[:8])
+
+    assert proposal_id[:12] in listed.output
+    for part in (LAW, "vault_write", "verdict SEAL", "✓ F1_Amanah", f"approve {proposal_id[:12]}"):
+        assert part in shown.output
+    assert [one["proposal_id"] for one in told("approvals", "list")["proposals"]] == [proposal_id]
+    assert told("approvals", "show", proposal_id)["record"]["text"] == LAW
+    assert told("approvals", "show", proposal_id)["replaces"] is None
+
+
+def test_a_human_seals_with_a_key_file() -> None:
+    proposal_id = propose()
+    done = call("approvals", "approve", proposal_id[:8], "--key", "alice", "--yes")
+
+    assert done.exit_code == 0
+    assert "VAULT/law/1 is sealed into VAULT by alice@example.com; ledger entry " in done.output
+    assert texts(Band.VAULT) == [LAW]
+    assert call("approvals", "list").output == "Nothing waits.\n"
+    assert [one["state"] for one in told("approvals", "list", "--all")["proposals"]] == ["approved"]
+    assert "decided" in call("approvals", "show", proposal_id).output
+    assert call("verify").exit_code == 0
+
+
+def test_the_law_that_would_be_replaced_is_shown() -> None:
+    call("approvals", "approve", propose(), "--key", "alice", "--yes")
+    newer = propose(text="Refunds above 900 EUR need two people.")
+
+    assert told("approvals", "show", newer)["replaces"] == LAW
+    assert f"It would replace this law:\n\n{LAW}" in call("approvals", "show", newer).output
+
+
+def test_nothing_is_signed_without_a_yes() -> None:
+    proposal_id = propose()
+    asked = call("approvals", "approve", proposal_id, "--key", "alice", stdin="n\n")
+
+    assert asked.exit_code == 1
+    assert LAW in asked.stdout, "what would be signed is shown first"
+    assert texts(Band.VAULT) == []
+    assert call("approvals", "approve", proposal_id, "--key", "alice", stdin="y\n").exit_code == 0
+
+
+def test_a_human_rejects() -> None:
+    proposal_id = propose()
+    done = call("approvals", "reject", proposal_id, "--key", "alice", "--yes")
+
+    assert "rejected, and its content erased by alice@example.com" in done.output
+    assert told("approvals", "list")["proposals"] == []
+    assert all(LAW.encode() not in path.read_bytes() for path in Path().iterdir() if path.is_file())
+    assert "(erased, because it was rejected)" in call("approvals", "show", proposal_id).output
+    assert call("verify").exit_code == 0
+
+
+def test_ssh_keygen_verifies_what_the_command_prints() -> None:
+    """As docs/verify.md tells an auditor."""
+    answer = told("approvals", "approve", propose(), "--key", "alice", "--yes")
+    approval = answer["approval"]
+    statement = json.dumps(approval["statement"], sort_keys=True, separators=(",", ":")).encode()
+
+    assert statement == canonical_bytes(approval["statement"])
+    assert openssh.keygen_accepts(
+        Path(),
+        approval["signature"],
+        statement,
+        principal="alice@example.com",
+        allowed=Path("allowed_signers").read_text(encoding="ascii"),
+        at=SystemClock().now().strftime("%Y%m%dZ"),
+    )
+
+
+def test_a_key_in_ssh_agent_seals(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal_id = propose()
+    with openssh.agent() as socket:
+        monkeypatch.setenv("SSH_AUTH_SOCK", socket)
+        assert openssh.run("ssh-add", "-q", "alice").returncode == 0
+        Path("alice").unlink()
+        done = call("approvals", "approve", proposal_id, "--agent-key", "alice.pub", "--yes")
+
+    assert done.exit_code == 0, done.output
+    assert texts(Band.VAULT) == [LAW]
+
+
+def test_every_refusal_has_words_and_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal_id = propose()
+    keygen("mallory")
+    keygen("old", kind="rsa")
+    approve = ("approvals", "approve", proposal_id, "--yes", "--key")
+
+    assert refused(*approve, "mallory") == "unknown_signer"
+    assert refused(*approve, "old") == "unusable_key"
+    assert refused(*approve, "allowed_signers") == "signing_failed"
+    Path("mallory").unlink()
+    assert refused(*approve[:-1], "--agent-key", "mallory.pub") == "signing_failed"
+    assert refused("approvals", "show", "f" * 64) == "no_such_proposal"
+    assert refused("approvals", "show", "f") == "no_such_proposal"
+    Path("revoked").write_bytes(Path("alice.pub").read_bytes())
+    monkeypatch.setenv("HOLDFAST_REVOKED_SIGNERS", "revoked")
+    assert refused(*approve, "alice") == "signer_revoked"
+    monkeypatch.delenv("HOLDFAST_REVOKED_SIGNERS")
+    Path("allowed_signers").write_text("alice@example.com\n", encoding="ascii")
+    assert refused(*approve, "alice") == "invalid_signers"
+    Path("allowed_signers").unlink()
+    assert refused(*approve, "alice") == "invalid_settings"
+    allow("alice")
+    assert call(*approve, "nowhere").exit_code == 2
+    assert texts(Band.VAULT) == []
+    assert call(*approve, "alice").exit_code == 0
+    assert refused(*approve, "alice") == "not_pending"
+
+
+def _aged() -> None:
+    """A memory of 100 days ago."""
+    clock = ManualClock(SystemClock().now() - timedelta(days=100))
+    memory = Memory.open("holdfast.db", clock=clock)
+    with memory, memory.run(workflow="w", mode="buffered_write") as run:
+        run.remember("Paris is the capital of France.", subject="geo/france", source=HANDBOOK)
+        run.remember(f"{SECRET} Copy.", source={"kind": "doc", "id": "leak"})
+
+
+def test_a_sweep_can_be_rehearsed_and_carried_out() -> None:
+    _aged()
+    head = told("verify")["snapshots"]
+    rehearsed, again = call("retention", "sweep", "--dry-run"), told("retention", "sweep", "--dry-run")
+
+    assert "nothing was changed" in rehearsed.output
+    assert "delete   ACTIVE/geo/france" in rehearsed.output
+    assert {one["action"] for one in again["due"]} == {"archive", "delete"}
+    assert (again["dry_run"], again["receipts"], told("verify")["snapshots"]) == (True, [], head)
+
+    swept = told("retention", "sweep")
+    assert len(swept["receipts"]) == 1
+    assert swept["due"] == again["due"] or len(swept["due"]) == len(again["due"])
+    assert "nothing is due" in call("retention", "sweep").output
+    assert b"Q3EGR7ZP2MX5TN4B" not in Path("holdfast.db").read_bytes()
+    assert call("verify").exit_code == 0
+
+
+def test_verify_tells_what_holds() -> None:
+    propose()
+    told_in_words, answer = call("verify"), told("verify")
+
+    assert told_in_words.output == "holdfast.db: 1 snapshots and 2 ledger entries hold\n"
+    assert answer == {"store": "holdfast.db", "snapshots": 1, "entries": 2, "problems": []}
+
+
+def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
+    propose()
+    connection = apsw.Connection("holdfast.db", vfs="cksmvfs")
+    connection.execute("DROP TRIGGER ledger_never_changes")
+    connection.execute(
+        "UPDATE ledger SET content = CAST(replace(content, 'SEAL', 'VOID') AS BLOB) WHERE seq = 1"
+    )
+    connection.close()
+    result, answer = call("verify"), call("verify", "--json")
+
+    assert (result.exit_code, answer.exit_code) == (1, 1)
+    assert "✗ The ledger breaks at entry 1: its content does not have its hash" in result.output
+    assert any("trigger ledger_never_changes is missing" in p for p in json.loads(answer.stdout)["problems"])
+
+
+def test_verify_tells_of_a_file_that_was_rolled_back() -> None:
+    propose()
+    older = Path("holdfast.db").read_bytes()
+    propose("law/2", "Parcels above 20 kg need two people.")
+    Path("holdfast.db").write_bytes(older)
+
+    assert call("verify").exit_code == 1
+    assert "was acknowledged and is missing" in call("verify").output
+    Path("holdfast.db-head").unlink()
+    assert call("verify").exit_code == 1
+    assert "a signed checkpoint vouches for 4 entries" in call("verify").output
+
+
+def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) -> None:
+    propose()
+    printed = call("receipt", "1").output
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "receipt.json").write_text(printed, encoding="utf-8")
+    key = Path("holdfast.db-log.pub").read_text(encoding="ascii").strip()
+    (elsewhere / "log.pub").write_text(key + "\n", encoding="ascii")
+    os.chdir(elsewhere)
+
+    for given in (key, "log.pub"):
+        result = call("verify", "--receipt", "receipt.json", "--public-key", given)
+        assert (result.exit_code, result.output[:42]) == (0, "receipt.json: holdfast/holdfast vouches fo")
+    answer = told("verify", "--receipt", "receipt.json", "--public-key", key)
+    assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "holdfast/holdfast", None)
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["log.pub", "receipt.json"], "nothing is made"
+
+
+def test_a_receipt_that_proves_nothing_exits_with_1() -> None:
+    propose()
+    good = json.loads(call("receipt", "1").output)
+    changes: tuple[dict[str, Any], ...] = (
+        {"entry": good["entry"].replace("SEAL", "VOID")},
+        {"leaf_index": 1},
+        {"inclusion_proof": []},
+        {"checkpoint": good["checkpoint"].replace("\n2\n", "\n3\n"), "tree_size": 3},
+    )
+    for changed in changes:
+        Path("receipt.json").write_text(json.dumps(good | changed), encoding="utf-8")
+        result = call("verify", "--receipt", "receipt.json")
+        assert result.exit_code == 1
+        assert result.output.startswith("✗ receipt.json: ")
+        assert told("verify", "--receipt", "receipt.json")["entry"] is None
+
+
+def test_receipts_of_what_is_not_there_are_refused_in_words() -> None:
+    propose()
+    Path("receipt.json").write_text("{}", encoding="utf-8")
+    Path("good.json").write_text(call("receipt", "2").output, encoding="utf-8")
+
+    assert "the ledger has entries 1 to 2, not 3" in call("receipt", "3").stderr
+    assert call("receipt", "0").exit_code == 2
+    assert refused("verify", "--receipt", "receipt.json") == "invalid_value"
+    assert refused("verify", "--receipt", "good.json", "--public-key", "nowhere.pub") == "invalid_value"
+    assert call("verify", "--receipt", "nowhere.json").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("approvals", "list"), ("retention", "sweep"), ("verify",), ("receipt", "1")]
+)
+def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...]) -> None:
+    result = call(*words)
+
+    assert result.exit_code == 2
+    assert "there is no such store" in result.stderr
+    assert not Path("holdfast.db").exists()
+
+
+def test_the_whole_path_in_processes_of_their_own() -> None:
+    """Propose, list, seal by ssh-agent, receipt, verify: each a process, as in a shell."""
+    proposal_id = propose()
+
+    def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, **environment}
+        return subprocess.run(
+            [*PROGRAM, *words], capture_output=True, text=True, check=False, env=environment, timeout=60
+        )
+
+    with openssh.agent() as socket:
+        assert openssh.run("ssh-add", "-q", "alice", SSH_AUTH_SOCK=socket).returncode == 0
+        words = ("approvals", "approve", proposal_id, "--agent-key", "alice.pub", "--yes", "--json")
+        sealed = run(*words, SSH_AUTH_SOCK=socket)
+    seq = json.loads(sealed.stdout)["receipt"]["ledger_seq"]
+    Path("receipt.json").write_text(run("receipt", str(seq)).stdout, encoding="utf-8")
+
+    assert run("verify", "--receipt", "receipt.json").returncode == 0
+    assert run("verify").stdout == "holdfast.db: 2 snapshots and 4 ledger entries hold\n"
+    assert run("approvals", "approve", proposal_id, "--key", "alice", "--yes").returncode == 2
+
+
+def _typed(words: list[str], answer: str) -> Iterator[str]:
+    """What a program says on a terminal where a human types an answer."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(words[0], words)
+    said = b""
+    with suppress(OSError):  # Linux's way to say that the terminal was closed.
+        while piece := os.read(terminal, 1_024):
+            said += piece
+            if b"Passphrase of" in said and answer:
+                os.write(terminal, answer.encode() + b"\n")
+                answer = ""
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    yield said.decode()
+    yield str(os.waitstatus_to_exitcode(status))
+
+
+@pytest.mark.parametrize(("typed", "code"), [("open sesame", "0"), ("wrong", "2")])
+def test_an_encrypted_key_asks_for_its_passphrase_on_the_terminal(typed: str, code: str) -> None:
+    keygen("bob", passphrase="open sesame")
+    allow("bob")
+    words = [*PROGRAM, "approvals", "approve", propose(), "--key", "bob", "--yes"]
+    said, exit_code = _typed(words, typed)
+
+    assert exit_code == code
+    assert ("sealed into VAULT by bob@example.com" if code == "0" else "[signing_failed]") in said
+    assert "open sesame" not in said
