@@ -47,6 +47,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         self._idle = threading.Event()
         self._idle.set()
         self._beat_at = self._clock.monotonic()
+        self._waits_seconds = 0.0
         self._retry_passing_failures = 3
 
     @abstractmethod
@@ -70,7 +71,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
     @property
     def quiet_seconds(self) -> float:
         """How long the loop has given no sign of life. Waiting for requests is life; a handler has to say so itself."""
-        return self._clock.monotonic() - self._beat_at
+        return max(self._clock.monotonic() - self._beat_at - self._waits_seconds, 0.0)
 
     def beat(self) -> None:
         """A sign of life. Long handlers give one now and then; it raises ``LoopStopping`` when it is time to stop."""
@@ -93,7 +94,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         try:
             iterations, failures = 0, 0
             while not self._stop.is_set() and (max_iterations is None or iterations < max_iterations):
-                self._beat_at = self._clock.monotonic()
+                self._beat_at, self._waits_seconds = self._clock.monotonic(), wait_time_seconds
                 try:
                     messages = self.requests.receive(
                         visibility_timeout=visibility_timeout, wait_time_seconds=wait_time_seconds
@@ -105,6 +106,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
                     failures += 1
                     self._stop.wait(min(LOOP_BACKOFF_SECONDS * 2**failures, MAX_LOOP_BACKOFF_SECONDS))
                     continue
+                self._beat_at, self._waits_seconds = self._clock.monotonic(), 0.0
                 for message in messages:
                     self._process(message, visibility_timeout)
                 iterations += 1
