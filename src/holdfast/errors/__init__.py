@@ -83,7 +83,8 @@
     │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
     │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
     │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
-    │       └── NoRollback        no_rollback            there is nothing to roll back to
+    │       ├── NoRollback        no_rollback            there is nothing to roll back to
+    │       └── OptimizationFailed  optimization_failed  a worker told that it came to no result
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -141,6 +142,7 @@ from holdfast.errors.loops import (
     NoBaselinePass,
     NoRollback,
     OptimizationError,
+    OptimizationFailed,
 )
 from holdfast.errors.mailboxes import (
     MailboxClosed,
@@ -268,6 +270,7 @@ __all__ = [
     "NotProven",
     "NumberOutOfRange",
     "OptimizationError",
+    "OptimizationFailed",
     "OutcomeUnknown",
     "OverridesUnavailable",
     "PayloadMismatch",

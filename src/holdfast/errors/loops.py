@@ -66,3 +66,10 @@ class NoRollback(OptimizationError):
     says = (
         "There is no rollback record for {ns}/{prompt_key} with tag {tag}; nothing was applied through here."
     )
+
+
+class OptimizationFailed(OptimizationError):
+    """The worker that was asked came to no result, and told why."""
+
+    code = "optimization_failed"
+    says = "The optimisation came to no result: {problem}"
