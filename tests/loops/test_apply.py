@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from holdfast.errors import BaselineMoved, NoRollback, StaleOverride, VersionConflict
-from holdfast.loops.apply import PromptChange, apply_modifications, apply_report, rollback
-from holdfast.loops.report import Modification, OptimizationReport
+from holdfast.loops.trials.apply import PromptChange, apply_modifications, apply_report, rollback
+from holdfast.loops.trials.report import Modification, OptimizationReport
 from holdfast.prompts.local import LocalPromptOverridesStore
 from holdfast.prompts.overrides import PromptOverride, SectionOverride
 from holdfast.prompts.prompt import Fallback, Prompt

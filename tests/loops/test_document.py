@@ -10,13 +10,13 @@ import pytest
 from redis import Redis
 
 from holdfast.evals.samples import Dataset, Sample
-from holdfast.loops.apply import apply_modifications
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.group import LoopGroup
 from holdfast.loops.main import MainLoop
 from holdfast.loops.optimize import OptimizeLoop
 from holdfast.loops.requests import OptimizeRequest
 from holdfast.loops.strategies.compress import LLMCompressStrategy
+from holdfast.loops.trials.apply import apply_modifications
 from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from holdfast.prompts.redis import RedisPromptOverridesStore
 from holdfast.prompts.section import Section

@@ -18,13 +18,13 @@ from holdfast.evals.samples import Dataset
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.rulings import RejectReason
 from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.html import html_report
-from holdfast.loops.report import OptimizationReport, as_lines
 from holdfast.loops.requests import OptimizeRequest
 from holdfast.loops.strategies.ablation import Ablation
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
 from holdfast.loops.strategies.proposals import Strategies
 from holdfast.loops.strategies.rewriting import rewriting_strategies
+from holdfast.loops.trials.html import html_report
+from holdfast.loops.trials.report import OptimizationReport, as_lines
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.prompts.overrides import SectionOverride
 from holdfast.providers.adapter import ModelRequest

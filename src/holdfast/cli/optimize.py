@@ -13,16 +13,16 @@ from holdfast.errors import InvalidValue, OptimizationFailed
 from holdfast.evals.evaluators import AllOf, Contains, Evaluator, Exact, JsonSchema, Numeric
 from holdfast.evals.judge import ModelJudge
 from holdfast.evals.samples import Dataset
-from holdfast.loops.apply import apply_report, rollback
 from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.html import html_report
 from holdfast.loops.in_process import optimize_in_process
-from holdfast.loops.report import OptimizationReport, as_lines
 from holdfast.loops.strategies.ablation import Ablation
 from holdfast.loops.strategies.compress import LLMCompressStrategy
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
 from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
 from holdfast.loops.strategies.rewriting import rewriting_strategies
+from holdfast.loops.trials.apply import apply_report, rollback
+from holdfast.loops.trials.html import html_report
+from holdfast.loops.trials.report import OptimizationReport, as_lines
 from holdfast.prompts.overrides import STABLE
 from holdfast.providers.adapter import ProviderAdapter
 from holdfast.wiring import open_overrides, open_provider, open_result_cache, read_prompt

@@ -14,7 +14,7 @@ from holdfast.loops.main import MainLoop
 from holdfast.loops.optimize import OptimizeLoop
 from holdfast.loops.requests import OptimizeRequest, OptimizeResult
 from holdfast.loops.strategies.proposals import CompressStrategy
-from holdfast.loops.trial import Progress
+from holdfast.loops.trials.trial import Progress
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
 from holdfast.prompts.overrides import STABLE, PromptOverridesStore

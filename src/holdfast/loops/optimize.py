@@ -14,11 +14,11 @@ from holdfast.evals.results import EvalRequest, EvalResult
 from holdfast.evals.samples import ExpectedT, InputT
 from holdfast.limits import EVAL_PATIENCE_SECONDS
 from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.optimization import Optimization, Subject
-from holdfast.loops.report import OptimizationReport
 from holdfast.loops.requests import OptimizeRequest, OptimizeResult, error_text
 from holdfast.loops.strategies.proposals import CompressStrategy
-from holdfast.loops.trial import Progress, Trial, TrialSetting
+from holdfast.loops.trials.optimization import Optimization, Subject
+from holdfast.loops.trials.report import OptimizationReport
+from holdfast.loops.trials.trial import Progress, Trial, TrialSetting
 from holdfast.loops.worker import WorkerLoop
 from holdfast.mailboxes.mailbox import Mailbox
 from holdfast.prompts.overrides import PromptOverridesStore

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.canon import utc_text
 from holdfast.clock import RandomIds, SystemClock
 from holdfast.evals.samples import Dataset, ExpectedT, InputT
-from holdfast.loops.report import OptimizationReport
+from holdfast.loops.trials.report import OptimizationReport
 from holdfast.mailboxes.wire import message_kind
 from holdfast.prompts.overrides import STABLE
 from holdfast.providers.adapter import TokenUsage
