@@ -15,7 +15,7 @@ from holdfast.loops.group import LoopGroup
 from holdfast.loops.main import MainLoop
 from holdfast.loops.optimize import OptimizeLoop
 from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.proposals import Strategies
+from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
 from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from holdfast.prompts.redis import RedisPromptOverridesStore
 from holdfast.prompts.template import InMemoryPromptRegistry
@@ -36,6 +36,16 @@ def mailbox(client: "redis.Redis", name: str) -> "RedisMailbox[Any, Any]":
     return RedisMailbox(name=name, client=client, reply_resolver=resolver, max_deliveries=DELIVERIES)
 
 
+PLANTED = Planted(("role", "You are a calculator."), ("task", "Add ${a}."))
+GATE = GateSettings(margin=0.2)
+PROVIDER = agent(needs, noise=0.02, seed=3)
+
+
+def strategy(length: str) -> CompressStrategy:
+    """What is proposed: two edits, or much more."""
+    return PLANTED if length == "short" else Strategies(PLANTED, Ablation())
+
+
 def loop_of(role: str, client: "redis.Redis", latency_seconds: float, length: str) -> Any:
     """The worker of a role."""
     store = RedisPromptOverridesStore(client=client)
@@ -48,14 +58,13 @@ def loop_of(role: str, client: "redis.Redis", latency_seconds: float, length: st
         return main
     if role == "eval":
         return EvalLoop(loop=main, requests=evals, cache=RedisResultCache(client=client))
-    planted = Planted(("role", "You are a calculator."), ("task", "Add ${a}."))
     return OptimizeLoop(
-        strategy=planted if length == "short" else Strategies(planted, Ablation()),
+        strategy=strategy(length),
         overrides_store=store,
         prompt_registry=InMemoryPromptRegistry(TEMPLATE),
         eval_requests=evals,
         requests=mailbox(client, "optimize"),
-        gate=GateSettings(margin=0.2),
+        gate=GATE,
         counter=COUNTER,
     )
 

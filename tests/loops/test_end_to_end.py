@@ -15,15 +15,17 @@ import redis
 
 from holdfast.canon import canonical_bytes
 from holdfast.loops.requests import MainLoopRequest, OptimizeRequest, OptimizeResult
+from holdfast.loops.trials.report import OptimizationReport
 from holdfast.mailboxes.mailbox import MailboxCounts
 from holdfast.prompts.redis import RedisPromptOverridesStore
 from tests.figures import Figures
-from tests.loops.doomed_process import ROLES, mailbox
-from tests.loops.world import dataset
+from tests.loops.doomed_process import GATE, PROVIDER, ROLES, mailbox, strategy
+from tests.loops.world import World, dataset
 from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = 12
+REQUEST_ID = "e2e"
 PATIENCE_SECONDS = 240.0
 
 
@@ -142,22 +144,23 @@ def _busy(counts: MailboxCounts) -> bool:
     return counts.ready + counts.leased + counts.delayed > 0
 
 
-def _check(server: RedisServer, figures: Figures, plan: Plan) -> None:
-    calm = _run(server, replace(plan, kills=0, latency_seconds=0.0))
-    wild = _run(server, plan)
+def _undisturbed(folder: Path, plan: Plan) -> OptimizationReport:
+    """The same request in this process alone, with nobody to kill and no Redis."""
+    world = World(folder, PROVIDER, strategy(plan.length), gate=GATE)
+    return world.optimize(dataset(plan.samples), request_id=REQUEST_ID)
+
+
+def _check(told: Told, report: OptimizationReport, figures: Figures, plan: Plan) -> None:
     figures(
-        "optimisations among killed processes", kills=wild.kills, evaluations=wild.result.report.evaluations
+        "optimisations among killed processes", kills=told.kills, evaluations=told.result.report.evaluations
     )
 
-    assert calm.result.error is None
-    assert calm.result.report.has_modifications
-    assert wild.kills == plan.kills
-    assert canonical_bytes(wild.result.report.as_json()) == canonical_bytes(calm.result.report.as_json())
-    assert wild.answers == calm.answers
-    assert calm.answers.keys() == {f"q{n}" for n in range(QUESTIONS)}
-    for told in (calm, wild):
-        assert told.tags == []
-        assert set(told.counts.values()) == {MailboxCounts(ready=0, leased=0, delayed=0, dead=0)}
+    assert told.result.error is None
+    assert told.kills == plan.kills
+    assert canonical_bytes(told.result.report.as_json()) == canonical_bytes(report.as_json())
+    assert told.answers.keys() == {f"q{n}" for n in range(QUESTIONS)}
+    assert told.tags == []
+    assert set(told.counts.values()) == {MailboxCounts(ready=0, leased=0, delayed=0, dead=0)}
 
 
 @pytest.fixture
@@ -168,12 +171,25 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     made.stop()
 
 
-def test_workers_that_are_killed_give_the_same_report(server: RedisServer, figures: Figures) -> None:
-    _check(server, figures, Plan(length="short", samples=50, kills=2, seed=1, latency_seconds=0.005))
+def test_workers_that_are_killed_give_the_same_report(
+    server: RedisServer, tmp_path: Path, figures: Figures
+) -> None:
+    plan = Plan(length="short", samples=45, kills=1, seed=1, latency_seconds=0.005)
+    report = _undisturbed(tmp_path / "alone", plan)
+
+    assert report.has_modifications
+    _check(_run(server, plan), report, figures, plan)
 
 
 @pytest.mark.slow
 def test_workers_that_are_killed_twenty_times_give_the_same_report(
-    server: RedisServer, figures: Figures
+    server: RedisServer, tmp_path: Path, figures: Figures
 ) -> None:
-    _check(server, figures, Plan(length="long", samples=90, kills=20, seed=2, latency_seconds=0.01))
+    """As the same processes give undisturbed, and as one process gives alone."""
+    plan = Plan(length="long", samples=90, kills=20, seed=2, latency_seconds=0.01)
+    calm = replace(plan, kills=0, latency_seconds=0.0)
+    report = _undisturbed(tmp_path / "alone", plan)
+
+    assert report.has_modifications
+    _check(_run(server, calm), report, figures, calm)
+    _check(_run(server, plan), report, figures, plan)
