@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import MissingOverride, ProviderGarbled
+from holdfast.clock import ManualClock
+from holdfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
 from holdfast.loops.main import MainLoop, ToRemember
 from holdfast.loops.requests import MainLoopRequest
 from holdfast.loops.strategies.recall import RecallBudget
@@ -20,7 +21,7 @@ from holdfast.prompts.section import Section, memory_section
 from holdfast.prompts.template import PromptTemplate
 from holdfast.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
 from holdfast.providers.scripted import ScriptedProvider
-from holdfast.vocabulary import Experiment
+from holdfast.vocabulary import Budget, Experiment
 from tests.loops.world import World, dataset
 
 TEMPLATE = PromptTemplate(
@@ -140,6 +141,22 @@ def test_what_fails_is_not_remembered() -> None:
 
     assert "nonsense" in replies.receive()[0].body.error
     assert memory.kept == []
+
+
+def test_a_budget_caps_what_memory_hands_back_and_a_deadline_is_kept() -> None:
+    memory = FakeMemory()
+    loop = _support(memory, clock=ManualClock())
+    request: dict[str, Any] = {"request": {"question": "?"}}
+    loop.execute(MainLoopRequest(**request, budget=Budget(max_excerpt_tokens=2)))
+
+    assert memory.asked == [("?", 2)]
+    with pytest.raises(DeadlinePassed):
+        loop.execute(MainLoopRequest(**request, deadline="2025-12-31T23:59:59.000000Z"))
+    with pytest.raises(InvalidValue):
+        MainLoopRequest(**request, deadline="tomorrow")
+    assert (
+        loop.execute(MainLoopRequest(**request, deadline="2026-12-31T23:59:59.000000Z")).output == "14 days"
+    )
 
 
 def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:

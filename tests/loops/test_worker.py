@@ -205,6 +205,24 @@ def test_a_mailbox_that_is_away_is_waited_for(requests: InMemoryMailbox[Any, Any
     assert len(replies.receive()) == 1
 
 
+def test_a_reply_that_can_not_be_sent_is_told_or_buried_and_the_loop_lives_on(
+    requests: InMemoryMailbox[Any, Any],
+) -> None:
+    """The first reply is nothing that JSON can hold; the second error message neither."""
+
+    class Mute(Echo):
+        def failed(self, request: str, error: Exception) -> Any:
+            return object() if request == "worse" else f"{request}: {type(error).__name__}"
+
+    replies = requests.reply_mailbox("me")
+    requests.send_many(["bad", "worse", "good"], reply_to="me")
+    loop = Mute(requests, lambda _, said: said if said == "good" else object())  # type: ignore[arg-type, return-value]
+    _run(loop, 3)
+
+    assert [message.body for message in replies.receive(max_messages=5)] == ["bad: UnsendableBody", "good"]
+    assert "UnsendableBody" in requests.dead_letters()[0].problem
+
+
 def test_bad_optimise_requests_get_an_error_reply_and_the_loop_lives_on(tmp_path: Any) -> None:
     world = World(tmp_path, agent(), Planted())
     bad: dict[str, OptimizeRequest[Any, Any]] = {

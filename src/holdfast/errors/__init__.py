@@ -77,6 +77,7 @@
     │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
     ├── LoopError                 loop                   a loop can't do this, or not any more
     │   ├── LoopStopping          loop_stopping          it was asked to stop in the middle of a request
+    │   ├── DeadlinePassed        deadline_passed        the request's turn came after its deadline
     │   ├── LoopCrashed           loop_crashed           a loop of a group ended with an error
     │   ├── LoopStalled           loop_stalled           a loop of a group gave no sign of life
     │   └── OptimizationError     optimization           an optimisation comes to no result
@@ -134,6 +135,7 @@ from holdfast.errors.evals import (
 )
 from holdfast.errors.loops import (
     BaselineMoved,
+    DeadlinePassed,
     EvalsUnanswered,
     LoopCrashed,
     LoopError,
@@ -228,6 +230,7 @@ __all__ = [
     "CommitAborted",
     "Corruption",
     "DamagedOverride",
+    "DeadlinePassed",
     "DuplicateKey",
     "EvalError",
     "EvalsUnanswered",

@@ -17,6 +17,13 @@ class LoopStopping(LoopError):
     says = "The loop {loop} is stopping; the request was given back."
 
 
+class DeadlinePassed(LoopError):
+    """The request came to its turn after its deadline."""
+
+    code = "deadline_passed"
+    says = "Request {request_id} had until {deadline}, and it is {at}; nothing was done."
+
+
 class LoopCrashed(LoopError):
     """A loop of a group ended with an error, and the group stopped the others."""
 

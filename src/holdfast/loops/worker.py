@@ -146,6 +146,9 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         except MailboxUnavailable:
             # It stays leased and comes back when the lease is over.
             return
+        except Exception as error:  # noqa: BLE001  # Not even a reply that can't be made stops the loop.
+            with suppress(MailboxError):
+                message.dead_letter(f"{type(error).__name__}: {error}")
 
     def _answer(self, message: Message[RequestT, ResultT]) -> None:
         if not isinstance(message.body, self.takes):
