@@ -15,6 +15,7 @@ BENCHMARKS = [
     "traces",
     "mailboxes",
     "governance",
+    "optimizer",
 ]
 
 

@@ -1,8 +1,9 @@
 """Turns settings into working parts, for the doors."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidSettings
+from holdfast.errors import HoldfastError, InvalidSettings, InvalidValue, MissingExtra
 from holdfast.govern.seals.signers import Signers
 from holdfast.ledger.checkpoint import MirrorFile
 from holdfast.ledger.key_file import KeyFile, log_name
@@ -11,6 +12,13 @@ from holdfast.memory import Memory
 from holdfast.settings import Settings
 from holdfast.store.opening import open_store
 from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    # Commands that do not optimise prompts should not wait for these.
+    from holdfast.evals.cache import ResultCache
+    from holdfast.prompts.overrides import PromptOverridesStore
+    from holdfast.prompts.template import PromptTemplate
+    from holdfast.providers.adapter import ProviderAdapter
 
 
 def open_memory(settings: Settings, *, create: bool) -> Memory:
@@ -58,3 +66,94 @@ def _text(name: str, path: str) -> str:
             'alice@example.com namespaces="holdfast-seal" ssh-ed25519 AAAA…'
         )
         raise InvalidSettings(name=name, source="settings", problem=problem) from None
+
+
+def open_overrides(url: str) -> "PromptOverridesStore":
+    """The overrides store at a folder, ``redis://…`` or ``s3://bucket/prefix``."""
+    if _is_redis(url):
+        from holdfast.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Only its users pay for it.
+
+        return RedisPromptOverridesStore(client=_redis_client(url))
+    if url.startswith("s3://"):
+        from holdfast.prompts.s3 import S3PromptOverridesStore  # noqa: PLC0415  # As above.
+
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        return S3PromptOverridesStore(
+            client=_s3_client(), bucket=bucket, prefix=prefix or "holdfast/overrides/"
+        )
+    from holdfast.prompts.local import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
+
+    return LocalPromptOverridesStore(url)
+
+
+def open_result_cache(url: str) -> "ResultCache":
+    """The cache of eval results at a folder, ``redis://…`` or ``:memory:``."""
+    from holdfast.evals.cache import (  # noqa: PLC0415  # Only its users pay for it.
+        InMemoryResultCache,
+        LocalResultCache,
+        RedisResultCache,
+    )
+
+    if url == ":memory:":
+        return InMemoryResultCache()
+    return RedisResultCache(client=_redis_client(url)) if _is_redis(url) else LocalResultCache(url)
+
+
+def open_provider(
+    kind: str, *, model: str | None = None, base_url: str | None = None, script: str | None = None
+) -> "ProviderAdapter":
+    """A model: ``openai`` (or anything that speaks its protocol), ``anthropic``, or ``scripted`` with a file of rules."""
+    if kind == "scripted":
+        from holdfast.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
+
+        if script is None:
+            problem = "a scripted provider needs a file of rules; give --script"
+            raise InvalidSettings(name="script", source="command line", problem=problem)
+        return scripted_by(script)
+    if model is None:
+        problem = "the provider needs a model's name; give --model"
+        raise InvalidSettings(name="model", source="command line", problem=problem)
+    if kind == "anthropic":
+        from holdfast.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
+
+        return AnthropicProvider(model=model, base_url=base_url)
+    from holdfast.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
+
+    return OpenAICompatibleProvider(model=model, base_url=base_url)
+
+
+def read_prompt(file: str) -> "PromptTemplate":
+    """A prompt's source from a ``.toml`` or ``.json`` file."""
+    import json  # noqa: PLC0415  # As above.
+    import tomllib  # noqa: PLC0415  # As above.
+
+    from holdfast.prompts.template import PromptTemplate  # noqa: PLC0415  # As above.
+
+    try:
+        with open(file, "rb") as source:  # noqa: PTH123  # A string from outside.
+            plain = tomllib.load(source) if file.endswith(".toml") else json.load(source)
+        return PromptTemplate.from_json(plain)
+    except (OSError, ValueError) as error:
+        raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
+    except HoldfastError as error:
+        raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
+
+
+def _is_redis(url: str) -> bool:
+    return url.startswith(("redis://", "rediss://", "unix://"))
+
+
+def _redis_client(url: str) -> Any:
+    try:
+        import redis  # noqa: PLC0415  # As above.
+    except ImportError:
+        raise MissingExtra(feature="Redis", extra="redis") from None
+    return redis.Redis.from_url(url)
+
+
+def _s3_client() -> Any:
+    try:
+        import boto3  # noqa: PLC0415  # As above.
+    except ImportError:
+        raise MissingExtra(feature="S3", extra="s3") from None
+    return boto3.client("s3")

@@ -18,13 +18,13 @@ from holdfast.evals.samples import Dataset
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.rulings import RejectReason
 from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.html import html_report
-from holdfast.loops.report import OptimizationReport, as_lines
 from holdfast.loops.requests import OptimizeRequest
 from holdfast.loops.strategies.ablation import Ablation
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
 from holdfast.loops.strategies.proposals import Strategies
 from holdfast.loops.strategies.rewriting import rewriting_strategies
+from holdfast.loops.trials.html import html_report
+from holdfast.loops.trials.report import OptimizationReport, as_lines
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.prompts.overrides import SectionOverride
 from holdfast.providers.adapter import ModelRequest
@@ -34,6 +34,7 @@ from tests.loops.world import TEMPLATE, Planted, World, agent, dataset, temporar
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
 SAMPLES = 100
 NOISE = 0.02
+MARGIN = 0.2
 SHORT_ROLE = "You are a calculator."
 
 
@@ -291,33 +292,40 @@ def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
     assert report.cost(input_price=1.0, output_price=2.0) > 0
 
 
-def _false_accepts(folder: Path, seeds: range, margin: float) -> int:
-    """How often an edit is reported that loses just the margin, on samples that the seed chooses."""
+def _accepted(folder: Path, seeds: range, *, harm: float) -> int:
+    """How often an edit is reported that loses such a share of the samples; the seed chooses which."""
     accepted = 0
     for seed in seeds:
 
         def needs(number: int, prompt: str, _repeat: int, seed: int = seed) -> bool:
             drawn = int(fingerprint(["harm", seed, number])[:8], 16) / 2**32
-            return drawn >= margin or "proud" in prompt
+            return drawn >= harm or "proud" in prompt
 
-        gate = GateSettings(margin=margin, held_out_share=0.5)
-        world = World(
-            folder / str(seed), agent(needs, noise=0.01, seed=seed), Planted(("role", SHORT_ROLE)), gate=gate
-        )
+        gate = GateSettings(margin=MARGIN, held_out_share=0.5)
+        provider = agent(needs, noise=0.01, seed=seed)
+        world = World(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
         # Small enough that chance has a chance: a larger dataset would only refuse more surely.
         accepted += world.optimize(dataset(45)).has_modifications
     return accepted
 
 
-@pytest.mark.parametrize("margin", [0.2])
-def test_edits_that_lose_the_margin_are_rarely_accepted(
-    tmp_path: Path, margin: float, figures: Figures
-) -> None:
-    trials = 20
-    accepted = _false_accepts(tmp_path, range(trials), margin)
-    figures("optimisations of a harmful edit", trials=trials, false_accepts=accepted)
+def _trials(folder: Path, seeds: range, figures: Figures) -> tuple[int, int]:
+    harmful, harmless = _accepted(folder, seeds, harm=MARGIN), _accepted(folder, seeds, harm=0.0)
+    figures(
+        f"optimisations, level {GateSettings().level:g}, margin {MARGIN:g}",
+        harmful_edits=len(seeds),
+        false_accepts=harmful,
+        harmless_edits=len(seeds),
+        true_accepts=harmless,
+    )
+    return harmful, harmless
 
-    assert accepted <= 0.05 * trials
+
+def test_edits_that_lose_the_margin_are_rarely_accepted(tmp_path: Path, figures: Figures) -> None:
+    harmful, harmless = _trials(tmp_path, range(8), figures)
+
+    assert harmful == 0
+    assert harmless >= 6
 
 
 @pytest.mark.slow
@@ -326,7 +334,8 @@ def test_edits_that_lose_the_margin_are_rarely_accepted_in_a_thousand_trials(
     tmp_path: Path, chunk: int, figures: Figures
 ) -> None:
     """Each chunk is held to the declared level; the figures at the end add up over all."""
-    accepted = _false_accepts(tmp_path, range(1_000 + 100 * chunk, 1_100 + 100 * chunk), 0.2)
-    figures("optimisations of a harmful edit", trials=100, false_accepts=accepted)
+    first = 1_000 + 100 * chunk
+    harmful, harmless = _trials(tmp_path, range(first, first + 100), figures)
 
-    assert accepted <= 0.05 * 100
+    assert harmful <= GateSettings().level * 100
+    assert harmless >= 75

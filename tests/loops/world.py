@@ -22,9 +22,9 @@ from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.settings import GateSettings
 from holdfast.loops.main import MainLoop
 from holdfast.loops.optimize import OptimizeLoop
-from holdfast.loops.report import OptimizationReport
 from holdfast.loops.requests import OptimizeRequest, OptimizeResult
 from holdfast.loops.strategies.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
+from holdfast.loops.trials.report import OptimizationReport
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
 from holdfast.prompts.local import LocalPromptOverridesStore

@@ -14,7 +14,7 @@ from holdfast.mailboxes.mailbox import DeadReason, MailboxCounts, Message
 from tests.mailboxes.desks import GARBAGE, Advance, AnyMailbox, in_memory, on_redis, states
 
 DELIVERIES = 3
-FAST = settings(max_examples=20, stateful_step_count=40)
+FAST = settings(max_examples=12, stateful_step_count=30)
 LONG = settings(max_examples=2_000, stateful_step_count=60)
 SECONDS = st.sampled_from([1.0, 2.0, 5.0])
 

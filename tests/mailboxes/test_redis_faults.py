@@ -70,10 +70,10 @@ def _worked(mailbox: Box) -> list[bytes]:
 
 
 def test_a_killed_worker_loses_no_message(redis_url: str, figures: Figures) -> None:
-    worked = _kill_workers(redis_url, messages=120, kills=3, seed=0)
-    figures("killed mailbox workers", kills=3, messages=120)
+    worked = _kill_workers(redis_url, messages=60, kills=2, seed=0)
+    figures("killed mailbox workers", kills=2, messages=60)
 
-    assert sorted(worked) == list(range(120))
+    assert sorted(worked) == list(range(60))
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@
     │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
     ├── LoopError                 loop                   a loop can't do this, or not any more
     │   ├── LoopStopping          loop_stopping          it was asked to stop in the middle of a request
+    │   ├── DeadlinePassed        deadline_passed        the request's turn came after its deadline
     │   ├── LoopCrashed           loop_crashed           a loop of a group ended with an error
     │   ├── LoopStalled           loop_stalled           a loop of a group gave no sign of life
     │   └── OptimizationError     optimization           an optimisation comes to no result
@@ -113,6 +114,8 @@
     │   ├── MissingStore          recall_missing_store   a store does not exist
     │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
     │   └── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
+    │       ├── NoRollback        no_rollback            there is nothing to roll back to
+    │       └── OptimizationFailed  optimization_failed  a worker told that it came to no result
     └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
         ├── UnsupportedType       canon_type             not a JSON value
         ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
@@ -171,6 +174,7 @@ from holdfast.errors.evals import (
 )
 from holdfast.errors.loops import (
     BaselineMoved,
+    DeadlinePassed,
     EvalsUnanswered,
     LoopCrashed,
     LoopError,
@@ -179,6 +183,7 @@ from holdfast.errors.loops import (
     NoBaselinePass,
     NoRollback,
     OptimizationError,
+    OptimizationFailed,
 )
 from holdfast.errors.mailboxes import (
     MailboxClosed,
@@ -294,6 +299,7 @@ __all__ = [
     "Corruption",
     "DamagedOverride",
     "DamagedTrace",
+    "DeadlinePassed",
     "DuplicateKey",
     "EmptyQuery",
     "EvalError",
@@ -348,6 +354,7 @@ __all__ = [
     "NotReplayable",
     "NumberOutOfRange",
     "OptimizationError",
+    "OptimizationFailed",
     "OtherGrid",
     "OutcomeUnknown",
     "OverridesUnavailable",

@@ -17,6 +17,13 @@ class LoopStopping(LoopError):
     says = "The loop {loop} is stopping; the request was given back."
 
 
+class DeadlinePassed(LoopError):
+    """The request came to its turn after its deadline."""
+
+    code = "deadline_passed"
+    says = "Request {request_id} had until {deadline}, and it is {at}; nothing was done."
+
+
 class LoopCrashed(LoopError):
     """A loop of a group ended with an error, and the group stopped the others."""
 
@@ -66,3 +73,10 @@ class NoRollback(OptimizationError):
     says = (
         "There is no rollback record for {ns}/{prompt_key} with tag {tag}; nothing was applied through here."
     )
+
+
+class OptimizationFailed(OptimizationError):
+    """The worker that was asked came to no result, and told why."""
+
+    code = "optimization_failed"
+    says = "The optimisation came to no result: {problem}"

@@ -4,10 +4,9 @@ worker.py       WorkerLoop: leases kept while at work, failures answered or retr
 requests.py     what is asked of the loops and what they answer
 main.py         MainLoop: recall, render, ask the model, remember; tools.py: what tool handlers see
 eval.py         EvalLoop: one sample, one grade
-optimize.py     OptimizeLoop: propose, screen, combine, confirm, report; trial.py: arms and their runs
+optimize.py     OptimizeLoop: one optimisation a request; in_process.py: all of it in one process
+trials/         the course of an optimisation, its report, applying it
 gate/           what a shorter prompt must prove: static checks, statistics, rulings
 strategies/     where shorter prompts come from
-report.py       OptimizationReport; html.py shows it
-apply.py        one compare-and-set, with a way back
-group.py        LoopGroup: threads, health, watchdog, signals
+group.py        LoopGroup: threads, watchdog, signals; health.py answers for it over HTTP
 """

@@ -65,6 +65,7 @@ class LoopGroup:
         self._failure: LoopCrashed | LoopStalled | None = None
         self._lock = threading.Lock()
         self._started = False
+        self._left = len(self._loops)
         self._health = (
             None
             if health_port is None
@@ -105,7 +106,7 @@ class LoopGroup:
             for thread in threads:
                 thread.start()
             self._started = True
-            self._wait(threads)
+            self._watch()
             self._stop_all()
             for thread in threads:
                 thread.join(self._stop_seconds)
@@ -122,13 +123,14 @@ class LoopGroup:
             loop.run(**options)
         except BaseException as error:  # noqa: BLE001  # Whatever ended the loop ends the group, and is told.
             self._fail(LoopCrashed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._over.set()
 
-    def _wait(self, threads: Sequence[threading.Thread]) -> None:
-        """Until all have ended by themselves, or one reason to stop them has come up."""
-        pause = min(self._stall_seconds / 4, 1.0)
-        while not self._over.wait(min(pause, 0.05 if not any(t.is_alive() for t in threads) else pause)):
-            if not any(thread.is_alive() for thread in threads):
-                return
+    def _watch(self) -> None:
+        """Until all loops have ended by themselves, or there is a reason to stop them."""
+        while not self._over.wait(min(self._stall_seconds / 4, 1.0)):
             if stalled := self._stalled():
                 loop = stalled[0]
                 self._fail(LoopStalled(loop=loop.name, stalled_seconds=round(loop.quiet_seconds)))

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Generic, Protocol
 
 import msgspec
 
+from holdfast.canon import utc_text
 from holdfast.clock import Clock, IdSource, RandomIds
-from holdfast.errors import ProviderGarbled
+from holdfast.errors import DeadlinePassed, ProviderGarbled
 from holdfast.limits import MAX_TOOL_ROUNDS
 from holdfast.loops.requests import MainLoopRequest, MainLoopResult, UserRequestT, error_text
 from holdfast.loops.tools import Resources, Tool, ToolContext, handled
@@ -137,6 +138,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
 
     def handle(self, request: MainLoopRequest[UserRequestT]) -> MainLoopResult:
         """Recall, render, ask, remember."""
+        now = utc_text(self._clock.now())
+        if request.deadline is not None and request.deadline <= now:
+            raise DeadlinePassed(request_id=request.request_id, deadline=request.deadline, at=now)
         with self._run(request) as run:
             rendering = self._rendered(request, run)
             result = self.answer(rendering)
@@ -191,6 +195,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         session.resources = session.resources.plus(request.experiment)
         resolved = prompt.resolve(self._store)
         budget = next((one.recall_tokens for one in resolved.descriptor.sections if one.recall_tokens), None)
+        if budget is not None and request.budget is not None:
+            budget = min(budget, request.budget.max_excerpt_tokens)
         if budget is not None and run is not None:
             prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
         rendered = prompt.render(resolved=resolved)

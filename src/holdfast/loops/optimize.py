@@ -14,11 +14,11 @@ from holdfast.evals.results import EvalRequest, EvalResult
 from holdfast.evals.samples import ExpectedT, InputT
 from holdfast.limits import EVAL_PATIENCE_SECONDS
 from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.optimization import Optimization, Subject
-from holdfast.loops.report import OptimizationReport
 from holdfast.loops.requests import OptimizeRequest, OptimizeResult, error_text
 from holdfast.loops.strategies.proposals import CompressStrategy
-from holdfast.loops.trial import Trial, TrialSetting
+from holdfast.loops.trials.optimization import Optimization, Subject
+from holdfast.loops.trials.report import OptimizationReport
+from holdfast.loops.trials.trial import Progress, Trial, TrialSetting
 from holdfast.loops.worker import WorkerLoop
 from holdfast.mailboxes.mailbox import Mailbox
 from holdfast.prompts.overrides import PromptOverridesStore
@@ -47,6 +47,7 @@ class OptimizeLoop(
         gate: GateSettings | None = None,
         counter: TokenCounter | None = None,
         patience_seconds: float = EVAL_PATIENCE_SECONDS,
+        progress: Progress | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(requests=requests, clock=clock)
@@ -55,7 +56,7 @@ class OptimizeLoop(
         self._eval_requests = eval_requests
         self._gate = gate or GateSettings()
         self._counter = counter or _best_counter()
-        self._patience_seconds = patience_seconds
+        self._patience_seconds, self._progress = patience_seconds, progress
 
     def handle(self, request: OptimizeRequest[InputT, ExpectedT]) -> OptimizeResult:
         """One optimisation, whose temporary tags are gone when it ends, however it ends."""
@@ -82,6 +83,7 @@ class OptimizeLoop(
             eval_requests=self._eval_requests,
             clock=self._clock,
             beat=self.beat,
+            progress=self._progress,
         )
         subject = Subject(
             experiment_id=experiment_id,

@@ -1,19 +1,21 @@
 """What is asked of the loops, and what they answer. All of it travels through mailboxes."""
 
-from typing import Any, Generic, TypeVar
+import re
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from holdfast.canon import utc_text
 from holdfast.clock import RandomIds, SystemClock
 from holdfast.evals.samples import Dataset, ExpectedT, InputT
-from holdfast.loops.report import OptimizationReport
+from holdfast.loops.trials.report import OptimizationReport
 from holdfast.mailboxes.wire import message_kind
 from holdfast.prompts.overrides import STABLE
 from holdfast.providers.adapter import TokenUsage
-from holdfast.vocabulary import Experiment, Value
+from holdfast.vocabulary import Budget, Experiment, Value
 
 UserRequestT = TypeVar("UserRequestT")
+_DEADLINE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 def _now() -> str:
@@ -22,9 +24,14 @@ def _now() -> str:
 
 @message_kind("MainLoopRequest")
 class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
-    """One request to the agent. An experiment decides which overrides are used, and that nothing is remembered."""
+    """One request to the agent. An experiment decides which overrides are used, and that nothing is remembered.
+
+    A budget caps what memory hands back, whatever the prompt allows; after the deadline nothing is done.
+    """
 
     request: UserRequestT
+    budget: Budget | None = None
+    deadline: str | None = None
     experiment: Experiment | None = None
     repeat: int = 0
     request_id: str = msgspec.field(default_factory=RandomIds().new_id)
@@ -32,6 +39,10 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._require_name("request_id", self.request_id)
+        if self.deadline is not None:
+            self._require(
+                _DEADLINE.fullmatch(self.deadline) is not None, "deadline must be as utc_text() writes it"
+            )
 
 
 @message_kind("MainLoopResult")

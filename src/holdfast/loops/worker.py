@@ -6,7 +6,8 @@ server is waited for; a request that was interrupted goes back to the queue.
 
 import threading
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -47,6 +48,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         self._idle = threading.Event()
         self._idle.set()
         self._beat_at = self._clock.monotonic()
+        self._waits_seconds = 0.0
         self._retry_passing_failures = 3
 
     @abstractmethod
@@ -70,7 +72,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
     @property
     def quiet_seconds(self) -> float:
         """How long the loop has given no sign of life. Waiting for requests is life; a handler has to say so itself."""
-        return self._clock.monotonic() - self._beat_at
+        return max(self._clock.monotonic() - self._beat_at - self._waits_seconds, 0.0)
 
     def beat(self) -> None:
         """A sign of life. Long handlers give one now and then; it raises ``LoopStopping`` when it is time to stop."""
@@ -91,25 +93,36 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         """
         self._idle.clear()
         try:
-            iterations, failures = 0, 0
-            while not self._stop.is_set() and (max_iterations is None or iterations < max_iterations):
-                self._beat_at = self._clock.monotonic()
-                try:
-                    messages = self.requests.receive(
-                        visibility_timeout=visibility_timeout, wait_time_seconds=wait_time_seconds
-                    )
-                    failures = 0
-                except MailboxClosed:
-                    return
-                except MailboxUnavailable:
-                    failures += 1
-                    self._stop.wait(min(LOOP_BACKOFF_SECONDS * 2**failures, MAX_LOOP_BACKOFF_SECONDS))
-                    continue
-                for message in messages:
-                    self._process(message, visibility_timeout)
-                iterations += 1
+            with _Keeper(visibility_timeout) as keeper:
+                self._take_requests(keeper, max_iterations, visibility_timeout, wait_time_seconds)
         finally:
             self._idle.set()
+
+    def _take_requests(
+        self,
+        keeper: "_Keeper",
+        max_iterations: int | None,
+        visibility_timeout: float,
+        wait_time_seconds: float,
+    ) -> None:
+        iterations, failures = 0, 0
+        while not self._stop.is_set() and (max_iterations is None or iterations < max_iterations):
+            self._beat_at, self._waits_seconds = self._clock.monotonic(), wait_time_seconds
+            try:
+                messages = self.requests.receive(
+                    visibility_timeout=visibility_timeout, wait_time_seconds=wait_time_seconds
+                )
+                failures = 0
+            except MailboxClosed:
+                return
+            except MailboxUnavailable:
+                failures += 1
+                self._stop.wait(min(LOOP_BACKOFF_SECONDS * 2**failures, MAX_LOOP_BACKOFF_SECONDS))
+                continue
+            self._beat_at, self._waits_seconds = self._clock.monotonic(), 0.0
+            for message in messages:
+                self._process(message, keeper)
+            iterations += 1
 
     def shutdown(self, *, timeout: float = 30.0) -> bool:
         """Ask the loop to stop and wait for it; says whether it has stopped."""
@@ -118,13 +131,13 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
             self.requests.interrupt()
         return self._idle.wait(timeout)
 
-    def _process(self, message: Message[RequestT, ResultT], visibility_timeout: float) -> None:
+    def _process(self, message: Message[RequestT, ResultT], keeper: "_Keeper") -> None:
         if self._stop.is_set():
             with suppress(MailboxError):
                 message.nack()
             return
         try:
-            with _Keeper(message, visibility_timeout):
+            with keeper.holding(message):
                 self._answer(message)
         except StaleReceipt:
             # The lease was lost, to a pause of this machine perhaps. Whoever has the request now answers it too, and
@@ -133,6 +146,9 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         except MailboxUnavailable:
             # It stays leased and comes back when the lease is over.
             return
+        except Exception as error:  # noqa: BLE001  # Not even a reply that can't be made stops the loop.
+            with suppress(MailboxError):
+                message.dead_letter(f"{type(error).__name__}: {error}")
 
     def _answer(self, message: Message[RequestT, ResultT]) -> None:
         if not isinstance(message.body, self.takes):
@@ -167,38 +183,43 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
 
 
 class _Keeper:
-    """Keeps a message's lease while its handler is at work, from a thread of its own."""
+    """Keeps the lease of the message that is being handled, from a thread of its own.
 
-    def __init__(self, message: Message[Any, Any], visibility_timeout: float) -> None:
-        self._message, self._timeout = message, visibility_timeout
-        self._done = threading.Event()
-        self._thread: threading.Timer | None = None
+    It looks a few times in the length of a lease and is told of nothing, so that short work costs it nothing.
+    """
+
+    def __init__(self, visibility_timeout: float) -> None:
+        self._timeout = visibility_timeout
+        self._held: Message[Any, Any] | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    @contextmanager
+    def holding(self, message: Message[Any, Any]) -> Iterator[None]:
+        """While this block lasts, the message stays ours."""
+        self._held = message
+        try:
+            yield
+        finally:
+            self._held = None
 
     def __enter__(self) -> Self:
-        self._schedule()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        if self._thread is not None:
-            self._thread.cancel()
+        self._over.set()
+        self._thread.join()
 
-    def _schedule(self) -> None:
-        # Most handlers are done long before a third of the time is over, and then this thread has only slept.
-        self._thread = threading.Timer(self._timeout / 3, self._extend)
-        self._thread.daemon = True
-        self._thread.start()
-
-    def _extend(self) -> None:
-        if self._done.is_set():
-            return
-        try:
-            self._message.extend_visibility(self._timeout)
-        except StaleReceipt:
-            return
-        except MailboxError:
-            pass
-        if not self._done.is_set():
-            self._schedule()
+    def _keep(self) -> None:
+        seen: Message[Any, Any] | None = None
+        while not self._over.wait(self._timeout / 4):
+            held = self._held
+            # One that was here at the last look is at least a quarter old, and at most a half when it is extended.
+            if held is not None and held is seen:
+                # A receipt that is stale shows when the message is settled; a server that is away may be back by then.
+                with suppress(MailboxError):
+                    held.extend_visibility(self._timeout)
+            seen = held

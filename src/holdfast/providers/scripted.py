@@ -3,9 +3,13 @@
 Its configuration names the provider ``scripted``, so that no report made with it can be mistaken for a model's.
 """
 
+import os
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from holdfast.canon import fingerprint
 from holdfast.clock import Clock, SystemClock
@@ -80,3 +84,30 @@ class ScriptedProvider:
             return False
         drawn = fingerprint(["noise/v1", self._config.seed, request.prompt, request.repeat])
         return int(drawn[:13], 16) < self._noise * _WHOLE
+
+
+class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    contains: list[str]
+    answer: str
+
+
+def scripted_by(file: str | os.PathLike[str]) -> ScriptedProvider:
+    """A provider with a rule a line, ``{"contains": ["…", …], "answer": "…"}``: the first that fits the prompt answers.
+
+    What the rules say is part of the provider's name, so that answers of other rules are not taken for its own.
+    """
+    try:
+        lines = [line for line in Path(file).read_bytes().splitlines() if line.strip()]
+        rules = [msgspec.json.decode(line, type=_Rule) for line in lines]
+    except (OSError, msgspec.MsgspecError) as error:
+        problem = f"{os.fspath(file)} is no script: {error}"
+        raise ProviderRefused(provider="scripted", problem=problem) from None
+
+    def script(request: ModelRequest) -> str:
+        for rule in rules:
+            if all(part in request.prompt for part in rule.contains):
+                return rule.answer
+        raise ProviderRefused(provider="scripted", problem="no rule of the script fits this prompt")
+
+    told = fingerprint([[rule.contains, rule.answer] for rule in rules])
+    return ScriptedProvider(script, name=f"{Path(file).name}@{told[:12]}")

@@ -18,15 +18,15 @@ from holdfast.loops.gate.rulings import RejectReason, Ruling, pass_rate, passing
 from holdfast.loops.gate.settings import GateSettings
 from holdfast.loops.gate.static import objection, prompt_tokens, section_cost
 from holdfast.loops.gate.statistics import PowerStatement, power_statement
-from holdfast.loops.report import (
+from holdfast.loops.strategies.proposals import CompressStrategy, SectionEdit, StrategySession, edited
+from holdfast.loops.trials.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,
     RejectedModification,
     pareto_front,
 )
-from holdfast.loops.strategies.proposals import CompressStrategy, SectionEdit, StrategySession, edited
-from holdfast.loops.trial import Arm, Trial
+from holdfast.loops.trials.trial import Arm, Trial
 from holdfast.prompts.prompt import ResolvedPrompt
 from holdfast.prompts.section import Path, path_text
 from holdfast.prompts.template import PromptDescriptor

@@ -23,6 +23,9 @@ from holdfast.prompts.template import PromptDescriptor, PromptTemplate
 from holdfast.providers.adapter import TokenUsage
 from holdfast.vocabulary import Experiment
 
+Progress = Callable[[int, int], None]
+"""Hears how many runs are done, and how many are asked for and not done yet."""
+
 Key = tuple[str, str, int]
 """An arm's digest, a sample, a repeat."""
 
@@ -66,9 +69,10 @@ class Trial:
         eval_requests: Mailbox[EvalRequest[Any, Any], EvalResult],
         clock: Clock,
         beat: Callable[[], None],
+        progress: Progress | None = None,
     ) -> None:
         self._setting, self._store, self._eval_requests = setting, store, eval_requests
-        self._clock, self._beat = clock, beat
+        self._clock, self._beat, self._progress = clock, beat, progress
         self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
         self._arms: dict[str, Arm] = {}
         self._results: dict[Key, EvalResult] = {}
@@ -195,6 +199,8 @@ class Trial:
         quiet_since = self._clock.monotonic()
         while pending:
             self._beat()
+            if self._progress is not None:
+                self._progress(len(self._results), len(pending))
             if self._collect(pending):
                 quiet_since = self._clock.monotonic()
             elif self._clock.monotonic() - quiet_since > self._setting.patience_seconds:

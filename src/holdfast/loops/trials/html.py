@@ -6,7 +6,7 @@ from html import escape
 from typing import Final
 
 from holdfast.loops.gate.statistics import PowerStatement
-from holdfast.loops.report import (
+from holdfast.loops.trials.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,

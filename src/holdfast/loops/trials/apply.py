@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from holdfast.errors import BaselineMoved, HoldfastError, NoRollback
-from holdfast.loops.report import Modification, OptimizationReport
+from holdfast.loops.trials.report import Modification, OptimizationReport
 from holdfast.prompts.overrides import (
     STABLE,
     PromptOverride,

@@ -1,0 +1,128 @@
+"""``holdfast optimize`` from the first run to the rollback, as a user would."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.cli import main
+
+PROMPT = """
+ns = "agent"
+key = "sum"
+
+[[sections]]
+key = "role"
+title = "Role"
+body = '''
+Please note that you are a calculator that people like.
+
+You are very proud of it, and you like the sea.
+'''
+
+[[sections]]
+key = "task"
+title = "Task"
+body = "Add ${a} and ${b}."
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompt.toml").write_text(PROMPT, encoding="utf-8")
+    samples = [{"id": f"s{n}", "input": {"a": n, "b": 1}, "expected": str(n + 1)} for n in range(80)]
+    _write(tmp_path / "data.jsonl", samples)
+    rules: list[Mapping[str, object]] = [
+        {"contains": ["calculator", f"Add {n} and 1."], "answer": str(n + 1)} for n in range(80)
+    ]
+    _write(tmp_path / "rules.jsonl", [*rules, {"contains": [], "answer": "?"}])
+    return tmp_path
+
+
+def _write(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _call(*words: str) -> Result:
+    return CliRunner().invoke(main, ["optimize", *words])
+
+
+RUN = ("run", "prompt.toml", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl")
+
+
+def test_a_prompt_is_optimised_applied_and_rolled_back(folder: Path) -> None:
+    ran = _call(*RUN, "--cache", ":memory:")
+
+    assert ran.exit_code == 0, ran.output
+    assert "tokens (o200k_base)" in ran.output
+    assert "role" in ran.output
+    shown = _call("report", "optimization.json", "--html", "page.html", "--json")
+    report = json.loads(shown.stdout)
+    assert report["modifications"]
+    assert "<del>" in (folder / "page.html").read_text(encoding="utf-8")
+    applied = _call("apply", "optimization.json", "prompt.toml", "--json")
+    assert json.loads(applied.stdout)["version"] == 1
+    again = _call("apply", "optimization.json", "prompt.toml")
+    assert again.exit_code == 2
+    assert "[baseline_moved]" in again.stderr
+    back = _call("rollback", "prompt.toml")
+    assert back.exit_code == 0
+    assert "overrides nothing" in back.output
+
+
+def test_running_again_asks_the_cache_and_says_the_same(folder: Path) -> None:
+    _call(*RUN, "--strategy", "rewrite")
+    first = json.loads((folder / "optimization.json").read_text(encoding="utf-8"))
+    _call(*RUN, "--strategy", "rewrite")
+    second = json.loads((folder / "optimization.json").read_text(encoding="utf-8"))
+
+    assert first["modifications"] == second["modifications"]
+    assert first["experiment_id"] != second["experiment_id"]
+
+
+def test_nothing_to_change_is_a_no(folder: Path) -> None:
+    ran = _call(*RUN, "--margin", "0.01", "--strategy", "rewrite")
+
+    assert ran.exit_code == 1
+    assert "not_enough_samples" in ran.output
+    assert _call("apply", "optimization.json", "prompt.toml").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (
+            ("run", "none.toml", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl"),
+            "invalid_value",
+        ),
+        (
+            ("run", "data.jsonl", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl"),
+            "invalid_value",
+        ),
+        (
+            ("run", "prompt.toml", "prompt.toml", "--provider", "scripted", "--script", "rules.jsonl"),
+            "invalid_dataset",
+        ),
+        (("run", "prompt.toml", "data.jsonl", "--provider", "scripted"), "invalid_settings"),
+        (
+            ("run", "prompt.toml", "data.jsonl", "--provider", "scripted", "--script", "prompt.toml"),
+            "provider_refused",
+        ),
+        (("run", "prompt.toml", "data.jsonl"), "invalid_settings"),
+        ((*RUN, "--level", "2"), "invalid_value"),
+        ((*RUN, "--evaluator", "numeric", "--evaluator", "json-schema"), "optimization_failed"),
+        (("report", "data.jsonl"), "invalid_value"),
+        (("report", "none.json"), "invalid_value"),
+        (("rollback", "prompt.toml"), "no_rollback"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_mistakes_are_told_in_words(folder: Path, words: tuple[str, ...], code: str) -> None:
+    result = _call(*words)
+
+    assert result.exit_code == 2
+    assert f"[{code}]" in result.stderr
+    assert "Traceback" not in result.output
