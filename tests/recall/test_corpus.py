@@ -20,7 +20,7 @@ LINE = (
     b'{"memory_id":"m%d","text":"refund rules %d","ts_utc":"2026-01-15T10:30:00Z","tags":["eu"],"refs":[]}\n'
 )
 STORE = b"".join(LINE % (number, number) for number in range(2_000))
-REQUEST: dict[str, Any] = {"query": "refund eu 17", "budget": {"max_excerpt_tokens": 60}}
+REQUEST: dict[str, Any] = {"query": "refund eu 17", "budget": {"max_excerpt_tokens": 60}, "dropped": "counts"}
 
 
 def _read(path: str, corpus: Corpus | None = None, request: dict[str, Any] = REQUEST) -> dict[str, Any]:

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "doctor": "holdfast.cli.doctor",
     "export": "holdfast.cli.export",
     "import": "holdfast.cli.import_",
+    "read": "holdfast.cli.read",
     "recover": "holdfast.cli.recover",
 }
 

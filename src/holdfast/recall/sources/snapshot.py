@@ -36,8 +36,8 @@ _decode_band: Final = msgspec.json.Decoder(_Banded).decode
 class SnapshotSource:
     """What one snapshot shows in a namespace, read from the store page by page."""
 
-    def __init__(self, store: Store, namespace: str, at: int) -> None:
-        self.store_path = PREFIX + namespace
+    def __init__(self, store: Store, namespace: str, at: int, *, store_path: str | None = None) -> None:
+        self.store_path = store_path or PREFIX + namespace
         self._store = store
         self._namespace = namespace
         self._at = at
