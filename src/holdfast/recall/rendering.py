@@ -42,9 +42,10 @@ def rendered(excerpts: Sequence[Excerpt], package_hash: str) -> str:
 
 
 def _mark(excerpts: Sequence[Excerpt], package_hash: str) -> str:
-    """Digits that no excerpt holds: the hash's first, then more and more of a chain of hashes that starts with it."""
+    """Digits that stand in nothing shown: the hash's first, then more of a chain of hashes that starts with it."""
     digits, size = package_hash, MARK_DIGITS
-    while any(digits[:size] in excerpt.text for excerpt in excerpts):
+    shown = [part for excerpt in excerpts for part in (excerpt.text, excerpt.memory_id, excerpt.store_path)]
+    while any(digits[:size] in part for part in shown):
         size += MARK_DIGITS
         if size > len(digits):
             digits += hashlib.sha256(digits.encode()).hexdigest()
