@@ -17,8 +17,8 @@ from holdfast.ledger.checkpoint import Checkpoint
 from holdfast.ledger.notary import problems_of_ledger
 from holdfast.ledger.note import SigningKey, open_note
 from holdfast.ledger.tree import Tree
-from holdfast.memory import Memory
-from holdfast.memory.sealing import Run, sealed
+from holdfast.memory import Memory, Run
+from holdfast.memory.sealing import sealed
 from holdfast.store.protocol import Changes
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.vocabulary import Verdict

@@ -171,7 +171,8 @@ def read_plainly(request: dict[str, Any]) -> dict[str, Any]:
     found.sort(key=_order)
     most = budget["max_excerpt_tokens"]
     each = min(budget.get("per_item_max_excerpt_tokens", most), most)
-    selected, used, reason = [], 0, ""
+    selected: list[dict[str, Any]] = []
+    used, reason = 0, ""
     for record in found:
         excerpt = record["text"].strip()
         while len(excerpt.encode()) > each * 4:

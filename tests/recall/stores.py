@@ -7,7 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
+
+# Each example writes files and reads them twice; the long profile makes up for the few.
+FEW = settings(max_examples=max(25, settings().max_examples // 8))
 
 WORDS = [
     "refund",
@@ -74,7 +78,8 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
         record["tags"] = draw(st.lists(st.sampled_from(TAGS), max_size=3) | st.none())
     if draw(st.booleans()):
         record["refs"] = draw(st.lists(st.sampled_from(REFS), max_size=2) | st.none())
-    return record | draw(st.sampled_from(EXTRAS))
+    extra: dict[str, Any] = draw(st.sampled_from(EXTRAS))
+    return record | extra
 
 
 Writer = Callable[[Any], str]

@@ -7,20 +7,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import Corruption, InvalidRequest, MissingStore
 from holdfast.recall import controller
 from holdfast.recall.request import MemoryControllerInput
 from holdfast.recall.sources.corpus import Corpus
-from tests.recall.stores import contents, requests, written
+from tests.recall.stores import FEW, contents, requests, written
 
 LINE = (
     b'{"memory_id":"m%d","text":"refund rules %d","ts_utc":"2026-01-15T10:30:00Z","tags":["eu"],"refs":[]}\n'
 )
 STORE = b"".join(LINE % (number, number) for number in range(2_000))
-REQUEST: dict[str, Any] = {"query": "refund eu 17", "budget": {"max_excerpt_tokens": 60}}
+REQUEST: dict[str, Any] = {"query": "refund eu 17", "budget": {"max_excerpt_tokens": 60}, "dropped": "counts"}
 
 
 def _read(path: str, corpus: Corpus | None = None, request: dict[str, Any] = REQUEST) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def _read(path: str, corpus: Corpus | None = None, request: dict[str, Any] = REQ
     return (controller.read(asked, corpus.open) if corpus else controller.read(asked)).as_json()
 
 
-@settings(max_examples=max(40, settings().max_examples // 5))
+@FEW
 @given(st.lists(contents, min_size=1, max_size=4), st.booleans(), requests())
 def test_neither_what_is_kept_nor_the_cache_shows(
     versions: list[bytes], grows: bool, request: dict[str, Any]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.canon import canonical_bytes
@@ -17,16 +17,14 @@ from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.segment import Segment
 from tests.recall import plainly
-from tests.recall.stores import BAD_LINES, contents, lines, marks, requests, written
-
-EXAMPLES = settings(max_examples=max(40, settings.default.max_examples // 5))
+from tests.recall.stores import BAD_LINES, FEW, contents, lines, marks, requests, written
 
 
 def _read(request: dict[str, Any], **options: Any) -> dict[str, Any]:
     return read(MemoryControllerInput.from_json(request), partial(JsonlSource, **options)).as_json()
 
 
-@EXAMPLES
+@FEW
 @given(st.lists(contents, min_size=1, max_size=3), requests())
 def test_two_implementations_agree_to_the_byte(stores: list[bytes], request: dict[str, Any]) -> None:
     with written(*stores) as paths:
@@ -35,7 +33,7 @@ def test_two_implementations_agree_to_the_byte(stores: list[bytes], request: dic
         assert _read(request) == plainly.read_plainly(request)
 
 
-@EXAMPLES
+@FEW
 @given(contents, requests(), st.lists(marks, max_size=3), st.booleans())
 def test_two_implementations_filter_alike(
     store: bytes, request: dict[str, Any], denials: list[dict[str, str]], by_hash: bool
@@ -52,7 +50,7 @@ def test_two_implementations_filter_alike(
         assert _read(request) == plainly.read_plainly(request)
 
 
-@EXAMPLES
+@FEW
 @given(contents, requests(), st.integers(1, 60))
 def test_the_size_of_chunks_never_shows(store: bytes, request: dict[str, Any], chunk_bytes: int) -> None:
     with written(store) as paths:
@@ -61,7 +59,7 @@ def test_the_size_of_chunks_never_shows(store: bytes, request: dict[str, Any], c
         assert _read(request, chunk_bytes=chunk_bytes) == _read(request)
 
 
-@EXAMPLES
+@FEW
 @given(st.lists(contents, min_size=2, max_size=3), requests(), st.randoms(use_true_random=False))
 def test_neither_the_order_of_paths_nor_a_path_that_stands_twice_shows(
     stores: list[bytes], request: dict[str, Any], dice: random.Random
@@ -73,7 +71,7 @@ def test_neither_the_order_of_paths_nor_a_path_that_stands_twice_shows(
         assert _read(request | {"store_paths": given_paths}) == _read(request | {"store_paths": paths})
 
 
-@EXAMPLES
+@FEW
 @given(contents, requests(), st.randoms(use_true_random=False))
 def test_the_order_of_lines_shows_in_nothing_but_the_order_of_bad_ones(
     store: bytes, request: dict[str, Any], dice: random.Random
@@ -94,7 +92,7 @@ def _sorted(dropped: Any) -> Any:
     return dropped if isinstance(dropped, dict) else sorted(dropped, key=canonical_bytes)
 
 
-@EXAMPLES
+@FEW
 @given(st.lists(lines, max_size=8))
 def test_the_fast_way_reads_lines_as_the_definition_does(batch: list[bytes]) -> None:
     _check([line for line in batch if b"\n" not in line])
@@ -125,7 +123,7 @@ def _check(batch: list[bytes]) -> None:
     ]
 
 
-@EXAMPLES
+@FEW
 @given(st.lists(lines, max_size=8))
 def test_rows_hold_what_their_records_hold(batch: list[bytes]) -> None:
     segment = _segment([line for line in batch if b"\n" not in line])

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import NoSuchSnapshot
@@ -16,7 +16,7 @@ from holdfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
 from holdfast.store.store import Store
 from holdfast.store.transfer import export_lines
 from holdfast.vocabulary import Budget
-from tests.recall.stores import requests, written
+from tests.recall.stores import FEW, requests, written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
 
 CONTENTS: list[Any] = [
@@ -67,7 +67,7 @@ def _selection(request: dict[str, Any], source: Source) -> Any:
     return package["selection"]
 
 
-@settings(max_examples=max(40, settings().max_examples // 4))
+@FEW
 @given(steps, requests())
 def test_what_is_kept_shows_every_snapshot_as_the_store_does(
     history: list[list[tuple[str, int | None]]], request: dict[str, Any]
@@ -83,7 +83,7 @@ def test_what_is_kept_shows_every_snapshot_as_the_store_does(
         assert _selection(request, corpus.source(snapshot)) == from_store
 
 
-@settings(max_examples=max(40, settings().max_examples // 4))
+@FEW
 @given(steps, requests())
 def test_a_snapshot_and_its_export_give_the_same_selection(
     history: list[list[tuple[str, int | None]]], request: dict[str, Any]

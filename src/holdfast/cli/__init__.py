@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "import": "Store every line of a file as a record.",
     "init": "Make a store here, with settings and keys.",
     "optimize": "Shorten a prompt, prove that it got no worse, apply it, roll it back.",
+    "read": "Print what memory holds on a question, for a prompt, within a token budget.",
     "receipt": "Print proof that an entry is in the ledger.",
     "recover": "Finish what crashed processes left behind.",
     "remember": "Have something judged, and remembered if it may be.",

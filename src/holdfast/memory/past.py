@@ -80,13 +80,15 @@ class Past:
             scoring=Scoring(query_terms=terms),
             dropped=DroppedForm.COUNTS,
         )
-        law = {record.memory_id for record in memory.surroundings(self.memory_snapshot_id).vault}
-        sources: dict[str, Source] = {}
-        for band in chosen:
-            hiding = law if band is not Band.VAULT and Band.VAULT in chosen else ()
-            source = memory.corpus(band).source(self.memory_snapshot_id, hiding=hiding)
-            sources[source.store_path] = source
+        sources = {source.store_path: source for source in (self.source(band, chosen) for band in chosen)}
         return explain(request, sources.__getitem__)
+
+    def source(self, band: Band, beside: Sequence[Band] = RECALLED_BANDS) -> Source:
+        """A band to read from; where VAULT is read beside it, what law says is not said otherwise."""
+        memory, hiding = self._memory, set[str]()
+        if band is not Band.VAULT and Band.VAULT in beside:
+            hiding = {law.memory_id for law in memory.surroundings(self.memory_snapshot_id).vault}
+        return memory.corpus(band).source(self.memory_snapshot_id, hiding=hiding)
 
     def records(self, *, band: Band | None = None) -> Iterator[Record]:
         """Every record that the snapshot shows, by band and id."""

@@ -13,7 +13,7 @@ from functools import total_ordering
 from typing import Final
 
 from holdfast.recall.moments import MISSING, POINT
-from holdfast.recall.records import Record
+from holdfast.recall.records import Record, read_line
 from holdfast.recall.scoring import HALF_POINT, Question
 from holdfast.recall.sources.segment import Segment, TagBook
 from holdfast.recall.wording import collapsed
@@ -27,19 +27,20 @@ _SHORT_BYTES: Final = 4
 
 @total_ordering
 class _Tie:
-    """The last words on an order: hash, then text. Read from the record only where everything else is equal."""
+    """The last words on an order: hash, then text. Read from the line only where everything else is equal."""
 
-    __slots__ = ("_record", "row", "segment")
+    __slots__ = ("_record", "line")
 
-    def __init__(self, segment: Segment, row: int) -> None:
-        self.segment = segment
-        self.row = row
+    def __init__(self, line: bytes) -> None:
+        self.line = line
         self._record: Record | None = None
 
     @property
     def record(self) -> Record:
         if self._record is None:
-            self._record = self.segment.record(self.row)
+            found = read_line(self.line)
+            assert isinstance(found, Record), "only lines that hold a record become rows"
+            self._record = found
         return self._record
 
     def _key(self) -> tuple[str, str]:
@@ -133,7 +134,9 @@ class Best:
         recency_of, entries = self._question.recency_of, self._entries
         for row in rows:
             score = points[row] * HALF_POINT + recency_of(times[row])
-            entries.append((-score, -times[row], store_path, segment.memory_id(row), _Tie(segment, row)))
+            entries.append(
+                (-score, -times[row], store_path, segment.memory_id(row), _Tie(segment.lines[row]))
+            )
         if self._limit is not None and len(entries) >= self._limit:
             self._raise_bar(self._limit)
 
@@ -141,7 +144,7 @@ class Best:
         """The candidates that were kept, best first."""
         self._entries.sort()
         return [
-            Candidate(path, -score, tie.record, tie.segment.lines[tie.row])
+            Candidate(path, -score, tie.record, tie.line)
             for score, _, path, _, tie in self._entries[: self._limit]
         ]
 

@@ -1,0 +1,86 @@
+"""The golden packages: the file, this implementation and the plain one agree, wherever they run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.canon import fingerprint
+from holdfast.errors import InvalidValue
+from holdfast.recall.package import ContextPackage
+from tests.recall import golden, plainly
+from tests.test_determinism import ROOT, _interpreter
+
+VECTORS: list[dict[str, Any]] = [
+    json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
+]
+PROGRAM = "from tests.recall import golden; from holdfast.canon import fingerprint; print(fingerprint(golden.vectors()))"
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["name"]))
+def test_the_same_request_gives_the_same_bytes_for_good(vector: dict[str, Any]) -> None:
+    came_out = golden.outcome(vector)
+
+    assert came_out == {name: vector[name] for name in came_out}
+
+
+@pytest.mark.parametrize(
+    "vector", [vector for vector in VECTORS if "package" in vector], ids=lambda vector: str(vector["name"])
+)
+def test_the_plain_implementation_gives_them_too(vector: dict[str, Any]) -> None:
+    with golden.files_of(vector):
+        assert plainly.read_plainly(vector["request"]) == vector["package"]
+
+
+def test_every_case_has_its_vector() -> None:
+    assert golden.vectors() == golden.VECTORS.read_text(encoding="utf-8"), (
+        "run: python -m tests.recall.golden"
+    )
+
+
+def test_a_package_that_was_tampered_with_is_refused() -> None:
+    package = VECTORS[0]["package"]
+    assert ContextPackage.from_json(package).as_json() == package
+    package["selection"]["selected"][0]["excerpt"] += "!"
+
+    with pytest.raises(InvalidValue, match="package_hash"):
+        ContextPackage.from_json(package)
+
+
+def _told(python: str, **environment: str) -> str:
+    result = subprocess.run(
+        [python, "-c", PROGRAM],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("seed", "locale", "zone"),
+    [("0", "C", "UTC"), ("42", "tr_TR.UTF-8", "Asia/Kathmandu"), ("random", "POSIX", "America/St_Johns")],
+)
+def test_the_surroundings_never_show(seed: str, locale: str, zone: str) -> None:
+    expected = fingerprint(golden.VECTORS.read_text(encoding="utf-8"))
+
+    assert _told(sys.executable, PYTHONHASHSEED=seed, LC_ALL=locale, LANG=locale, TZ=zone) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_supported_python_gives_the_same_packages(version: str, tmp_path: Path) -> None:
+    subprocess.run([_interpreter(version), "-m", "venv", str(tmp_path)], check=True)
+    inside = str(tmp_path / "bin" / "python")
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    lock = str(ROOT / "requirements" / "run.txt")
+    subprocess.run([inside, "-m", "pip", "install", *quiet, "-r", lock], check=True)
+
+    assert _told(inside) == fingerprint(golden.VECTORS.read_text(encoding="utf-8"))

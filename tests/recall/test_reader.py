@@ -1,0 +1,224 @@
+"""What a store may hold and what may happen to it: the reader survives, tells what it passed over, and touches nothing."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import MissingStore, RecallError, UnreadableStore
+from holdfast.recall.controller import Reading, explain
+from holdfast.recall.records import Fault
+from holdfast.recall.request import MemoryControllerInput
+from holdfast.recall.sources.jsonl import JsonlSource
+
+GOOD = b'{"memory_id":"good","text":"refund"}'
+ROOT = Path(__file__).parents[2]
+
+
+def _read(path: Path, **fields: Any) -> Reading:
+    plain = {"query": "refund", "store_paths": [str(path)], "budget": {"max_excerpt_tokens": 100}}
+    return explain(MemoryControllerInput.from_json(plain | fields))
+
+
+def _faults(reading: Reading) -> list[tuple[int | str, Fault]]:
+    return [(fault.line.place, fault.line.fault) for fault in reading.explanation.faults]
+
+
+def _selected(reading: Reading) -> list[str]:
+    return [item.memory_id for item in reading.package.selection.selected]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"memory_id":"x","text":"\xff"}', Fault.NOT_UTF8),
+        (b'{"memory_id":"x","text":"a","n":NaN}', Fault.NOT_JSON),
+        (b'{"memory_id":"x","text":"a","text":"b"}', Fault.DUPLICATE_KEY),
+        (b'{"memory_id":"x","text":"a","z":' + b"[" * 100_000 + b"]" * 100_000 + b"}", Fault.TOO_DEEP),
+        (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', Fault.TOO_LONG),
+        (b'{"memory_id":"x","text":"cut sho', Fault.NOT_JSON),
+        (b"[1,2]", Fault.NOT_AN_OBJECT),
+        (b'{"memory_id":7,"text":"a"}', Fault.NO_MEMORY_ID),
+        (b'{"memory_id":"x"}', Fault.NO_TEXT),
+        (b'{"memory_id":"x","text":"a","ts_utc":7}', Fault.BAD_TIMESTAMP),
+        (b'{"memory_id":"x","text":"a","tags":{}}', Fault.BAD_TAGS),
+        (b'{"memory_id":"x","text":"a","refs":["b"]}', Fault.BAD_REFS),
+        (b'{"memory_id":"x","text":"\\udc00"}', Fault.NOT_CANONICAL),
+    ],
+    ids=lambda case: case.name if isinstance(case, Fault) else "",
+)
+def test_a_bad_line_is_told_with_its_place_and_costs_no_good_one(
+    line: bytes, fault: Fault, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.jsonl"
+    path.write_bytes(GOOD + b"\n\n" + line + b"\r\n" + GOOD)
+    reading = _read(path)
+    (dropped,) = reading.package.as_json()["selection"]["dropped"]
+
+    assert _selected(reading) == ["good", "good"]
+    assert _faults(reading) == [(3, fault)]
+    assert dropped["reason"] == "invalid_record_schema"
+    assert dropped["record_hash"] == hashlib.sha256(line).hexdigest()
+
+
+def test_every_fault_is_shown_by_a_case_above() -> None:
+    (mark,) = test_a_bad_line_is_told_with_its_place_and_costs_no_good_one.pytestmark  # type: ignore[attr-defined]
+
+    assert {fault for _, fault in mark.args[1]} == set(Fault)
+
+
+def test_a_line_of_fifty_megabytes_takes_no_fifty_megabytes(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    with path.open("wb") as file:
+        file.write(GOOD + b"\n")
+        for _ in range(50):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\n" + GOOD)
+    tracemalloc.start()
+    reading = _read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert _selected(reading) == ["good", "good"]
+    assert _faults(reading) == [(2, Fault.TOO_LONG)]
+    assert peak < 8 << 20
+
+
+def test_a_cold_read_takes_the_same_memory_whatever_the_stores_size(tmp_path: Path) -> None:
+    peaks = []
+    for count in (4_000, 16_000):
+        path = tmp_path / f"{count}.jsonl"
+        lines = (f'{{"memory_id":"m{number}","text":"refund {number % 97}"}}\n' for number in range(count))
+        path.write_text("".join(lines), encoding="utf-8")
+        tracemalloc.start()
+        _read(path, dropped="counts")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert peaks[1] < peaks[0] * 1.2
+
+
+def test_a_file_that_grows_while_it_is_read_shows_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    path.write_bytes((GOOD + b"\n") * 5_000)
+    segments = JsonlSource(str(path)).segments()
+    first = next(segments)
+    with path.open("ab") as file:
+        file.write((GOOD + b"\n") * 5_000)
+
+    assert len(first) + sum(map(len, segments)) == 5_000
+
+
+def test_a_line_that_is_just_being_written_is_a_bad_one_until_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    for cut in range(1, len(GOOD)):
+        path.write_bytes(GOOD + b"\n" + GOOD[:cut])
+
+        assert _selected(_read(path)) == ["good"]
+    path.write_bytes(GOOD + b"\n" + GOOD)
+    assert _selected(_read(path)) == ["good", "good"]
+
+
+def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    path.touch()
+
+    assert _selected(_read(path)) == []
+    assert sum(map(len, JsonlSource(str(path)).segments())) == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "below a file", "folder", "pipe", "forbidden"])
+def test_what_can_not_be_read_is_an_error_that_is_always_the_same(kind: str, tmp_path: Path) -> None:
+    good, path = tmp_path / "a.jsonl", tmp_path / "store.jsonl"
+    good.write_bytes(GOOD)
+    match kind:
+        case "below a file":
+            path = good / "store.jsonl"
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "forbidden":
+            path.symlink_to(path.name)
+    told = []
+    for _ in range(2):
+        with pytest.raises(RecallError) as caught:
+            _read(path, store_paths=[str(good), str(path)])
+        told.append(str(caught.value))
+
+    assert told[0] == told[1]
+    assert isinstance(caught.value, MissingStore if kind in ("missing", "below a file") else UnreadableStore)
+
+
+# Fails at any attempt to write, to look at a clock or the environment, to roll dice or to open a connection.
+POISONED = """
+import sys, os, time, random, datetime, socket, uuid
+
+from holdfast.recall import controller, request, trust
+from holdfast.recall.sources import corpus
+
+def poison(*_args, **_names):
+    raise SystemExit("something was consulted that must not be")
+
+for module, names in ((time, ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "localtime", "gmtime")),
+                      (random, ("random", "randrange", "choice", "seed")), (uuid, ("uuid4", "uuid1")),
+                      (os, ("urandom", "getenv")), (socket, ("socket", "create_connection"))):
+    for name in names:
+        setattr(module, name, poison)
+
+class Environment(dict):
+    __getitem__ = get = __contains__ = __iter__ = poison
+
+os.environ = Environment()
+
+class Never(datetime.datetime):
+    now = utcnow = today = poison
+
+datetime.datetime = Never
+
+def watch(event, arguments):
+    writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & writes:
+        poison()
+    if event.startswith(("socket.", "subprocess.", "os.rename", "os.remove", "os.mkdir", "os.chmod", "os.utime",
+                         "os.link", "os.symlink", "os.truncate", "os.putenv", "fcntl.")):
+        poison()
+
+sys.addaudithook(watch)
+plain = {"query": "refund", "store_paths": [sys.argv[1]], "budget": {"max_excerpt_tokens": 100},
+         "scoring": {"enable_recency_weight": True}, "now_utc": "2026-01-15T10:30:00Z"}
+asked = request.MemoryControllerInput.from_json(plain)
+package = controller.read(asked)
+assert package == controller.read(asked, corpus.Corpus().open)
+print(package.package_hash, len(package.text), len(package.receipt(asked).data))
+"""
+
+
+def test_nothing_is_consulted_but_the_store_and_nothing_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "stores"
+    folder.mkdir()
+    path = folder / "store.jsonl"
+    path.write_bytes(GOOD + b"\nbad\n")
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    before = path.stat()
+    result = subprocess.run(
+        [sys.executable, "-c", POISONED, str(path)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    after = path.stat()
+    folder.chmod(0o755)
+
+    assert result.returncode == 0, result.stderr
+    assert path.read_bytes() == GOOD + b"\nbad\n"
+    assert (after.st_mtime_ns, after.st_ctime_ns, after.st_mode, after.st_size) == (
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+        before.st_mode,
+        before.st_size,
+    )
+    assert [entry.name for entry in folder.iterdir()] == ["store.jsonl"]

@@ -1,0 +1,112 @@
+"""Texts and times as they are compared: the same on every Python, whatever Unicode it carries."""
+
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, getcontext
+
+import unicodedata2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.canon import fingerprint_of_bytes
+from holdfast.recall import wording
+from holdfast.recall.moments import MISSING, exact_moment, moment_of, moment_text, recency
+from holdfast.recall.wording import derived_terms, given_terms, lowered, normal_wording
+from tests.recall import plainly
+from tests.recall.stores import STAMPS
+
+# What Unicode 14.0 makes of every code point, alone and beside a capital sigma.
+LOWER_AS_OF_UNICODE_14 = "e9c310da3188d7f8cf322bc90b496edf44a640b1d1086fe3e3bcb96ae341475c"
+WHITE_SPACE = "690d49e0bc6f7872ec9959b204e4151fce07372caa0194857fd3d2b71d06a2df"
+CODE_POINTS = [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
+CASED_OR_IGNORABLE = {"Lu", "Ll", "Lt", "Mn", "Me", "Cf", "Lm", "Sk"}
+# The code points that may play a part in casing, by one version of Unicode's data: the same on every Python.
+IN_CASING = [
+    char
+    for char in CODE_POINTS
+    if unicodedata2.category(char) in CASED_OR_IGNORABLE | {"Po", "Pi", "Pf", "So", "Nl"}
+]
+
+
+def test_lower_case_is_that_of_unicode_14_for_every_code_point_in_casing() -> None:
+    shapes = ("{}", "{}\u03a3", "A{}\u03a3", "A\u03a3{}", "A\u03a3{}A")
+    told = "\n".join(lowered(shape.replace("{}", char)) for char in IN_CASING for shape in shapes)
+
+    assert fingerprint_of_bytes(told.encode()) == LOWER_AS_OF_UNICODE_14
+
+
+@given(st.text(st.characters(exclude_characters="\u0295\U0001171e")))
+def test_lower_case_is_pythons_own_where_all_pythons_agree(text: str) -> None:
+    assert lowered(text) == text.lower() or wording._LATER.search(text)
+
+
+def test_the_list_of_later_code_points_is_whole() -> None:
+    """Every code point that came after Unicode 14.0 and plays a part in casing, up to the newest data there is."""
+    later = [
+        char
+        for char in CODE_POINTS
+        if unicodedata.category(char) == "Cn" and unicodedata2.category(char) in CASED_OR_IGNORABLE
+    ]
+
+    assert [char for char in later if not wording._LATER.fullmatch(char)] == []
+
+
+def test_white_space_is_the_same_everywhere() -> None:
+    spaces = "".join(char for char in CODE_POINTS if char.isspace())
+    newest = "".join(
+        char
+        for char in CODE_POINTS
+        if unicodedata2.category(char) == "Zs" or unicodedata2.bidirectional(char) in ("WS", "B", "S")
+    )
+
+    assert spaces == newest
+    assert fingerprint_of_bytes(spaces.encode()) == WHITE_SPACE
+
+
+def test_a_query_becomes_terms() -> None:
+    assert normal_wording(" \u00a0EU\t Refunds\n") == "eu refunds"
+    assert derived_terms("EU refunds, a EU ü of x") == ("eu", "refunds,", "of")
+    assert given_terms((" EU  Refunds ", "x", "", "X")) == ("eu refunds", "x")
+
+
+@given(
+    st.sampled_from(STAMPS)
+    | st.datetimes().map(datetime.isoformat)
+    | st.datetimes(timezones=st.timezones()).map(str)
+    | st.from_regex(
+        r"\d{4}-[01]\d-[0-3]\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?", fullmatch=True
+    )
+    | st.text(max_size=30)
+)
+def test_a_timestamp_is_read_alike_by_all(text: str) -> None:
+    plain = plainly.moment(text)
+    moment = moment_of(text)
+
+    assert moment == exact_moment(text)
+    assert (moment == MISSING) == (plain is None)
+    if plain is not None:
+        assert moment == (plain - datetime(1, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        assert moment_of(moment_text(moment)) == moment
+
+
+@given(st.integers(0, 10**15), st.integers(1, 1000))
+def test_recency_is_exact_to_six_decimals_and_never_grows_with_age(age: int, half_life: int) -> None:
+    getcontext().prec = 50
+    exact = Decimal("0.5") ** (Decimal(age) / Decimal(half_life * 86_400_000_000))
+    weight = recency(0, age, half_life)
+
+    assert weight == round(exact * 10**6)
+    assert recency(0, age + 1, half_life) <= weight
+    assert recency(age + 1, age, half_life) == 10**6
+    assert recency(MISSING, age, half_life) == 0
+
+
+def test_where_rounding_hangs_on_the_last_place_decimal_arithmetic_decides() -> None:
+    """Ages whose weight lies as close to half a millionth as whole microseconds allow."""
+    half_life = 1_000_000 * 86_400_000_000
+    for target in (Decimal("0.9999995"), Decimal("0.5000005"), Decimal("0.2500015")):
+        age = int(-(target.ln() / Decimal(2).ln()) * half_life)
+        for near in range(age - 2, age + 3):
+            exact = Decimal("0.5") ** (Decimal(near) / Decimal(half_life))
+
+            assert recency(0, near, 1_000_000) == round(exact * 10**6)
