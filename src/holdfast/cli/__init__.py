@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 
 COMMANDS: Final = {
     "backup": "holdfast.cli.backup",
+    "bench": "holdfast.cli.bench",
     "canon": "holdfast.cli.canon",
     "demo": "holdfast.cli.demo",
     "doctor": "holdfast.cli.doctor",
