@@ -62,7 +62,7 @@ def test_every_command_has_its_file_and_every_file_its_command() -> None:
     }
     files = {"import" if name == "import_" else name for name in parts - {"__init__", "options", "output"}}
 
-    assert files == set(COMMANDS)
+    assert {name for name in files if name.partition("_")[0] not in files - {name}} == set(COMMANDS)
     for name in COMMANDS:
         assert main.get_command(click.Context(main), name) is not None
 

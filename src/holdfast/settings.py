@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.errors import InvalidSettings
-from holdfast.vocabulary import VisibilityMode
+from holdfast.errors import InvalidSettings, UnknownPolicy
+from holdfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "HOLDFAST_"
 TEST_PREFIX: Final = "HOLDFAST_TEST_"
@@ -48,7 +48,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checkpoints: str = ""
     """Where signed checkpoints are kept; by default ``<store>-log.checkpoints`` beside the store's file."""
 
+    traces: str = ""
+    """The folder in which traces of runs are kept; none are kept without one."""
+
+    band_policies: dict[Band, str] = {}
+    """Which write policy spends a band's bytes, by name; 'holdfast bench leaderboard --deploy' prints such lines."""
+
+    band_budgets_bytes: dict[Band, int] = {}
+    """How many bytes a band may hold; one without a budget keeps everything."""
+
     def __post_init__(self) -> None:
+        self._check_bands()
         if not self.store:
             raise InvalidSettings(
                 name="store", source="settings", problem="it is empty; give a path or a URL"
@@ -59,6 +69,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 source="settings",
                 problem="live_read_write gives up reproducibility; set allow_live_read_write = true to mean it",
             )
+
+    def _check_bands(self) -> None:
+        """A misspelt policy must not wait for the first commit to be found."""
+        for name, bands in (
+            ("band_policies", self.band_policies),
+            ("band_budgets_bytes", self.band_budgets_bytes),
+        ):
+            if Band.VAULT in bands:
+                problem = "what is sealed never expires, so that VAULT has neither a policy nor a budget"
+                raise InvalidSettings(name=name, source="settings", problem=problem)
+        for band, budget in self.band_budgets_bytes.items():
+            if band not in self.band_policies:
+                problem = f"{band} has a budget and no policy to spend it; name one in band_policies"
+                raise InvalidSettings(name="band_budgets_bytes", source="settings", problem=problem)
+            if budget < 1:
+                problem = f"{band} needs 1 byte or more, not {budget}"
+                raise InvalidSettings(name="band_budgets_bytes", source="settings", problem=problem)
+        if self.band_policies:
+            from holdfast.policies.registry import PolicySpec  # noqa: PLC0415  # Only a deployment with one pays for it.
+
+            for policy in self.band_policies.values():
+                try:
+                    PolicySpec.parse(policy)
+                except UnknownPolicy as error:
+                    raise InvalidSettings(
+                        name="band_policies", source="settings", problem=str(error)
+                    ) from None
 
     @classmethod
     def load(cls, environment: Mapping[str, str], *, file: str | os.PathLike[str] | None = None) -> Self:

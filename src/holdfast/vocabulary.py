@@ -293,7 +293,7 @@ class Step(Value, frozen=True, kw_only=True):
 
     t: int
     observation: Any
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._require_whole("t", self.t, least=0)
@@ -344,7 +344,7 @@ class Experiment(Value, frozen=True, kw_only=True):
     name: str
     overrides_tag: str
     parent_tag: str | None = None
-    flags: dict[str, bool] = {}
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
     created_at: str
 
     def __post_init__(self) -> None:

@@ -9,9 +9,11 @@ from holdfast.ledger.checkpoint import MirrorFile
 from holdfast.ledger.key_file import KeyFile, log_name
 from holdfast.ledger.notary import Notary
 from holdfast.memory import Memory
+from holdfast.policies.spending import BandBudget
 from holdfast.settings import Settings
 from holdfast.store.opening import open_store
 from holdfast.store.store import Store
+from holdfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
     # Commands that do not optimise prompts should not wait for these.
@@ -30,7 +32,17 @@ def open_memory(settings: Settings, *, create: bool) -> Memory:
         strict=settings.strict,
         allow_live=settings.allow_live_read_write,
         notary=notary_of(settings, store),
+        traces=TraceFolder(settings.traces, ids=store.ids) if settings.traces else None,
+        budgets=budgets_of(settings),
     )
+
+
+def budgets_of(settings: Settings) -> list[BandBudget]:
+    """The byte budgets of bands, each with the policy that spends it."""
+    return [
+        BandBudget(band=band, max_bytes=limit, policy=settings.band_policies[band])
+        for band, limit in settings.band_budgets_bytes.items()
+    ]
 
 
 def notary_of(settings: Settings, store: Store) -> Notary | None:

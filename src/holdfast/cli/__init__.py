@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "approvals": "What waits for a human's signature.",
     "at": "Every record that a snapshot shows.",
     "backup": "Copy a whole store, verifying it on the way.",
+    "bench": "Grade write policies under byte budgets, and deploy the winner.",
     "canon": "Print the canonical form of a JSON text and its fingerprint.",
     "demo": "Take a short tour of what exists.",
     "diff": "What two snapshots show differently.",

@@ -52,10 +52,7 @@ def load_description(file: str) -> dict[str, Any]:
 def parse_description(content: bytes, name: str) -> dict[str, Any]:
     """The description in a text: JSON if it begins like it, YAML otherwise."""
     try:
-        if content.lstrip()[:1] == b"{":
-            document = json.loads(content)
-        else:
-            document = _yaml(content)
+        document = json.loads(content) if content.lstrip()[:1] == b"{" else _yaml(content)
     except (ValueError, RecursionError) as error:
         raise BadFile(file=name, problem=f"it can't be read: {error}") from None
     if not (isinstance(document, dict) and isinstance(document.get("paths"), dict)):

@@ -1,0 +1,209 @@
+"""Each policy does what its name says, and all of them keep the laws."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import ActionType, MemoryAction, Step
+from holdfast.bench.play import play
+from holdfast.bench.stage import Entrant, Scene, Stage
+from holdfast.budgets.budget import ByteBudget
+from holdfast.budgets.bytes import ByteModel
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.policies.protocol import Hindsight, Track, WritePolicy, take_turn
+from holdfast.policies.registry import BUILT_IN, PolicySpec
+from tests.bench.episodes import made, small
+
+NAMES = list(BUILT_IN)
+
+
+def _steps(
+    count: int, *, chars: int = 20, apis: int = 3, priorities: list[float] | None = None
+) -> list[Step]:
+    return [
+        Step(
+            t=t,
+            observation={"api": f"a{t % apis}", "v": t, "text": "x" * chars},
+            metadata={"priority": priorities[t]} if priorities is not None else {},
+        )
+        for t in range(count)
+    ]
+
+
+def _store(policy: str, steps: list[Step], max_bytes: int) -> ByteMemoryStore:
+    store = ByteMemoryStore(ByteBudget(max_bytes))
+    play(PolicySpec.parse(policy).build(), steps, store)
+    return store
+
+
+def _cost(steps: list[Step]) -> int:
+    return ByteMemoryStore(ByteBudget(1)).cost_of(steps[0])
+
+
+def test_always_write_keeps_the_first_that_fit() -> None:
+    steps = _steps(9)
+
+    assert _store("AlwaysWrite", steps, 3 * _cost(steps)).retained() == {0, 1, 2}
+
+
+def test_never_write_keeps_nothing() -> None:
+    assert _store("NeverWrite", _steps(9), 10_000).retained() == set()
+
+
+def test_uniform_sample_keeps_every_nth() -> None:
+    assert _store("UniformSample(every=4)", _steps(9), 10_000).retained() == {0, 4, 8}
+
+
+def test_recency_bias_keeps_the_last_that_fit() -> None:
+    steps = _steps(9)
+
+    assert _store("RecencyBias", steps, 3 * _cost(steps)).retained() == {6, 7, 8}
+
+
+def test_recency_bias_lets_one_go_for_each_step_unless_told_otherwise() -> None:
+    short, long = _steps(4), Step(t=4, observation={"api": "b", "text": "x" * 90})
+    room = 4 * _cost(short)
+
+    assert 4 not in _store("RecencyBias", [*short, long], room).retained()
+    assert 4 in _store("RecencyBias(expiries=0)", [*short, long], room).retained()
+
+
+def test_expire_oldest_forgets_by_age() -> None:
+    assert _store("ExpireOldest(max_age=3)", _steps(9), 10_000).retained() == {5, 6, 7, 8}
+
+
+def test_priority_threshold_and_greedy_keep_what_matters() -> None:
+    steps = _steps(6, priorities=[0.1, 0.9, 0.2, 0.8, 0.3, 0.7])
+
+    assert _store("PriorityThreshold", steps, 10_000).retained() == {1, 3, 5}
+    assert _store("PriorityGreedy", steps, 3 * _cost(steps) + 9).retained() == {1, 3, 5}
+
+
+def test_merge_aggressive_stores_changes_as_deltas() -> None:
+    store = _store("MergeAggressive", _steps(9), 10_000)
+
+    assert store.retained() == set(range(9))
+    assert [item.merge_parent_t for item in store.items()] == [None, None, None, 0, 1, 2, 0, 1, 2]
+
+
+def test_random_policy_takes_its_share_and_follows_its_seed() -> None:
+    steps = _steps(400)
+    kept = [_store(f"RandomPolicy(p=0.25, seed={seed})", steps, 10**6).retained() for seed in (1, 1, 2)]
+
+    assert kept[0] == kept[1] != kept[2]
+    assert 60 < len(kept[0]) < 140
+
+
+def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() -> None:
+    """One big useful step against two small ones that are worth more together."""
+    episode = made("x" * 200, "y" * 80, "z" * 80, critical=(0,), utility={0: 3.0, 1: 2.0, 2: 2.0})
+    stage = Stage(Scene(episode, ByteModel.SPEC), 240)
+
+    assert stage.run(Entrant.parse("UtilityGreedy")).metrics.utility == 3.0
+    assert stage.run(Entrant.parse("OracleOptimal")).metrics.utility == 4.0
+
+
+@pytest.mark.parametrize("name", ["EpsilonGreedy", "BanditUCB"])
+def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
+    observations: list[Any] = []
+    for n in range(150):
+        observations.append({"api": f"new{n}", "params": [str(n)], "deprecated": n % 3 == 0})
+    critical = tuple(t for t in range(150) if t % 3 == 0)
+    episode = made(
+        *observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)}
+    )
+    metrics = Stage(Scene(episode, ByteModel.SPEC), 4_000).run(Entrant.parse(name)).metrics
+
+    assert metrics.precision > 0.6
+
+
+def test_drift_value_keeps_what_was_taken_away_and_never_a_repetition() -> None:
+    noise = [{"api": f"n{n}", "params": ["a", "b"], "deprecated": False} for n in range(20)]
+    shown = {"api": "pay", "params": ["amount", "card"], "deprecated": False}
+    episode = made(shown, *noise, {**shown, "params": ["amount"]}, *noise, critical=(21,))
+    scene = Scene(episode, ByteModel.SPEC)
+    store = ByteMemoryStore(ByteBudget(420), prices=scene.shown(Track.UNPRIVILEGED)[1])
+    play(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED)[0], store)
+
+    assert 21 in store.retained()
+    assert not store.retained() & set(range(22, 42))
+
+
+def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
+    changing = [{"api": "pay", "params": ["p" * 30], "version": n} for n in range(30)]
+    passing = [{"api": f"n{n}", "params": ["q" * 30]} for n in range(30)]
+    episode = made(*(step for pair in zip(changing, passing, strict=True) for step in pair))
+    scene = Scene(episode, ByteModel.SPEC)
+    steps, prices = scene.shown(Track.UNPRIVILEGED)
+    store = ByteMemoryStore(ByteBudget(900), prices=prices)
+    play(PolicySpec.parse("MergeFirst").build(seed=3), steps, store)
+    kept = [item for item in store.items() if item.api == "pay"]
+
+    assert len(kept) > 20
+    assert {item.step.t for item in kept} <= store.retained(), "none is an orphan"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_bytes", [300, 2_000, 100_000])
+def test_the_budget_holds_and_a_replay_is_identical(name: str, max_bytes: int) -> None:
+    runs = []
+    for _ in range(2):
+        scene = Scene(small(80), ByteModel.SPEC, name="replay")
+        run = Stage(scene, max_bytes).run(Entrant.parse(name))
+        assert run.metrics.bytes_used <= max_bytes
+        runs.append(run)
+
+    assert runs[0] == runs[1]
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(NAMES), st.integers(0, 5), st.integers(60, 6_000))
+def test_no_policy_that_only_writes_beats_the_exact_oracle(name: str, number: int, max_bytes: int) -> None:
+    stage = Stage(Scene(small(40, number=number), ByteModel.SPEC), max_bytes)
+    run = stage.run(Entrant.parse(name))
+
+    assert run.metrics.regret >= 0
+    if run.counts.emitted[ActionType.MERGE] == 0:
+        assert run.metrics.utility <= run.metrics.oracle_utility
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
+    """``Memory`` takes turns, the benchmark plays streams; the same steps leave the same behind."""
+    spec = PolicySpec.parse(name)
+    scene = Scene(small(60), ByteModel.SPEC)
+    steps, _ = scene.shown(spec.track)
+    told = Hindsight(steps=steps, worth=scene.episode.labels.worth)
+    left, right = ByteMemoryStore(ByteBudget(3_000)), ByteMemoryStore(ByteBudget(3_000))
+    by_turns: Any = spec.build(seed=5)
+    if spec.track is Track.ORACLE:
+        by_turns.foresee(told)
+    for step in steps:
+        take_turn(by_turns, step, left)
+        if spec.track is Track.BANDIT and step.t in left:
+            by_turns.learn(step, scene.utility_of(step.t))
+    play(
+        spec.build(seed=5),
+        steps,
+        right,
+        feedback=scene.utility_of if spec.track is Track.BANDIT else None,
+        hindsight=told if spec.track is Track.ORACLE else None,
+    )
+
+    assert [item.step.t for item in left.items()] == [item.step.t for item in right.items()]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if PolicySpec.parse(name).track is not Track.ORACLE])
+def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
+    store = ByteMemoryStore(ByteBudget(2_000))
+    steps = list(Scene(small(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
+    play(PolicySpec.parse("MergeAggressive").build(), steps[:30], store)
+    policy: WritePolicy = PolicySpec.parse(name).build(seed=1)
+    actions: list[tuple[MemoryAction, bool]] = []
+    for step in steps[30:]:
+        actions += take_turn(policy, step, store)
+
+    assert store.budget.used_bytes == sum(item.byte_cost for item in store.items()) <= 2_000
+    assert actions or name in ("ExpireOldest", "EpsilonGreedy", "BanditUCB")

@@ -1,0 +1,137 @@
+"""Policies are found by name, one's own among them, and what can't be found is told in words."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench.stage import Entrant
+from holdfast.errors import UnknownPolicy
+from holdfast.policies import registry
+from holdfast.policies.protocol import Track
+from holdfast.policies.registry import PolicySpec, names
+
+DOCUMENT = {
+    "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
+    "RandomPolicy", "EpsilonGreedy", "BanditUCB", "MergeAggressive", "ExpireOldest", "OracleOptimal",
+}  # fmt: skip
+
+OWN = """
+from holdfast.policies.protocol import write
+
+class Mine:
+    '''Writes every step.'''
+
+    def select(self, step, store):
+        yield write(step)
+
+class Cheat(Mine):
+    track = "oracle"
+
+class Torn:
+    def __init__(self):
+        raise ValueError("not today")
+
+    def select(self, step, store):
+        return ()
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module with policies of a user's own, importable for this test."""
+    (tmp_path / "own_policies.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield_from_here = tmp_path
+    registry._load.cache_clear()
+    sys.modules.pop("own_policies", None)
+    return yield_from_here
+
+
+def test_the_documents_twelve_are_there_and_ours() -> None:
+    assert set(names()) >= DOCUMENT | {"DriftValue", "MergeFirst"}
+    assert all(PolicySpec.parse(name).kind.__doc__ for name in names())
+
+
+def test_only_the_two_hindsight_policies_see_labels() -> None:
+    tracks = {name: PolicySpec.parse(name).track for name in names()}
+
+    assert {name for name, track in tracks.items() if track is Track.ORACLE} == {
+        "UtilityGreedy",
+        "OracleOptimal",
+    }
+    assert {name for name, track in tracks.items() if track is Track.BANDIT} == {"EpsilonGreedy", "BanditUCB"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("always-write", "AlwaysWrite"),
+        ("ALWAYS_WRITE", "AlwaysWrite"),
+        ("fifo_store_all", "AlwaysWrite"),
+        ("last_kb", "RecencyBias"),
+        (" UniformSample( every = 5 ) ", "UniformSample(every=5)"),
+    ],
+)
+def test_names_are_understood_as_people_write_them(text: str, name: str) -> None:
+    assert str(PolicySpec.parse(text)) == name
+    assert PolicySpec.parse(str(PolicySpec.parse(text))) == PolicySpec.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Nobody", "there is none of that name"),
+        ("AlwaysWrite(", "write Name, or Name"),
+        ("UniformSample(every)", "no setting=value"),
+        ("UniformSample(each=5)", "no setting 'each'"),
+        ("UniformSample(every=0)", "must be 1 or more"),
+        ("no.such:Policy", "can't be loaded"),
+        ("json:loads", "a class with select"),
+        ("", "write Name"),
+    ],
+)
+def test_what_is_no_policy_is_told_in_words(text: str, told: str) -> None:
+    with pytest.raises(UnknownPolicy, match=told):
+        PolicySpec.parse(text)
+
+
+def test_a_users_own_policy_is_one_class_with_select(own: Path) -> None:
+    spec = PolicySpec.parse("own_policies:Mine")
+
+    assert spec.track is Track.UNPRIVILEGED
+    assert callable(spec.build().select)
+
+
+def test_a_policy_that_claims_the_oracle_track_without_its_method_is_refused(own: Path) -> None:
+    with pytest.raises(UnknownPolicy, match="go together"):
+        PolicySpec.parse("own_policies:Cheat")
+    with pytest.raises(UnknownPolicy, match="not today"):
+        PolicySpec.parse("own_policies:Torn")
+
+
+def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
+    info = own / "own_policies-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text(
+        "[holdfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
+    )
+
+    assert "Mine" in names()
+    assert PolicySpec.parse("mine").name == "Mine"
+
+
+def test_a_policy_may_be_shown_more_than_it_needs_but_never_labels() -> None:
+    assert Entrant.parse("AlwaysWrite@privileged").track is Track.PRIVILEGED
+    assert str(Entrant.parse("AlwaysWrite@privileged")) == "AlwaysWrite@privileged"
+    for text in (
+        "AlwaysWrite@oracle",
+        "AlwaysWrite@bandit",
+        "PriorityGreedy@unprivileged",
+        "BanditUCB@privileged",
+    ):
+        with pytest.raises(UnknownPolicy, match="track"):
+            Entrant.parse(text)
