@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -55,6 +56,19 @@ def _judged(memory: Memory, number: int) -> Run:
     return run
 
 
+def _sync_seconds(folder: Path) -> float:
+    """The best that this disk does: how long a page takes to be durable."""
+    best = float("inf")
+    with (folder / "page").open("wb") as file:
+        for _ in range(200):
+            file.write(bytes(4_096))
+            file.flush()
+            begun = time.perf_counter()
+            os.fdatasync(file.fileno())
+            best = min(best, time.perf_counter() - begun)
+    return best
+
+
 def _against_commits(kind: str) -> tuple[float, float, str]:
     """Seconds of judging and gating over those of committing, and of all that a run does over those of the bare store.
 
@@ -77,8 +91,9 @@ def _against_commits(kind: str) -> tuple[float, float, str]:
                 took = [sum(one) for one in zip(took, (b - a for a, b in pairwise(marks)), strict=True)]
             best = list(map(min, best, took))
         memory.close()
+        sync = _sync_seconds(folder) * 1e6
     judging, sealing, storing = (seconds / WRITES * 1e6 for seconds in best)
-    each = f"{judging:.0f} µs to judge and gate, {sealing:.0f} to seal, {storing:.0f} to store"
+    each = f"{judging:.0f} µs to judge and gate, {sealing:.0f} to seal, {storing:.0f} to store; a bare sync takes {sync:.0f}"
     return judging / (sealing + storing), (judging + sealing) / storing, each
 
 

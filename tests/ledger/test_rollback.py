@@ -111,7 +111,7 @@ def test_a_forger_with_the_key_is_found_by_who_kept_a_checkpoint(kept: Kept, ram
 # What is kept beside the store.
 
 
-def test_every_third_byte_of_the_checkpoints_counts(kept: Kept, ram_folder: Path, figures: Figures) -> None:
+def test_every_seventh_byte_of_the_checkpoints_counts(kept: Kept, ram_folder: Path, figures: Figures) -> None:
     path = kept.copy(ram_folder / "copy")
     mirror = path.with_name(path.name + "-log.checkpoints")
     whole = mirror.read_bytes()
@@ -119,7 +119,7 @@ def test_every_third_byte_of_the_checkpoints_counts(kept: Kept, ram_folder: Path
     with problems_at(path) as problems:
         assert list(problems) == []
     memory = Memory.open(str(path))
-    changes = range(0, len(whole) - 1, 3)
+    changes = range(0, len(whole) - 1, 7)
     for at in changes:
         changed = altered(whole, at, dice.randrange(1, 256))
         mirror.write_bytes(changed)
