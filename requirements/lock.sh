@@ -8,7 +8,7 @@ pin() {
   uv pip compile pyproject.toml "$@" --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file "requirements/$out.txt"
 }
-pin dev --group build --group dev --extra postgres --extra redis --extra s3
+pin dev --group build --group dev --extra postgres --extra redis --extra s3 --extra server --extra mcp --extra otel
 pin run --group build --constraint requirements/dev.txt
 pin model --group model --constraint requirements/dev.txt
 pin docs --group build --group docs --constraint requirements/dev.txt
