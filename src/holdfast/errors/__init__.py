@@ -6,6 +6,16 @@
     ├── MissingExtra              missing_extra          an optional dependency is not installed
     ├── NotAuthorised             not_authorised         this role may not do this
     ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
+    ├── AccessError               access                 a door refuses a call
+    │   ├── Unauthenticated       unauthenticated        no valid API key came with the call
+    │   ├── Forbidden             forbidden              the key is valid, but not for this
+    │   ├── RateLimited           rate_limited           too many calls in too short a time
+    │   ├── Overloaded            overloaded             more is under way than the server takes on at once
+    │   ├── NotFound              not_found              there is no such thing, or it is not the caller's
+    │   ├── RequestReused         request_reused         the same idempotency key came with another request
+    │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
+    │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in
+    │   └── Unreachable           unreachable            no answer came from the server
     ├── StoreError                store                  the store can't do this, or not now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             what is stored is not what was written
@@ -60,6 +70,18 @@
 Each error is built from facts, and its message is made of them; the facts are kept in ``facts`` for machines.
 """
 
+from holdfast.errors.access import (
+    AccessError,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    RequestReused,
+    Unauthenticated,
+    Unreachable,
+    UnsafeBind,
+)
 from holdfast.errors.approvals import (
     ApprovalError,
     ApprovalExpired,
@@ -128,17 +150,20 @@ from holdfast.errors.store import (
 )
 
 __all__ = [
+    "AccessError",
     "ApprovalError",
     "ApprovalExpired",
     "ApprovalReplayed",
     "BadConsistency",
     "BadInclusion",
+    "BadRequest",
     "BadSignature",
     "BrokenChain",
     "CannotOpen",
     "CommitAborted",
     "Corruption",
     "DuplicateKey",
+    "Forbidden",
     "ForeignLog",
     "ForgedNote",
     "HoldfastError",
@@ -159,12 +184,16 @@ __all__ = [
     "NotAllowed",
     "NotAuthorised",
     "NotCanonical",
+    "NotFound",
     "NotGoverned",
     "NotPending",
     "NotProven",
     "NumberOutOfRange",
     "OutcomeUnknown",
+    "Overloaded",
     "PayloadMismatch",
+    "RateLimited",
+    "RequestReused",
     "RunOver",
     "SelfApproval",
     "SignerExpired",
@@ -178,7 +207,10 @@ __all__ = [
     "StoreFailed",
     "TooDeep",
     "TooLarge",
+    "Unauthenticated",
     "UnknownSigner",
+    "Unreachable",
+    "UnsafeBind",
     "UnsignedNote",
     "UnsupportedType",
     "UnusableKey",
