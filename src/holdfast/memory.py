@@ -29,7 +29,7 @@ from holdfast.govern.stages import Judged
 from holdfast.govern.sweep import Due, due, sweep
 from holdfast.ledger.notary import Notary
 from holdfast.ledger.receipt import InclusionReceipt
-from holdfast.store.commit import Commit, Receipt
+from holdfast.store.commit import Commit, Receipt, Write
 from holdfast.store.opening import open_store
 from holdfast.store.records import Change, Chapter, changes_between, history_of, record_of
 from holdfast.store.store import Store
@@ -206,6 +206,7 @@ class Run:
         self._count = 0
         self._at = identity.memory_snapshot_id
         self._over = False
+        self._commit: Commit | None = None
 
     def remember(
         self,
@@ -274,13 +275,19 @@ class Run:
             if self._is_live:
                 self._commit_live()
 
-    def commit(self) -> Receipt | None:
-        """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt."""
+    def commit(self, *, beside: Sequence[Write] = ()) -> Receipt | None:
+        """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt.
+
+        After an error, again submits the very same commit, so that it is applied once at most. ``beside`` are rows of
+        the caller's own, written in the same transaction or not at all.
+        """
         with self._lock:
             if not self._over:
                 self._over = True
-                commit = self._sealed()
-                self.receipt = None if commit is None else self.memory.store.commit(commit)
+                sealed = self._sealed()
+                self._commit = None if sealed is None else sealed.beside(beside)
+            if self._commit is not None and self.receipt is None:
+                self.receipt = self.memory.store.commit(self._commit)
             return self.receipt
 
     def discard(self) -> None:

@@ -21,7 +21,7 @@ def command() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice(list(KeyRole)),
+    type=click.Choice([role.value for role in KeyRole]),
     default=KeyRole.AGENT.value,
     help="What its holder is. [agent]",
 )
