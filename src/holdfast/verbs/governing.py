@@ -61,7 +61,7 @@ def get_proposal(
         proposal=found.proposal,
         record=found.record,
         replaces=_replaced(memory, found),
-        to_sign=[_to_sign(hall, found.proposal, decision, asked.minutes) for decision in Decision],
+        to_sign=tuple(_to_sign(hall, found.proposal, decision, asked.minutes) for decision in Decision),
     )
 
 
@@ -152,5 +152,5 @@ def verify(hall: Hall, caller: Caller) -> Verified:
         holds=not problems,
         snapshots=head,
         problems_found=len(problems),
-        problems=problems if caller.reaches_all else [],
+        problems=tuple(problems) if caller.reaches_all else (),
     )

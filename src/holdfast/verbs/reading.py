@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from holdfast import __version__
-from holdfast.access.table import Act, Caller, Reach, is_allowed, REACH_OF_ACT
+from holdfast.access.table import REACH_OF_ACT, Act, Caller, Reach, is_allowed
 from holdfast.errors import BadRequest, InvalidValue, NoSuchSnapshot, NotFound
 from holdfast.limits import MAX_DIFF_SNAPSHOTS, SCAN_PAGE_RECORDS
 from holdfast.memory import Memory

@@ -22,7 +22,7 @@ class _Recalls(Protocol):
 def recalled(memory: Memory, asked: Recall) -> Recalled:
     """What is known, at the snapshot that was asked for, or the newest."""
     at = memory.store.head() if asked.at is None else asked.at
-    package = cast(_Recalls, memory).recall(
+    package = cast("_Recalls", memory).recall(
         asked.query, tokens=asked.tokens, max_items=asked.max_items, at=at
     )
     return _answer(package, at)
@@ -30,7 +30,7 @@ def recalled(memory: Memory, asked: Recall) -> Recalled:
 
 def recalled_in(run: Run, asked: Recall) -> Recalled:
     """What the run's snapshot knows."""
-    package = cast(_Recalls, run).recall(asked.query, tokens=asked.tokens, max_items=asked.max_items)
+    package = cast("_Recalls", run).recall(asked.query, tokens=asked.tokens, max_items=asked.max_items)
     return _answer(package, run.identity.memory_snapshot_id)
 
 

@@ -24,6 +24,7 @@ from holdfast.store.records import Change, Chapter
 from holdfast.vocabulary import Band, Record, Snapshot, Value, Verdict, VisibilityMode
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
@@ -45,10 +46,10 @@ class Remember(Value, frozen=True, kw_only=True):
     """Something to have judged and remembered. ``propose`` asks for a human's seal, ``hold`` says why to wait for one."""
 
     text: Text
-    tags: Annotated[list[Annotated[str, Meta(max_length=MAX_NAME_CHARS)]], Meta(max_length=MAX_TAGS)] = []
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
     subject: Name | None = None
     source: dict[str, Any] | None = None
-    refs: Annotated[list[dict[str, Any]], Meta(max_length=MAX_TAGS)] = []
+    refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
     propose: bool = False
     hold: Name | None = None
 
@@ -252,7 +253,7 @@ class ShownProposal(Value, frozen=True, kw_only=True):
     proposal: Proposal
     record: Record | None = None
     replaces: Record | None = None
-    to_sign: list[ToSign] = []
+    to_sign: tuple[ToSign, ...] = ()
     decided: Decided | None = None
 
 
@@ -277,7 +278,7 @@ class Verified(Value, frozen=True, kw_only=True):
     holds: bool
     snapshots: int
     problems_found: int
-    problems: list[str] = []
+    problems: tuple[str, ...] = ()
 
 
 class SignedHead(Value, frozen=True, kw_only=True):

@@ -30,7 +30,14 @@ def remember(
     """Have something judged, and remembered where its verdict leads. The caller is its author."""
     memory = hall.enter(caller, Act.PROPOSE if wanted.propose else Act.REMEMBER, namespace)
     slip = _slip(caller, namespace, request_key, "remember", wanted)
-    return _once(memory, caller, slip, workflow, Remembered, lambda run: remember_in(run, wanted))
+    return _once(
+        memory,
+        caller,
+        slip=slip,
+        workflow=workflow,
+        kind=Remembered,
+        act=lambda run: remember_in(run, wanted),
+    )
 
 
 def remember_in(run: Run, wanted: Remember) -> Remembered:
@@ -59,7 +66,9 @@ def forget(
     """End what is known of a subject, and erase what it said. What is sealed stays."""
     memory = hall.enter(caller, Act.FORGET, namespace)
     slip = _slip(caller, namespace, request_key, "forget", wanted)
-    return _once(memory, caller, slip, workflow, Forgotten, lambda run: forget_in(run, wanted))
+    return _once(
+        memory, caller, slip=slip, workflow=workflow, kind=Forgotten, act=lambda run: forget_in(run, wanted)
+    )
 
 
 def forget_in(run: Run, wanted: Forget) -> Forgotten:
@@ -79,6 +88,7 @@ def _slip(
 def _once(
     memory: Memory,
     caller: Caller,
+    *,
     slip: Slip | None,
     workflow: str,
     kind: type[_Shape],
