@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "recover": "Finish what crashed processes left behind.",
     "remember": "Have something judged, and remembered if it may be.",
     "retention": "How long memory is kept: sweep, or rehearse it.",
+    "serve": "Serve memory over HTTP, and MCP beside it.",
     "verify": "Walk everything: storage, ledger, checkpoints, evidence, seals.",
 }
 
