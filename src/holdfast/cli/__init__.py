@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "import": "Store every line of a file as a record.",
     "init": "Make a store here, with settings and keys.",
     "keys": "Who may come in through the doors: make, list and revoke API keys.",
+    "mcp": "Serve memory to one MCP client over standard input and output.",
     "receipt": "Print proof that an entry is in the ledger.",
     "recover": "Finish what crashed processes left behind.",
     "remember": "Have something judged, and remembered if it may be.",

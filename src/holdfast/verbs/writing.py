@@ -1,12 +1,13 @@
 """What changes memory in one call: a run of one thing, judged and committed. The same request twice has one effect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.access.table import Act, Caller
-from holdfast.errors import CommitAborted, PayloadMismatch
+from holdfast.errors import CommitAborted, InvalidValue, PayloadMismatch
+from holdfast.limits import MAX_RUN_ITEMS
 from holdfast.memory import Memory, Run
 from holdfast.store.commit import Receipt, Write
 from holdfast.verbs.hall import Hall
@@ -38,6 +39,24 @@ def remember(
         kind=Remembered,
         act=lambda run: remember_in(run, wanted),
     )
+
+
+def remember_all(
+    hall: Hall,
+    caller: Caller,
+    namespace: str,
+    wanted: Sequence[Remember],
+    *,
+    workflow: str = DEFAULT_WORKFLOW,
+) -> list[Remembered]:
+    """Have several things judged in one run, and remembered in one commit."""
+    if len(wanted) > MAX_RUN_ITEMS:
+        raise InvalidValue(what="request", problem=f"{MAX_RUN_ITEMS} things at once at most; send fewer")
+    memory = hall.enter(caller, Act.REMEMBER, namespace)
+    run = memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name)
+    answers = [remember_in(run, one) for one in wanted]
+    receipt = run.commit()
+    return [msgspec.structs.replace(answer, receipt=receipt) for answer in answers]
 
 
 def remember_in(run: Run, wanted: Remember) -> Remembered:
