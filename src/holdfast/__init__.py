@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
+    from holdfast.client import Client
     from holdfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
     from holdfast.errors import (
         CannotOpen,
@@ -53,6 +54,7 @@ __all__ = [
     "Budget",
     "BufferState",
     "CannotOpen",
+    "Client",
     "Clock",
     "CommitAborted",
     "Corruption",
@@ -91,6 +93,7 @@ __all__ = [
 # In which module each name lives; the vocabulary holds all that are not named here.
 _HOMES = {
     "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
+    "client": ("Client",),
     "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
     "errors": (
         "CannotOpen",

@@ -15,7 +15,8 @@
     │   ├── RequestReused         request_reused         the same idempotency key came with another request
     │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
     │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in
-    │   └── Unreachable           unreachable            no answer came from the server
+    │   ├── Unreachable           unreachable            no answer came from the server
+    │   └── ServerFailed          server_failed          the server failed, or is none of ours
     ├── StoreError                store                  the store can't do this, or not now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             what is stored is not what was written
@@ -78,6 +79,7 @@ from holdfast.errors.access import (
     Overloaded,
     RateLimited,
     RequestReused,
+    ServerFailed,
     Unauthenticated,
     Unreachable,
     UnsafeBind,
@@ -196,6 +198,7 @@ __all__ = [
     "RequestReused",
     "RunOver",
     "SelfApproval",
+    "ServerFailed",
     "SignerExpired",
     "SignerNotYetValid",
     "SignerRevoked",

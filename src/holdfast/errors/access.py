@@ -21,7 +21,7 @@ class Forbidden(AccessError):
     """The key is valid, but not for this."""
 
     code = "forbidden"
-    says = "A key of role {role} may not {act} in {where}: {problem}."
+    says = "A key of role {role} does not open '{act}' in {where}: {problem}."
 
 
 class RateLimited(AccessError):
@@ -71,3 +71,10 @@ class Unreachable(AccessError):
 
     code = "unreachable"
     says = "{address} does not answer: {problem}; try again, with the same idempotency key."
+
+
+class ServerFailed(AccessError):
+    """The server failed, or is no Holdfast server."""
+
+    code = "server_failed"
+    says = "{address} failed: {problem}."

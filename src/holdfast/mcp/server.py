@@ -9,14 +9,13 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from starlette.types import ASGIApp
 
-from holdfast import __version__
 from holdfast.access.table import Act, Caller
 from holdfast.limits import MAX_BODY_BYTES
 from holdfast.mcp.familiar import FamiliarTools
 from holdfast.mcp.reception import CallerOf, Reception, caller_of_request
 from holdfast.mcp.tools import AnyContext, Offer, OwnTools
 from holdfast.verbs import reading
-from holdfast.verbs.hall import Hall
+from holdfast.verbs.hall import VERSION, Hall
 from holdfast.verbs.shapes import AskedRecord, AskedRecords
 
 INSTRUCTIONS: Final = (
@@ -34,7 +33,7 @@ def build_server(hall: Hall, caller_of: CallerOf) -> MCPServer[Any]:
         "holdfast",
         title="Holdfast memory",
         instructions=INSTRUCTIONS,
-        version=__version__,
+        version=VERSION,
         log_level="ERROR",
         subscriptions=False,
     )

@@ -3,7 +3,8 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Self
+from importlib.metadata import version
+from typing import Final, Self
 
 from holdfast.access.keys import Keyring
 from holdfast.access.pace import Pace
@@ -22,6 +23,9 @@ from holdfast.memory import Memory
 from holdfast.settings import Settings
 from holdfast.vocabulary import Value
 from holdfast.wiring import memory_in, open_memory, signers_of
+
+
+VERSION: Final = version("holdfast")
 
 
 class _Place(Value, frozen=True, kw_only=True):

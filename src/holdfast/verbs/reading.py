@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast import __version__
 from holdfast.access.table import REACH_OF_ACT, Act, Caller, Reach, is_allowed
 from holdfast.errors import BadRequest, InvalidValue, NoSuchSnapshot, NotFound
 from holdfast.limits import MAX_DIFF_SNAPSHOTS, SCAN_PAGE_RECORDS
 from holdfast.memory import Memory
 from holdfast.store.protocol import Version
 from holdfast.store.records import Chapter, record_of
-from holdfast.verbs.hall import Hall
+from holdfast.verbs.hall import VERSION, Hall
 from holdfast.verbs.pages import page_of, place_of
 from holdfast.verbs.recalling import recalled
 from holdfast.verbs.shapes import (
@@ -142,7 +141,7 @@ def status(hall: Hall, caller: Caller, namespace: str) -> Status:
         name=caller.name,
         role=caller.role.value,
         may=may,
-        version=__version__,
+        version=VERSION,
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from holdfast import __version__
 from holdfast.access.table import Act
 from holdfast.errors import HoldfastError
+from holdfast.verbs.hall import VERSION
 
 PROVIDER: Final = "holdfast"
 # Acts that the conventions have a word for; the others are spans of their own name.
@@ -30,7 +30,7 @@ class Spans:
         except ImportError:
             self._tracer: Any = None
         else:
-            self._tracer = trace.get_tracer("holdfast", __version__, tracer_provider=provider)
+            self._tracer = trace.get_tracer("holdfast", VERSION, tracer_provider=provider)
 
     @contextmanager
     def of(self, act: Act, namespace: str | None) -> Iterator[None]:

@@ -25,6 +25,8 @@ from holdfast.web.routes import OPERATIONS, Operation
 
 HOUSEKEEPING_SECONDS: Final = 5.0
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+Rooms = Callable[[Door], Sequence[BaseRoute]]
+"""What makes further routes, which share the door to memory: MCP's, the console's."""
 
 
 def build_app(
@@ -32,13 +34,10 @@ def build_app(
     *,
     hosts: Iterable[str] | None = None,
     spans: Spans | None = None,
-    rooms: Callable[[Door], Sequence[BaseRoute]] | None = None,
+    rooms: Sequence[Rooms] = (),
     beside: Sequence[Lifespan] = (),
 ) -> ASGIApp:
-    """The HTTP door of a hall.
-
-    ``rooms`` are further routes (the console's), which have the same door to memory; ``beside`` runs as long as the app.
-    """
+    """The HTTP door of a hall; ``rooms`` stand behind the same gate, ``beside`` runs as long as the app does."""
     door = Door(hall, spans=spans)
 
     @asynccontextmanager
@@ -51,7 +50,7 @@ def build_app(
             tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*_routes(door), *_plain_routes(door), *(rooms(door) if rooms else ())],
+        routes=[*_routes(door), *_plain_routes(door), *(route for room in rooms for route in room(door))],
         exception_handlers={HTTPException: _http_problem},
         lifespan=lifespan,
     )
@@ -114,7 +113,7 @@ def _metrics(door: Door, request: Request) -> Response:
     try:
         door.admitted(request, Act.METRICS, None)
     except HoldfastError as error:
-        return door.refuse(error, request, Act.METRICS, None)
+        return door.refuse(error, request, Act.METRICS.value, None)
     gauges = {
         "head_snapshot": ("The newest snapshot.", float(door.hall.store.head())),
         "open_runs": ("Runs that are open between calls.", float(len(door.runs))),

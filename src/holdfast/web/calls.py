@@ -26,6 +26,7 @@ from holdfast.web.runs import OpenRuns
 
 log: Final = logging.getLogger("holdfast.web")
 OPERATION_IN_SCOPE: Final = "holdfast.operation"
+CALLER_IN_SCOPE: Final = "holdfast.caller"
 # A body of this size or less is read before the key is looked at, which saves a turn in a thread.
 _SMALL_BYTES: Final = 16 << 10
 _MAX_QUERY_FIELDS: Final = 20
@@ -65,18 +66,20 @@ class Door:
     def admitted(self, request: Request, act: Act, namespace: str | None) -> Caller:
         """Who calls, if the table lets them do this there. What is refused is told to the access log by ``refuse``."""
         caller = self.hall.caller_of(token_of(request), peer=peer_of(request))
-        request.scope["holdfast.caller"] = caller
+        request.scope[CALLER_IN_SCOPE] = caller
         require(caller, act, namespace if REACH_OF_ACT[act] is Reach.NAMESPACE else None)
         return caller
 
-    def refuse(self, error: HoldfastError, request: Request, act: Act, namespace: str | None) -> Response:
+    def refuse(
+        self, error: HoldfastError, request: Request, act: str, namespace: str | None, *, door: str = "http"
+    ) -> Response:
         """The answer to a call that failed; the log is told of our troubles, the access log of refusals."""
-        caller = request.scope.get("holdfast.caller")
+        caller = request.scope.get(CALLER_IN_SCOPE)
         self.hall.refused(
-            error, door="http", act=act.value, caller=caller, namespace=namespace, peer=peer_of(request)
+            error, door=door, act=act, caller=caller, namespace=namespace, peer=peer_of(request)
         )
         if status_of(error) >= 500:
-            log.error("%s: %s [%s]", act.value, error, error.code)
+            log.error("%s: %s [%s]", act, error, error.code)
         return answer_of(error)
 
     async def answer(self, request: Request, operation: Operation) -> Response:
@@ -92,12 +95,14 @@ class Door:
             return await self.threads.do(lambda: self._work(request, operation, body))
         except HoldfastError as error:
             refused = error
-        return await anyio.to_thread.run_sync(lambda: self.refuse(refused, request, operation.act, namespace))
+        return await anyio.to_thread.run_sync(
+            lambda: self.refuse(refused, request, operation.act.value, namespace)
+        )
 
     def _work(self, request: Request, operation: Operation, body: bytes) -> Response:
         namespace = request.path_params.get("namespace")
         try:
-            caller = request.scope.get("holdfast.caller") or self.admitted(request, operation.act, namespace)
+            caller = request.scope.get(CALLER_IN_SCOPE) or self.admitted(request, operation.act, namespace)
             call = Call(
                 hall=self.hall,
                 runs=self.runs,
@@ -109,7 +114,7 @@ class Door:
             with self.spans.of(operation.act, namespace):
                 answer = operation.does(call)
         except HoldfastError as error:
-            return self.refuse(error, request, operation.act, namespace)
+            return self.refuse(error, request, operation.act.value, namespace)
         return Response(msgspec.json.encode(answer), operation.status, media_type="application/json")
 
 

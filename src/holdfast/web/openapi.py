@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast import __version__
 from holdfast.limits import MAX_NAME_CHARS
+from holdfast.verbs.hall import VERSION
 from holdfast.web.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from holdfast.web.routes import OPERATIONS, REQUEST_KEY_HEADER, Operation
 
@@ -29,7 +29,7 @@ def description() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Holdfast",
-            "version": __version__,
+            "version": VERSION,
             "description": "Memory that an AI agent can be held to. Errors are problem+json with a stable `code`.",
         },
         "paths": paths,
