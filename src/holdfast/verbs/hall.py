@@ -24,7 +24,6 @@ from holdfast.settings import Settings
 from holdfast.vocabulary import Value
 from holdfast.wiring import memory_in, open_memory, signers_of
 
-
 VERSION: Final = version("holdfast")
 
 
