@@ -87,8 +87,6 @@ class Door:
         request.scope[OPERATION_IN_SCOPE] = operation.name
         namespace = request.path_params.get("namespace")
         try:
-            if operation.has_body and not _is_json(request):
-                return plain_problem(415, "Send the body as application/json.")
             if operation.has_body and _declared_bytes(request) > _SMALL_BYTES:
                 await self.threads.do(lambda: self.admitted(request, operation.act, namespace))
             body = await request.body() if operation.has_body else b""
@@ -103,6 +101,8 @@ class Door:
         namespace = request.path_params.get("namespace")
         try:
             caller = request.scope.get(CALLER_IN_SCOPE) or self.admitted(request, operation.act, namespace)
+            if operation.has_body and not _is_json(request):
+                return plain_problem(415, "Send the body as application/json.")
             call = Call(
                 hall=self.hall,
                 runs=self.runs,
