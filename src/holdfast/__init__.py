@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.aio import AsyncMemory
     from holdfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
+    from holdfast.client import Client
     from holdfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
     from holdfast.errors import (
         CannotOpen,
@@ -56,6 +57,7 @@ __all__ = [
     "Budget",
     "BufferState",
     "CannotOpen",
+    "Client",
     "Clock",
     "CommitAborted",
     "Corruption",
@@ -96,6 +98,7 @@ __all__ = [
 _HOMES = {
     "aio": ("AsyncMemory",),
     "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
+    "client": ("Client",),
     "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
     "errors": (
         "CannotOpen",

@@ -5,6 +5,7 @@ so that a test's time stands still until it is told to move.
 """
 
 import random
+import secrets
 import threading
 import time
 import uuid
@@ -114,6 +115,14 @@ class CountedIds:
         with self._lock:
             number, self._next = self._next, self._next + 1
         return f"{number:032x}"
+
+
+def fresh_secret() -> str:
+    """256 bits from the system, as 64 hexadecimal digits, for whoever must not be guessed.
+
+    Unlike time and ids it is not handed in: a secret that a test can choose is one that somebody ships by mistake.
+    """
+    return secrets.token_hex(32)
 
 
 def seeded(seed: int) -> random.Random:

@@ -108,6 +108,38 @@ MAX_NOTE_BYTES: Final = 1_000_000
 MAX_SIGNATURES: Final = 100
 MAX_LISTED_KEYS: Final = 5
 MAX_LOG_NAME_CHARS: Final = 64
+# Doors: what one caller, and all of them together, may ask for at once.
+MAX_BODY_BYTES: Final = MAX_VALUE_BYTES
+MAX_BODIES_BYTES: Final = 64 << 20
+MAX_HEADER_BYTES: Final = 16 << 10
+MAX_PAGE_ITEMS: Final = 500
+DEFAULT_PAGE_ITEMS: Final = 100
+MAX_PAGE_BYTES: Final = 4 << 20
+MAX_DIFF_SNAPSHOTS: Final = 1_000
+MAX_TEXT_CHARS: Final = 64 << 10
+MAX_RECALL_TOKENS: Final = 1_000_000
+MAX_RECALL_ITEMS: Final = 1_000
+MAX_STATEMENT_MINUTES: Final = 1_440
+MAX_TOLD_PROBLEMS: Final = 1_000
+MAX_NAMESPACES_HELD: Final = 256
+MAX_OPEN_RUNS: Final = 256
+MAX_OPEN_RUNS_OF_KEY: Final = 64
+MAX_RUN_ITEMS: Final = 1_000
+MAX_RUN_BYTES: Final = 1 << 20
+RUN_IDLE_SECONDS: Final = 900.0
+DOOR_THREADS: Final = 16
+MAX_WAITING_CALLS: Final = 1_024
+MAX_CONNECTIONS: Final = 4_096
+HEADERS_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 20.0
+SEND_SECONDS: Final = 20.0
+CALLS_PER_SECOND: Final = 200.0
+CALLS_AT_ONCE: Final = 400.0
+FAILED_CALLS_PER_SECOND: Final = 5.0
+FAILED_CALLS_AT_ONCE: Final = 50.0
+MAX_CALLERS_PACED: Final = 10_000
+REFUSALS_TOLD_PER_MINUTE: Final = 10
+MAX_REFUSAL_GROUPS: Final = 64
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
@@ -135,3 +167,11 @@ assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, (
 assert MAX_RECEIVE_MESSAGES * 2 < 8_000, "Lua passes no more values than that to one call"
 assert MAX_RECONNECT_SECONDS < CALL_MEMORY_SECONDS, "a call that is tried again must still be remembered"
 assert MAX_VISIBILITY_SECONDS < REPLY_MAILBOX_SECONDS, "a reply can take as long as the work that it tells of"
+assert MAX_RUN_ITEMS < MAX_COMMIT_WRITES // 4, (
+    "what one run of a caller holds must fit one commit, in all its bands"
+)
+assert MAX_BODY_BYTES * 8 <= MAX_BODIES_BYTES, (
+    "a few callers with the largest bodies fit in beside each other"
+)
+assert MAX_OPEN_RUNS_OF_KEY < MAX_OPEN_RUNS, "one caller can't take every run"
+assert DEFAULT_PAGE_ITEMS <= MAX_PAGE_ITEMS <= SCAN_PAGE_RECORDS, "a page of a door is read in one go"

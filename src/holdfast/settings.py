@@ -15,6 +15,8 @@ from holdfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "HOLDFAST_"
 TEST_PREFIX: Final = "HOLDFAST_TEST_"
+# A secret of one caller is no decision of a deployment, and belongs in no file of settings.
+KEY_VARIABLE: Final = "HOLDFAST_API_KEY"
 FILE_NAME: Final = "holdfast.toml"
 
 
@@ -104,7 +106,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, value in _read_file(file).items():
             chosen[name] = (value, os.fspath(file or FILE_NAME))
         for variable in sorted(environment):
-            if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX):
+            if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(
+                (TEST_PREFIX, KEY_VARIABLE)
+            ):
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
                 chosen[name] = (environment[variable], variable)
         return cls(**{name: cls._checked(name, value, source) for name, (value, source) in chosen.items()})

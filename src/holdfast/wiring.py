@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 def open_memory(settings: Settings, *, create: bool) -> Memory:
     """The memory that the settings describe."""
     store = open_store(settings.store, create=create)
+    return memory_in(settings, store, settings.namespace, notary=notary_of(settings, store))
+
+
+def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notary | None = None) -> Memory:
+    """The memory of one namespace of a store, under the settings' rules. One of a store's memories has its notary."""
     return Memory(
         store,
-        namespace=settings.namespace,
+        namespace=namespace,
         strict=settings.strict,
         allow_live=settings.allow_live_read_write,
-        notary=notary_of(settings, store),
+        notary=notary,
         traces=TraceFolder(settings.traces, ids=store.ids) if settings.traces else None,
         budgets=budgets_of(settings),
     )

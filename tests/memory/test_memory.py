@@ -3,10 +3,11 @@
 import pytest
 
 from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver
+from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
 from holdfast.memory import Memory, Run
+from holdfast.store.commit import Commit, Receipt, Write
 from holdfast.store.run import StoreRun
-from holdfast.vocabulary import Band, Verdict, VisibilityMode
+from holdfast.vocabulary import ActionType, Band, Verdict, VisibilityMode
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 
@@ -244,3 +245,40 @@ def test_what_stands_in_a_band_without_having_been_allowed_there_is_told(memory:
     assert len(problems) == 2
     assert any("VAULT/a" in problem and "no human's decision" in problem for problem in problems)
     assert any("LEDGER/b" in problem and "not of this content" in problem for problem in problems)
+
+
+def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Memory) -> None:
+    """A busy store is no answer: taking the second call for an empty commit would lose the write."""
+    store_commit, refusals = memory.store.commit, [StoreBusy(waited_seconds=30)]
+
+    def busy_once(commit: Commit, *, fence: int | None = None) -> Receipt:
+        if refusals:
+            raise refusals.pop()
+        return store_commit(commit, fence=fence)
+
+    memory.store.commit = busy_once  # type: ignore[method-assign]  # A store that is busy for one call.
+    run = writing(memory)
+    run.remember("EU refunds take 14 days.", source=HANDBOOK)
+    with pytest.raises(StoreBusy):
+        run.commit()
+    receipt = run.commit()
+
+    assert receipt is not None
+    assert run.commit() == receipt
+    assert memory.store.head() == 1
+
+
+def test_rows_beside_a_commit_are_written_with_it_or_not_at_all(memory: Memory) -> None:
+    row = Write.of("holdfast", "note/1", ActionType.WRITE, {"by": "the caller"})
+    left, right = writing(memory), writing(memory)
+    for run, number in ((left, 14), (right, 30)):
+        run.remember(f"EU refunds take {number} days.", subject="policy/eu-refunds", source=HANDBOOK)
+    left.commit()
+    with pytest.raises(CommitAborted):
+        right.commit(beside=[row])
+    assert memory.store.read("holdfast", ["note/1"]) == {}
+    again = writing(memory)
+    again.remember("US refunds take 30 days.", source=HANDBOOK)
+    again.commit(beside=[row])
+
+    assert "note/1" in memory.store.read("holdfast", ["note/1"])

@@ -6,6 +6,17 @@
     ├── MissingExtra              missing_extra          an optional dependency is not installed
     ├── NotAuthorised             not_authorised         this role may not do this
     ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
+    ├── AccessError               access                 a door refuses a call
+    │   ├── Unauthenticated       unauthenticated        no valid API key came with the call
+    │   ├── Forbidden             forbidden              the key is valid, but not for this
+    │   ├── RateLimited           rate_limited           too many calls in too short a time
+    │   ├── Overloaded            overloaded             more is under way than the server takes on at once
+    │   ├── NotFound              not_found              there is no such thing, or it is not the caller's
+    │   ├── RequestReused         request_reused         the same idempotency key came with another request
+    │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
+    │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in
+    │   ├── Unreachable           unreachable            no answer came from the server
+    │   └── ServerFailed          server_failed          the server failed, or is none of ours
     ├── StoreError                store                  the store can't do this, or not now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             what is stored is not what was written
@@ -129,6 +140,19 @@
 Each error is built from facts, and its message is made of them; the facts are kept in ``facts`` for machines.
 """
 
+from holdfast.errors.access import (
+    AccessError,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    RequestReused,
+    ServerFailed,
+    Unauthenticated,
+    Unreachable,
+    UnsafeBind,
+)
 from holdfast.errors.approvals import (
     ApprovalError,
     ApprovalExpired,
@@ -281,6 +305,7 @@ from holdfast.errors.traces import (
 )
 
 __all__ = [
+    "AccessError",
     "ApprovalError",
     "ApprovalExpired",
     "ApprovalReplayed",
@@ -288,6 +313,7 @@ __all__ = [
     "BadEpisode",
     "BadFile",
     "BadInclusion",
+    "BadRequest",
     "BadSignature",
     "BaselineMoved",
     "BenchError",
@@ -304,6 +330,7 @@ __all__ = [
     "EmptyQuery",
     "EvalError",
     "EvalsUnanswered",
+    "Forbidden",
     "ForeignLog",
     "ForeignTraceVersion",
     "ForgedNote",
@@ -348,6 +375,7 @@ __all__ = [
     "NotAllowed",
     "NotAuthorised",
     "NotCanonical",
+    "NotFound",
     "NotGoverned",
     "NotPending",
     "NotProven",
@@ -357,6 +385,7 @@ __all__ = [
     "OptimizationFailed",
     "OtherGrid",
     "OutcomeUnknown",
+    "Overloaded",
     "OverridesUnavailable",
     "PayloadMismatch",
     "PolicyFailed",
@@ -367,14 +396,17 @@ __all__ = [
     "ProviderRefused",
     "ProviderTimeout",
     "ProviderUnavailable",
+    "RateLimited",
     "RecallError",
     "RecordedFailure",
     "RecorderFinished",
     "ReplayDiverged",
     "ReplyMailboxClosed",
+    "RequestReused",
     "RetentionTooShort",
     "RunOver",
     "SelfApproval",
+    "ServerFailed",
     "SignerExpired",
     "SignerNotYetValid",
     "SignerRevoked",
@@ -391,13 +423,16 @@ __all__ = [
     "TraceError",
     "TraceExists",
     "TraceFolderFailed",
+    "Unauthenticated",
     "UndecodableBody",
     "UnknownPolicy",
     "UnknownPrompt",
     "UnknownSection",
     "UnknownSigner",
+    "Unreachable",
     "UnreadableStore",
     "UnresolvableReply",
+    "UnsafeBind",
     "UnsendableBody",
     "UnsignedNote",
     "UnsupportedType",

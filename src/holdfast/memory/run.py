@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from msgspec.structs import replace
 
 from holdfast.canon import fingerprint, utc_text
-from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver
+from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, PayloadMismatch, RunOver
 from holdfast.govern import stages
 from holdfast.govern.authority import Role
 from holdfast.govern.judge import Claim, Surroundings
@@ -20,7 +20,7 @@ from holdfast.memory.past import RECALLED_BANDS, Past
 from holdfast.memory.sealing import only_budgets_moved, sealed
 from holdfast.recall.package import ContextPackage
 from holdfast.recall.wording import derived_terms
-from holdfast.store.commit import Receipt
+from holdfast.store.commit import Commit, Receipt, Write
 from holdfast.store.records import record_of
 from holdfast.traces.artifact import Trace
 from holdfast.traces.identity import ModelConfig
@@ -62,6 +62,7 @@ class Run(TracedRun):
         self._count = 0
         self._at = identity.memory_snapshot_id
         self._over = False
+        self._commit: Commit | None = None
         self.trace: Trace | None = None
 
     def recall(
@@ -139,25 +140,33 @@ class Run(TracedRun):
             if self._is_live:
                 self._commit_live()
 
-    def commit(self) -> Receipt | None:
-        """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt."""
-        with self._lock:
-            if not self._over:
-                self._over = True
-                try:
-                    with self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
-                        self.receipt = self._apply(self.identity)
-                except BaseException as error:
-                    self._end_trace(error)
-                    raise
-                self._end_trace(None)
+    def commit(self, *, beside: Sequence[Write] = ()) -> Receipt | None:
+        """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt.
+
+        After an error, again submits the very same commit, so that it is applied once at most. ``beside`` are rows of
+        the caller's own, written in the same transaction or not at all.
+        """
+        with self._lock, self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
+            if self.receipt is not None or (self._over and self._commit is None):
+                return self.receipt
+            self._over = True
+            try:
+                if self._commit is None:
+                    self.receipt = self._apply(self.identity, beside)
+                else:
+                    self.receipt = self.memory.store.commit(self._commit)
+            except (CommitAborted, PayloadMismatch) as error:
+                self._end_trace(error)
+                raise
+            self._end_trace(None)
             return self.receipt
 
-    def _apply(self, identity: RunIdentity) -> Receipt | None:
+    def _apply(self, identity: RunIdentity, beside: Sequence[Write] = ()) -> Receipt | None:
         """Seal and commit. Where others only spent the same budget meanwhile, plan again from the newest state."""
         memory = self.memory
         for attempt in range(1, MAX_REBASES + 1):
             commit = sealed(memory, identity, self._judged, self._forgotten)
+            self._commit = commit = None if commit is None else commit.beside(beside)
             try:
                 receipt = None if commit is None else memory.store.commit(commit)
             except CommitAborted:
@@ -167,9 +176,8 @@ class Run(TracedRun):
                     raise
                 # Others are at it too; who failed more often waits longer, so that all get their turn.
                 memory.store.clock.sleep(0.001 * attempt)
-                head = memory.store.head()
                 run_id = f"{self.identity.run_id}~{attempt}"
-                identity = replace(identity, run_id=run_id, memory_snapshot_id=head)
+                identity = replace(identity, run_id=run_id, memory_snapshot_id=memory.store.head())
             except BaseException:
                 memory.purses.lost()
                 raise

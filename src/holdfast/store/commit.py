@@ -143,6 +143,16 @@ class Commit(Value, frozen=True, kw_only=True):
         self._require(len(set(map(_place, self.writes))) == len(self.writes), "a place is written twice")
         self._require(len(self.facts) <= MAX_COMMIT_FACTS, f"a commit tells at most {MAX_COMMIT_FACTS} facts")
 
+    def beside(self, writes: Iterable[Write]) -> Self:
+        """The same attempt with further writes: they happen with it, or not at all."""
+        return type(self).of(
+            run_id=self.run_id,
+            memory_snapshot_id=self.memory_snapshot_id,
+            policy_set_id=self.policy_set_id,
+            writes=[*self.writes, *writes],
+            facts=self.facts,
+        )
+
     def as_bytes(self) -> bytes:
         """The commit as a pending buffer keeps it."""
         return msgspec.json.encode(self)

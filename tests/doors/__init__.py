@@ -1,0 +1,1 @@
+"""Tests of the doors: access, HTTP, MCP, the client."""
