@@ -4,6 +4,7 @@ What is expected stands here a second time, in full, so that a slip in the table
 """
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import anyio
@@ -138,9 +139,14 @@ def _call(http: TestClient, house: House, one: Operation, role: str, namespace: 
     return http.request(one.method, one.path.format(**path) + query, json=body, headers=headers).status_code
 
 
+_NUMBERS = count(100)
+
+
 def _proposal(http: TestClient, house: House, namespace: str) -> Any:
     headers = house.headers("operator", "*")
-    body = {**FACT, "propose": True}
+    # What memory holds already in other words would be refused as a duplicate.
+    number = next(_NUMBERS)
+    body = {**FACT, "text": f"Parcels of kind {number} cost {number} euros to ship.", "propose": True}
     made = http.post(f"/v1/namespaces/{namespace}/remember", json=body, headers=headers).json()
     found = http.get(f"/v1/namespaces/{namespace}/proposals/{made['proposal_id']}", headers=headers)
     return found.json()
