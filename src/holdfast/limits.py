@@ -52,9 +52,8 @@ MAX_RECONNECT_SECONDS: Final = 10.0
 MAX_IDLE_READERS: Final = 8
 MAX_ATTEMPTS: Final = 5
 MAX_REBASES: Final = 50
-# Beyond so many records, duplicates are looked for by subject, in the run and in what it recalled, not in all of memory.
-MAX_SEARCHED_FOR_LIKENESS: Final = 100_000
 SCAN_PAGE_RECORDS: Final = 1_000
+SCAN_FIRST_RECORDS: Final = 8
 
 # Traces.
 MAX_TRACE_BYTES: Final = 10_000_000

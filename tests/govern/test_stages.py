@@ -1,5 +1,6 @@
 """The four stages: what is judged lands where its verdict leads, with evidence that belongs to it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_what_was_changed_after_it_was_judged_is_not_sealed() -> None:
     forged = msgspec.structs.replace(one.record, text="Refunds are never given.")
 
     with pytest.raises(NotGoverned, match="m1 was not judged as it stands"):
-        seal(RUN, "default", [Judged(**{**vars(one), "record": forged})], present={})
+        seal(RUN, "default", [replace(one, record=forged)], present={})
 
 
 def test_what_does_not_become_canonical_does_not_take_the_place_of_what_is() -> None:
@@ -139,6 +140,7 @@ def test_one_commit_holds_it_all_and_the_ledger_is_told() -> None:
         "PHOENIX",
         "VOID",
         "refused",
+        "said",
     }
     (audit,) = commit.facts
     told = audit.read()["writes"]
@@ -162,7 +164,7 @@ def test_what_is_there_already_is_left_alone_and_what_differs_gets_a_version() -
     assert seal(RUN, "default", [one], present=there) is None
     changed = seal(RUN, "default", [judged("EU refunds take 15 days.")], present=there)
     assert changed is not None
-    assert {write.action for write in changed.writes} == {"MERGE"}
+    assert {write.action for write in changed.writes if not write.key.startswith("said/")} == {"MERGE"}
 
 
 def test_sealing_asks_for_every_key_that_it_may_write_over() -> None:

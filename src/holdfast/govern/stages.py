@@ -11,6 +11,7 @@ They are pure: memory hands in what they may see, and applies what they give bac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ class Judged:
     decision: WriteDecision
     proposal: Proposal | None
     author: str
+    reading: str
+    """The fingerprint of what it says, whatever its case, spaces and punctuation."""
     refused_reading: str | None = None
     """The fingerprint by which the same content is recognised when it comes back, if it was refused."""
 
@@ -83,17 +86,17 @@ class Judged:
             proposal_id=None if self.proposal is None else self.proposal.proposal_id,
         )
 
-    @property
+    @cached_property
     def marks(self) -> tuple[Mark, ...]:
         """What later judgements should know of this one."""
         return marks_of(self.record, self.judgement, self.author)
 
-    @property
+    @cached_property
     def logged(self) -> Record:
         """The record under an id of its own, for bands where it is kept beside what is canonical, not in its place."""
         return logged(self.record)
 
-    @property
+    @cached_property
     def placed(self) -> tuple[Record, ...]:
         """The record as it stands in each band that it goes to, but for PHOENIX, where its proposal waits."""
         own = self.record if self.verdict in CANONICAL_VERDICTS else self.logged
@@ -140,6 +143,7 @@ def judge(
         decision=decision,
         proposal=_proposal(record, run, namespace, author, now) if waits else None,
         author=author,
+        reading=claim.reading.fingerprint,
         refused_reading=claim.reading.fingerprint if _is_refused_for_what_it_says(judgement) else None,
     )
 
@@ -195,6 +199,8 @@ def seal(
         if one.proposal is not None:
             key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
+        if one.verdict in CANONICAL_VERDICTS and one.placed:
+            rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
         if one.refused_reading is not None:
             rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
     for scar in scars:
@@ -233,6 +239,11 @@ def refused_key(reading: str) -> str:
     return f"refused/{reading}"
 
 
+def said_key(reading: str, memory_id: str = "") -> str:
+    """Where it is noted that memory says this already, and under which id; without one, where such notes begin."""
+    return f"said/{reading[:32]}/{memory_id}"
+
+
 def refused_row(reading: str) -> dict[str, str]:
     """The note itself: always the same, so that two who refuse the same content do not conflict."""
     return {"refused": reading}
@@ -241,6 +252,7 @@ def refused_row(reading: str) -> dict[str, str]:
 def keys_written(judged: Iterable[Judged], scars: Iterable[Record]) -> list[str]:
     """The keys whose present state ``seal`` needs to know."""
     keys = {record.key for one in judged for record in one.placed} | {scar.key for scar in scars}
+    keys |= {said_key(one.reading, one.record.memory_id) for one in judged}
     return sorted(keys | {refused_key(one.refused_reading) for one in judged if one.refused_reading})
 
 

@@ -1,9 +1,9 @@
 """A run of an agent, from what it is told to what is committed."""
 
-import string
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -15,11 +15,10 @@ from holdfast.govern import stages
 from holdfast.govern.authority import Role
 from holdfast.govern.judge import Claim, Surroundings
 from holdfast.govern.stages import Judged
-from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES, MAX_SEARCHED_FOR_LIKENESS
+from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
 from holdfast.memory.past import RECALLED_BANDS, Past
 from holdfast.memory.sealing import only_budgets_moved, sealed
 from holdfast.recall.package import ContextPackage
-from holdfast.recall.wording import derived_terms
 from holdfast.store.commit import Commit, Receipt, Write
 from holdfast.store.records import record_of
 from holdfast.traces.artifact import Trace
@@ -32,9 +31,7 @@ from holdfast.vocabulary import Run as RunIdentity
 if TYPE_CHECKING:
     from holdfast.memory.memory import Memory
 
-_LIKE_TERMS: Final = 3
-_PUNCTUATION: Final = string.punctuation + "“”‘’«»…–—"
-_LIKE_ITEMS: Final = 8
+_MOST_ALIKE: Final = 4
 FORGETTABLE: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
 
 
@@ -57,7 +54,7 @@ class Run(TracedRun):
         self._judged: list[Judged] = []
         self._forgotten: dict[str, str] = {}
         self._around: Surroundings | None = None
-        self._known_subjects: set[str] = set()
+        self._known: set[str] = set()
         self._recalled: list[str] = []
         self._count = 0
         self._at = identity.memory_snapshot_id
@@ -208,9 +205,10 @@ class Run(TracedRun):
             self._around = memory.surroundings(at)
         subject = claim.record.subject
         keys = [stages.refused_key(claim.reading.fingerprint)]
-        if subject is not None and subject not in self._known_subjects:
-            self._known_subjects.add(subject)
-            keys.append(f"{Band.LEDGER}/{subject}")
+        own = f"{Band.LEDGER}/{subject}"
+        if subject is not None and own not in self._known:
+            self._known.add(own)
+            keys.append(own)
         found = memory.store.read(memory.namespace, keys, at=at)
         for key in keys[1:]:
             if key in found:
@@ -223,24 +221,14 @@ class Run(TracedRun):
         )
 
     def _alike(self, claim: Claim) -> Iterator[Record]:
-        """What memory holds that says about the same, found by the longest words; for the floor against duplicates."""
-        corpus = self.memory.corpus(Band.LEDGER)
-        words = {term.strip(_PUNCTUATION) for term in derived_terms(claim.record.text)} - {""}
-        terms = sorted(words, key=lambda word: (-len(word), word))[:_LIKE_TERMS]
-        if not terms or corpus.rows > MAX_SEARCHED_FOR_LIKENESS:
-            return
-        past = self.memory.at(self._at)
-        found = past.read(
-            claim.record.text, tokens=1, max_items=_LIKE_ITEMS, bands=(Band.LEDGER,), terms=tuple(terms)
-        )
-        for item in found.explanation.items:
-            memory_id = item.candidate.record.memory_id
-            if memory_id in self._known_subjects or len(item.score.matched_terms) < len(terms):
-                continue
-            self._known_subjects.add(memory_id)
-            record = past.record_at(item.candidate.store_path, memory_id)
-            if record is not None:
-                yield record
+        """What memory holds that says the same in as many words, for the floor against duplicates."""
+        memory, prefix = self.memory, stages.said_key(claim.reading.fingerprint)
+        for note in islice(memory.store.scan(memory.namespace, prefix=prefix, at=self._at), _MOST_ALIKE):
+            key = f"{Band.LEDGER}/{note.key.removeprefix(prefix)}"
+            if key not in self._known:
+                self._known.add(key)
+                found = memory.store.read(memory.namespace, [key], at=self._at)
+                yield from map(record_of, found.values())
 
     def _commit_live(self) -> None:
         """Commit at once. Each such commit is a run of its own to the store, from the newest state."""
@@ -255,7 +243,7 @@ class Run(TracedRun):
             self._judged.clear()
             self._forgotten.clear()
             self._around = None
-            self._known_subjects.clear()
+            self._known.clear()
 
     @property
     def _is_live(self) -> bool:

@@ -11,7 +11,7 @@ from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
-NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "stream/")
+NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", "stream/")
 
 
 class Chapter(Value, frozen=True, kw_only=True):

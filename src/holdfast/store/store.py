@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.clock import Clock, IdSource
 from holdfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
 from holdfast.ledger.chain import Entry
-from holdfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_PAGE_RECORDS
+from holdfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_FIRST_RECORDS, SCAN_PAGE_RECORDS
 from holdfast.store import audit, pipeline
 from holdfast.store.audit import verified
 from holdfast.store.commit import Commit, Fact, Receipt
@@ -53,13 +53,15 @@ class Store:
         ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
         """
         snapshot, after = self._existing(at), max(after, prefix)
-        while page := self.storage.scan(namespace, snapshot, after=after, limit=SCAN_PAGE_RECORDS):
+        # Most prefixes hold little: what stands behind them should not be read for nothing.
+        limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
+        while page := self.storage.scan(namespace, snapshot, after=after, limit=limit):
             for version in page:
                 if not version.key.startswith(prefix):
                     return
                 if verified(version).content is not None:
                     yield version
-            after = page[-1].key
+            after, limit = page[-1].key, min(limit * 8, SCAN_PAGE_RECORDS)
 
     def history(self, namespace: str, key: str) -> list[Version]:
         """Every version of one record, oldest first, verified; erased ones have a fingerprint and no content."""
