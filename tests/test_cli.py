@@ -45,13 +45,15 @@ def test_errors_follow_the_json_flag() -> None:
     assert json.loads(result.stdout)["error"]["code"] == "canon_syntax"
 
 
-def test_the_demo_runs_to_its_end_and_every_claim_holds() -> None:
-    told = CliRunner().invoke(main, ["demo"])
-    counted = json.loads(CliRunner().invoke(main, ["demo", "--json"]).output)
+def test_the_demo_runs_to_its_end_and_every_claim_holds(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["demo", "--folder", str(tmp_path / "told")])
+    counted = json.loads(
+        CliRunner().invoke(main, ["demo", "--json", "--folder", str(tmp_path / "counted")]).output
+    )
 
     assert told.exit_code == 0
     assert "✗" not in told.output
-    assert counted["failed"] == 0
+    assert (counted["failed"], len(counted["claims"])) == (0, 14)
     assert all(claim["holds"] for claim in counted["claims"])
 
 
