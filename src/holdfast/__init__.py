@@ -20,8 +20,11 @@ if TYPE_CHECKING:
         NotCanonical,
         OutcomeUnknown,
         PayloadMismatch,
+        RecallError,
         StoreError,
     )
+    from holdfast.recall.package import ContextPackage
+    from holdfast.recall.request import MemoryControllerInput
     from holdfast.settings import Settings
     from holdfast.vocabulary import (
         AbortReason,
@@ -54,6 +57,7 @@ __all__ = [
     "CannotOpen",
     "Clock",
     "CommitAborted",
+    "ContextPackage",
     "Corruption",
     "CountedIds",
     "Evidence",
@@ -65,11 +69,13 @@ __all__ = [
     "InvalidValue",
     "ManualClock",
     "MemoryAction",
+    "MemoryControllerInput",
     "MissingExtra",
     "NotCanonical",
     "OutcomeUnknown",
     "PayloadMismatch",
     "RandomIds",
+    "RecallError",
     "Record",
     "Run",
     "Settings",
@@ -101,8 +107,11 @@ _HOMES = {
         "NotCanonical",
         "OutcomeUnknown",
         "PayloadMismatch",
+        "RecallError",
         "StoreError",
     ),
+    "recall.package": ("ContextPackage",),
+    "recall.request": ("MemoryControllerInput",),
     "settings": ("Settings",),
 }
 
