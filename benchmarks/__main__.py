@@ -16,6 +16,7 @@ BENCHMARKS = [
     "mailboxes",
     "governance",
     "optimizer",
+    "recall",
 ]
 
 

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
         NotCanonical,
         OutcomeUnknown,
         PayloadMismatch,
+        RecallError,
         StoreError,
     )
     from holdfast.memory import Memory
+    from holdfast.recall.package import ContextPackage
+    from holdfast.recall.request import MemoryControllerInput
     from holdfast.settings import Settings
     from holdfast.vocabulary import (
         AbortReason,
@@ -60,6 +63,7 @@ __all__ = [
     "Client",
     "Clock",
     "CommitAborted",
+    "ContextPackage",
     "Corruption",
     "CountedIds",
     "Evidence",
@@ -72,11 +76,13 @@ __all__ = [
     "ManualClock",
     "Memory",
     "MemoryAction",
+    "MemoryControllerInput",
     "MissingExtra",
     "NotCanonical",
     "OutcomeUnknown",
     "PayloadMismatch",
     "RandomIds",
+    "RecallError",
     "Record",
     "Remembered",
     "Run",
@@ -111,9 +117,12 @@ _HOMES = {
         "NotCanonical",
         "OutcomeUnknown",
         "PayloadMismatch",
+        "RecallError",
         "StoreError",
     ),
     "memory": ("Memory",),
+    "recall.package": ("ContextPackage",),
+    "recall.request": ("MemoryControllerInput",),
     "settings": ("Settings",),
 }
 

@@ -56,4 +56,4 @@ class InvalidTrustSnapshot(RecallError):
     """The trust snapshot can't be read in full; reading around the fault could let a denied record pass."""
 
     code = "recall_trust_snapshot"
-    says = "The trust snapshot {path} can't be read: {problem}"
+    says = "The trust snapshot {trust_snapshot_path} can't be read: {problem}"

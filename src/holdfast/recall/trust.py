@@ -64,7 +64,7 @@ def _marks(path: str) -> Iterable[tuple[int, dict[str, Any]]]:
         try:
             mark = parse(line)
         except NotCanonical as error:
-            raise InvalidTrustSnapshot(path=path, problem=f"line {place}: {error}") from None
+            raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: {error}") from None
         if not (
             isinstance(mark, dict)
             and isinstance(mark.get("classification"), str)
@@ -73,7 +73,7 @@ def _marks(path: str) -> Iterable[tuple[int, dict[str, Any]]]:
             problem = (
                 f"line {place}: a mark is an object with a classification and a memory_id or record_hash"
             )
-            raise InvalidTrustSnapshot(path=path, problem=problem)
+            raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=problem)
         yield place, mark
 
 
@@ -81,7 +81,7 @@ def _named(mark: dict[str, Any], name: str, path: str, place: int) -> list[str]:
     if name not in mark:
         return []
     if not isinstance(mark[name], str):
-        raise InvalidTrustSnapshot(path=path, problem=f"line {place}: {name} must be a string")
+        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: {name} must be a string")
     return [mark[name]]
 
 
@@ -89,14 +89,14 @@ def _lines(path: str) -> Iterable[tuple[int, bytes]]:
     try:
         descriptor, status = open_store_file(path)
     except MissingStore:
-        raise InvalidTrustSnapshot(path=path, problem="there is no such file") from None
+        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem="there is no such file") from None
     except UnreadableStore as error:
-        raise InvalidTrustSnapshot(path=path, problem=error.facts["problem"]) from None
+        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=error.facts["problem"]) from None
     with os.fdopen(descriptor, "rb", buffering=0):
         place = 1
         for block in blocks(read_chunks(descriptor, status.st_size, READ_CHUNK_BYTES)):
             if isinstance(block, LongLine):
-                raise InvalidTrustSnapshot(path=path, problem=f"line {place}: it is too long")
+                raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: it is too long")
             for line in block.split(b"\n")[:-1]:
                 if line and not line.isspace():
                     yield place, line
