@@ -57,6 +57,10 @@ MAX_RETRY_DELAY_SECONDS: Final = 900.0
 LOOP_STALL_SECONDS: Final = 600.0
 EVAL_PATIENCE_SECONDS: Final = 300.0
 EVAL_ATTEMPTS: Final = 3
+GATE_LEVEL: Final = 0.05
+GATE_MARGIN: Final = 0.1
+STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "compress")
+EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
