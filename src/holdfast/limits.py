@@ -139,6 +139,10 @@ FAILED_CALLS_AT_ONCE: Final = 50.0
 MAX_CALLERS_PACED: Final = 10_000
 REFUSALS_TOLD_PER_MINUTE: Final = 10
 MAX_REFUSAL_GROUPS: Final = 64
+GATE_LEVEL: Final = 0.05
+GATE_MARGIN: Final = 0.1
+STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "compress")
+EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"

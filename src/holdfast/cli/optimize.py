@@ -1,34 +1,18 @@
 """``holdfast optimize``: prompts that get shorter and provably no worse."""
 
-import json
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 
-from holdfast.canon import canonical_bytes
 from holdfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from holdfast.errors import InvalidValue, OptimizationFailed
-from holdfast.evals.evaluators import AllOf, Contains, Evaluator, Exact, JsonSchema, Numeric
-from holdfast.evals.judge import ModelJudge
-from holdfast.evals.samples import Dataset
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.in_process import optimize_in_process
-from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.compress import LLMCompressStrategy
-from holdfast.loops.strategies.duplicates import DuplicateRemoval
-from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
-from holdfast.loops.strategies.rewriting import rewriting_strategies
-from holdfast.loops.trials.apply import apply_report, rollback
-from holdfast.loops.trials.html import html_report
-from holdfast.loops.trials.report import OptimizationReport, as_lines
-from holdfast.prompts.overrides import STABLE
-from holdfast.providers.adapter import ProviderAdapter
+from holdfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
 from holdfast.wiring import open_overrides, open_provider, open_result_cache, read_prompt
 
-STRATEGIES: Final = ("rewrite", "duplicates", "ablation", "compress")
-EVALUATORS: Final = ("exact", "contains", "numeric", "json-schema", "judge")
+if TYPE_CHECKING:
+    # The help of all commands is printed without waiting for the loops.
+    from holdfast.loops.trials.report import OptimizationReport
+
 _FILE: Final = click.Path(dir_okay=False)
 _OVERRIDES: Final = click.option(
     "--overrides",
@@ -38,7 +22,7 @@ _OVERRIDES: Final = click.option(
     help="A folder, redis://… or s3://bucket/prefix.",
 )
 _TAG: Final = click.option(
-    "--tag", default=STABLE, show_default=True, help="The tag that production renders."
+    "--tag", default="stable", show_default=True, help="The tag that production renders."
 )
 
 
@@ -62,22 +46,26 @@ def command() -> None:
     help='For scripted: a rule a line, {"contains": […], "answer": "…"}.',
 )
 @click.option(
-    "--evaluator", type=click.Choice(EVALUATORS), multiple=True, default=["exact"], show_default=True
+    "--evaluator", type=click.Choice(EVALUATOR_NAMES), multiple=True, default=["exact"], show_default=True
 )
 @click.option(
-    "--strategy", type=click.Choice(STRATEGIES), multiple=True, default=STRATEGIES[:3], show_default=True
+    "--strategy",
+    type=click.Choice(STRATEGY_NAMES),
+    multiple=True,
+    default=STRATEGY_NAMES[:3],
+    show_default=True,
 )
 @click.option(
     "--margin",
     type=float,
-    default=GateSettings().margin,
+    default=GATE_MARGIN,
     show_default=True,
     help="The share of passes that must not be lost.",
 )
 @click.option(
     "--level",
     type=float,
-    default=GateSettings().level,
+    default=GATE_LEVEL,
     show_default=True,
     help="The risk of reporting a prompt that loses it.",
 )
@@ -96,6 +84,14 @@ def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> N
 
     Nothing is applied; the report says what could be. Exit code 1 if that is nothing.
     """
+    from rich.console import Console  # noqa: PLC0415  # Only this command pays for all of these.
+
+    from holdfast.canon import canonical_bytes  # noqa: PLC0415  # As above.
+    from holdfast.evals.samples import Dataset  # noqa: PLC0415  # As above.
+    from holdfast.loops.choices import evaluator_of, strategy_of  # noqa: PLC0415  # As above.
+    from holdfast.loops.gate.settings import GateSettings  # noqa: PLC0415  # As above.
+    from holdfast.loops.in_process import optimize_in_process  # noqa: PLC0415  # As above.
+
     template, samples = read_prompt(prompt), Dataset.read_jsonl(dataset)
     provider = open_provider(
         options["provider"], model=options["model"], base_url=options["base_url"], script=options["script"]
@@ -105,9 +101,9 @@ def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> N
             template,
             samples,
             provider=provider,
-            strategy=_strategy(options["strategy"], provider),
+            strategy=strategy_of(options["strategy"], provider),
             overrides_store=open_overrides(options["overrides_url"]),
-            evaluator=_evaluator(options["evaluator"], provider),
+            evaluator=evaluator_of(options["evaluator"], provider),
             cache=open_result_cache(options["cache_url"]),
             gate=GateSettings(margin=options["margin"], level=options["level"]),
             tag=options["tag"],
@@ -116,7 +112,8 @@ def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> N
         )
     if result.error is not None:
         raise OptimizationFailed(problem=result.error)
-    Path(out).write_bytes(canonical_bytes(result.report.as_json()) + b"\n")
+    with click.open_file(out, "wb") as file:
+        file.write(canonical_bytes(result.report.as_json()) + b"\n")
     _tell(result.report, as_json=as_json)
     if not result.report.has_modifications:
         raise SystemExit(ANSWER_IS_NO)
@@ -132,7 +129,10 @@ def report(file: str, html: str | None, as_json: bool) -> None:
     """Show the report in FILE."""
     known = _read(file)
     if html is not None:
-        Path(html).write_text(html_report(known), encoding="utf-8")
+        from holdfast.loops.trials.html import html_report  # noqa: PLC0415  # Only this command pays for it.
+
+        with click.open_file(html, "w", encoding="utf-8") as page:
+            page.write(html_report(known))
     _tell(known, as_json=as_json)
 
 
@@ -144,6 +144,8 @@ def report(file: str, html: str | None, as_json: bool) -> None:
 @json_option
 def apply(file: str, prompt: str, overrides_url: str, tag: str, as_json: bool) -> None:
     """Apply the report in FILE to PROMPT: all of it in one write, or nothing if the tag has changed since."""
+    from holdfast.loops.trials.apply import apply_report  # noqa: PLC0415  # Only this command pays for it.
+
     known = _read(file)
     if not known.has_modifications:
         click.echo("The report has nothing to apply.", err=True)
@@ -162,6 +164,8 @@ def apply(file: str, prompt: str, overrides_url: str, tag: str, as_json: bool) -
 @json_option
 def roll_back(prompt: str, overrides_url: str, tag: str, as_json: bool) -> None:
     """Make the tag of PROMPT what it was before the last apply; doing it again undoes it."""
+    from holdfast.loops.trials.apply import rollback  # noqa: PLC0415  # Only this command pays for it.
+
     restored = rollback(open_overrides(overrides_url), read_prompt(prompt), tag=tag)
     if as_json:
         print_json({"tag": tag, "version": None if restored is None else restored.version})
@@ -169,39 +173,23 @@ def roll_back(prompt: str, overrides_url: str, tag: str, as_json: bool) -> None:
         click.echo(f"{tag} is as it was" + ("; it overrides nothing" if restored is None else ""))
 
 
-def _read(file: str) -> OptimizationReport:
+def _read(file: str) -> "OptimizationReport":
+    import json  # noqa: PLC0415  # Only these commands pay for them.
+
+    from holdfast.loops.trials.report import OptimizationReport  # noqa: PLC0415  # As above.
+
     try:
-        return OptimizationReport.from_json(json.loads(Path(file).read_bytes()))
+        with click.open_file(file, "rb") as source:
+            return OptimizationReport.from_json(json.load(source))
     except (OSError, ValueError) as error:
         raise InvalidValue(what=f"Report {file}", problem=str(error)) from None
 
 
-def _tell(known: OptimizationReport, *, as_json: bool) -> None:
+def _tell(known: "OptimizationReport", *, as_json: bool) -> None:
+    from holdfast.loops.trials.report import as_lines  # noqa: PLC0415  # As above.
+
     if as_json:
         print_json(known.as_json())
     else:
         for line in as_lines(known):
             click.echo(line)
-
-
-def _strategy(names: tuple[str, ...], provider: ProviderAdapter) -> CompressStrategy:
-    known: dict[str, tuple[CompressStrategy, ...]] = {
-        "rewrite": rewriting_strategies(),
-        "duplicates": (DuplicateRemoval(),),
-        "ablation": (Ablation(),),
-        "compress": (LLMCompressStrategy(provider),),
-    }
-    return Strategies(*(strategy for name in names for strategy in known[name]))
-
-
-def _evaluator(names: tuple[str, ...], provider: ProviderAdapter) -> Evaluator:
-    makers: dict[str, Any] = {
-        "exact": Exact,
-        "contains": Contains,
-        "numeric": Numeric,
-        "json-schema": JsonSchema,
-        "judge": lambda: ModelJudge(provider),
-    }
-    made = [makers[name]() for name in names]
-    chosen: Evaluator = made[0] if len(made) == 1 else AllOf(*made)
-    return chosen

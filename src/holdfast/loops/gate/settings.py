@@ -1,13 +1,14 @@
 """What is declared before anything is tried."""
 
+from holdfast.limits import GATE_LEVEL, GATE_MARGIN
 from holdfast.vocabulary import Value
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
     """The promise: a prompt that loses ``margin`` of what the baseline passes is reported with a chance of ``level`` at most."""
 
-    level: float = 0.05
-    margin: float = 0.1
+    level: float = GATE_LEVEL
+    margin: float = GATE_MARGIN
     held_out_share: float = 0.4
     repeats: int = 3
     max_repeats: int = 9

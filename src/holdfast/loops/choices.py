@@ -1,0 +1,41 @@
+"""Strategies and evaluators by the names that people call them by."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.evals.evaluators import AllOf, Contains, Evaluator, Exact, JsonSchema, Numeric
+from holdfast.evals.judge import ModelJudge
+from holdfast.limits import EVALUATOR_NAMES, STRATEGY_NAMES
+from holdfast.loops.strategies.ablation import Ablation
+from holdfast.loops.strategies.compress import LLMCompressStrategy
+from holdfast.loops.strategies.duplicates import DuplicateRemoval
+from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
+from holdfast.loops.strategies.rewriting import rewriting_strategies
+from holdfast.providers.adapter import ProviderAdapter
+
+
+def strategy_of(names: Sequence[str], provider: ProviderAdapter) -> CompressStrategy:
+    """The strategies of these names, side by side."""
+    known: dict[str, tuple[CompressStrategy, ...]] = {
+        "rewrite": rewriting_strategies(),
+        "duplicates": (DuplicateRemoval(),),
+        "ablation": (Ablation(),),
+        "compress": (LLMCompressStrategy(provider),),
+    }
+    assert tuple(known) == STRATEGY_NAMES
+    return Strategies(*(strategy for name in names for strategy in known[name]))
+
+
+def evaluator_of(names: Sequence[str], provider: ProviderAdapter) -> Evaluator:
+    """The evaluator of that name, or all of several."""
+    makers: dict[str, Any] = {
+        "exact": Exact,
+        "contains": Contains,
+        "numeric": Numeric,
+        "json-schema": JsonSchema,
+        "judge": lambda: ModelJudge(provider),
+    }
+    assert tuple(makers) == EVALUATOR_NAMES
+    made = [makers[name]() for name in names]
+    chosen: Evaluator = made[0] if len(made) == 1 else AllOf(*made)
+    return chosen
