@@ -32,12 +32,19 @@ def _searched(memory: Memory, query: str, max_items: int, at: int | None) -> _Pa
 
 
 class _SearchingRun(Run):
-    def recall(self, query: str, *, tokens: int, max_items: int = 50) -> _Package:
+    def recall(self, query: str, *, tokens: int, max_items: int = 50) -> _Package:  # noqa: ARG002  # The real one's shape.
         return _searched(self.memory, query, max_items, self.identity.memory_snapshot_id)
 
 
 class _SearchingMemory(Memory):
-    def recall(self, query: str, *, tokens: int, max_items: int = 50, at: int | None = None) -> _Package:
+    def recall(  # noqa: D102  # As above.
+        self,
+        query: str,
+        *,
+        tokens: int,  # noqa: ARG002  # As above.
+        max_items: int = 50,
+        at: int | None = None,
+    ) -> _Package:
         return _searched(self, query, max_items, at)
 
     def run(self, **options: Any) -> Run:
