@@ -37,7 +37,7 @@ class _SearchingRun(Run):
 
 
 class _SearchingMemory(Memory):
-    def recall(  # noqa: D102  # As above.
+    def recall(  # As above.
         self,
         query: str,
         *,
