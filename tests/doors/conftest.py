@@ -65,6 +65,7 @@ def make_hall(
     url: str = ":memory:",
     signers: Signers = SIGNERS,
     calls_per_second: float = 1e6,
+    failed_calls_per_second: float = 1e6,
     clock: Clock | None = None,
 ) -> Hall:
     """A hall whose memory can recall; the log's key and checkpoints stand beside the path."""
@@ -74,6 +75,7 @@ def make_hall(
         memory_in=lambda namespace: memory_over(store, namespace),
         signers=lambda: signers,
         calls_per_second=calls_per_second,
+        failed_calls_per_second=failed_calls_per_second,
     )
 
 

@@ -1,4 +1,4 @@
-"""The authorisation matrix: every route and every tool × every role × own and foreign namespace.
+"""The authorisation matrix: every route and every tool, by every role, in its own and a foreign namespace.
 
 What is expected stands here a second time, in full, so that a slip in the table shows.
 """
@@ -12,7 +12,7 @@ import pytest
 from mcp.client.client import Client as McpClient
 from starlette.testclient import TestClient
 
-from holdfast.access.table import KeyRole
+from holdfast.access.table import Act, KeyRole
 from holdfast.mcp.reception import Reception
 from holdfast.mcp.server import all_offers, build_server
 from holdfast.verbs.hall import Hall
@@ -119,7 +119,7 @@ def _refusals(house: House) -> int:
     )
 
 
-def _call(http: TestClient, house: House, one: Operation, role: str, namespace: str, scope: str) -> int:
+def _call(http: TestClient, house: House, one: Operation, role: str, *, namespace: str, scope: str) -> int:
     """The status of a call that is right but for who makes it."""
     headers = house.headers(role, scope)
     path = {"namespace": namespace, "run_id": "none", "proposal_id": "0" * 64, "seq": "2"}
@@ -132,7 +132,7 @@ def _call(http: TestClient, house: House, one: Operation, role: str, namespace: 
         body: Any = {**BODIES["decide"], "statement": shown["to_sign"][0]["statement"]}
     else:
         body = BODIES.get(one.name.removesuffix("_in_run")) if one.has_body else None
-    if one.name == "forget_in_run" or one.name == "forget":
+    if one.act is Act.FORGET:
         writer = house.headers("operator", "*")
         http.post(f"/v1/namespaces/{namespace}/remember", json=FACT, headers=writer)
     query = f"?{QUERIES[one.name]}" if one.name in QUERIES else ""
@@ -158,9 +158,9 @@ def test_routes(house: House, http: TestClient, one: Operation, role: str) -> No
     before = _refusals(house)
     allowed = role in ROLES_OF_ROUTE[one.name].split()
     in_namespace = "{namespace}" in one.path
-    own = _call(http, house, one, role, "own", "own")
-    foreign = _call(http, house, one, role, "foreign", "own")
-    of_all = _call(http, house, one, role, "own", "*")
+    own = _call(http, house, one, role, namespace="own", scope="own")
+    foreign = _call(http, house, one, role, namespace="foreign", scope="own")
+    of_all = _call(http, house, one, role, namespace="own", scope="*")
     without_key = http.request(
         one.method, one.path.format(namespace="own", run_id="r", proposal_id="p", seq="1")
     )

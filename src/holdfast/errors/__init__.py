@@ -11,6 +11,7 @@
     │   ├── Forbidden             forbidden              the key is valid, but not for this
     │   ├── RateLimited           rate_limited           too many calls in too short a time
     │   ├── Overloaded            overloaded             more is under way than the server takes on at once
+    │   ├── TooManyRuns           too_many_runs          one caller holds all the open runs that one may
     │   ├── NotFound              not_found              there is no such thing, or it is not the caller's
     │   ├── RequestReused         request_reused         the same idempotency key came with another request
     │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
@@ -149,6 +150,7 @@ from holdfast.errors.access import (
     RateLimited,
     RequestReused,
     ServerFailed,
+    TooManyRuns,
     Unauthenticated,
     Unreachable,
     UnsafeBind,
@@ -420,6 +422,7 @@ __all__ = [
     "StoreFailed",
     "TooDeep",
     "TooLarge",
+    "TooManyRuns",
     "TraceError",
     "TraceExists",
     "TraceFolderFailed",

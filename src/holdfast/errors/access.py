@@ -38,6 +38,13 @@ class Overloaded(AccessError):
     says = "The server is at work on all that it takes on at once ({what}); try again in a moment."
 
 
+class TooManyRuns(AccessError):
+    """One caller holds all the open runs that one may."""
+
+    code = "too_many_runs"
+    says = "This key has {open_runs} open runs, which is all that one may have; commit or discard one."
+
+
 class NotFound(AccessError):
     """There is no such thing, or it is not the caller's."""
 

@@ -44,6 +44,7 @@ class Hall:
         memory_in: Callable[[str], Memory],
         signers: Callable[[], Signers],
         calls_per_second: float = CALLS_PER_SECOND,
+        failed_calls_per_second: float = FAILED_CALLS_PER_SECOND,
     ) -> None:
         self.home = home
         self.store = home.store
@@ -51,9 +52,16 @@ class Hall:
         self.refusals = Refusals(home.store)
         self.signers = signers
         self.clock = home.store.clock
-        burst = CALLS_AT_ONCE * calls_per_second / CALLS_PER_SECOND
-        self._calls = Pace(self.clock, per_second=calls_per_second, at_once=max(1.0, burst))
-        self._failures = Pace(self.clock, per_second=FAILED_CALLS_PER_SECOND, at_once=FAILED_CALLS_AT_ONCE)
+        self._calls = Pace(
+            self.clock,
+            per_second=calls_per_second,
+            at_once=max(1.0, calls_per_second * CALLS_AT_ONCE / CALLS_PER_SECOND),
+        )
+        self._failures = Pace(
+            self.clock,
+            per_second=failed_calls_per_second,
+            at_once=max(1.0, failed_calls_per_second * FAILED_CALLS_AT_ONCE / FAILED_CALLS_PER_SECOND),
+        )
         self._memory_in = memory_in
         self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
         self._lock = threading.Lock()

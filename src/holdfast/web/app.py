@@ -42,16 +42,17 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        async with AsyncExitStack() as stack:
             for run in beside:
                 await stack.enter_async_context(run())
-            tasks.start_soon(_keep_house, door)
-            yield
-            tasks.cancel_scope.cancel()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_keep_house, door)
+                yield
+                tasks.cancel_scope.cancel()
 
     app = Starlette(
         routes=[*_routes(door), *_plain_routes(door), *(route for room in rooms for route in room(door))],
-        exception_handlers={HTTPException: _http_problem},
+        exception_handlers={HTTPException: _http_problem, Exception: _unforeseen},
         lifespan=lifespan,
     )
     return Gate(app, clock=hall.clock, metrics=door.metrics, hosts=hosts)
@@ -126,6 +127,11 @@ def _metrics(door: Door, request: Request) -> Response:
 async def _http_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "it is registered for nothing else"
     return plain_problem(error.status_code, _DETAIL.get(error.status_code, error.detail), error.headers)
+
+
+async def _unforeseen(_: Request, __: Exception) -> Response:
+    """What is told of an error that nobody foresaw; the gate, to which it goes on, tells the log."""
+    return plain_problem(500, "The server's log says more.")
 
 
 _DETAIL: Final = {

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,12 +34,11 @@ DEFAULT_HEADERS: Final = {
 }
 
 
-class _Refused(Exception):
-    """The request goes no further."""
+class _Refused(HTTPException):
+    """The request goes no further. Whatever is inside the gate may answer it, as an error of HTTP."""
 
     def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.answer = plain_problem(status, detail, {"Connection": "close"})
+        super().__init__(status, detail, {"Connection": "close"})
 
 
 class Gate:
@@ -81,7 +81,7 @@ class Gate:
             self._check(passage.scope)
             await self._app(passage.scope, passage.receive, passage.send)
         except _Refused as refused:
-            await passage.end_with(refused.answer)
+            await passage.end_with(plain_problem(refused.status_code, refused.detail, refused.headers))
         except Exception:
             log.exception("a call failed in a way that nobody foresaw")
             await passage.end_with(plain_problem(500, "The server's log says more.", {"Connection": "close"}))
@@ -127,6 +127,7 @@ class _Passage:
         self._send = send
         self._deadline = gate.deadline()
         self._body_ended = False
+        self._answered = False
         self.body_bytes = 0
         self.status = 0
 
@@ -155,9 +156,12 @@ class _Passage:
                 headers.setdefault(name, value)
         with anyio.fail_after(SEND_SECONDS):
             await self._send(message)
+        self._answered = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def end_with(self, answer: Response) -> None:
-        """Answer, if nothing was answered yet; otherwise the connection just ends."""
+        """Answer, if nothing was answered yet; an answer that was begun ends with its connection."""
+        if self._answered:
+            return
         if self.status:
             raise ConnectionAbortedError("the answer had begun")
         await answer(self.scope, self._receive, self.send)

@@ -26,6 +26,7 @@ STATUS_OF_CODE: Final = {
     "forbidden": 403,
     "rate_limited": 429,
     "overloaded": 503,
+    "too_many_runs": 429,
     "not_found": 404,
     "request_reused": 422,
     "bad_request": 400,

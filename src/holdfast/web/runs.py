@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 
 from holdfast.access.table import Act, Caller
 from holdfast.clock import Clock
-from holdfast.errors import CommitAborted, InvalidValue, NotFound, Overloaded, PayloadMismatch, RequestReused
+from holdfast.errors import (
+    CommitAborted,
+    InvalidValue,
+    NotFound,
+    Overloaded,
+    PayloadMismatch,
+    RequestReused,
+    TooManyRuns,
+)
 from holdfast.limits import (
     MAX_OPEN_RUNS,
     MAX_OPEN_RUNS_OF_KEY,
@@ -98,11 +106,9 @@ class OpenRuns:
                 return known.shown()
             if len(self._held) >= MAX_OPEN_RUNS:
                 raise Overloaded(what=f"{MAX_OPEN_RUNS} open runs")
-            if (
-                sum(held.caller.key_id == caller.key_id for held in self._held.values())
-                >= MAX_OPEN_RUNS_OF_KEY
-            ):
-                raise Overloaded(what=f"{MAX_OPEN_RUNS_OF_KEY} open runs of this key; commit or discard one")
+            mine = sum(held.caller.key_id == caller.key_id for held in self._held.values())
+            if mine >= MAX_OPEN_RUNS_OF_KEY:
+                raise TooManyRuns(open_runs=mine)
             held = _Held(run, caller, self._clock.monotonic())
             self._held[namespace, run.identity.run_id] = held
             return held.shown()

@@ -111,9 +111,9 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{name}:{bound.getsockname()[1]}"
 
 
-def serve(app: ASGIApp, bound: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal ends it; calls that are under way are finished first."""
-    config = uvicorn.Config(
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How we serve: bounded, quiet, and with an end to patience."""
+    return uvicorn.Config(
         app,
         http=PatientProtocol,
         ws="none",
@@ -128,11 +128,14 @@ def serve(app: ASGIApp, bound: socket.socket, *, started: Callable[[], None] = l
         timeout_graceful_shutdown=STOP_SECONDS,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
+
+
+def serve(app: ASGIApp, bound: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal ends it; calls that are under way are finished first."""
     # What callers send wrongly is answered and counted; a line in the log for each would let them fill it.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    server = _Server(config, started)
     with _quietly():
-        server.run(sockets=[bound])
+        _Server(configured(app), started).run(sockets=[bound])
 
 
 class _Server(uvicorn.Server):
