@@ -299,7 +299,7 @@ def test_a_thousand_connections_are_answered_and_memory_stays_bounded(served: Se
     before = _resident_kilobytes(served.process.pids[0])
     connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(1_000)]
     with Client(served.address, key=key) as client:
-        receipt = client.remember(**FACT).receipt
+        receipt = client.remember(**FACT).receipt  # type: ignore[arg-type]  # As the fact says.
         for connection in connections:
             connection.sendall(request)
         statuses = [status_of(_read(connection)) for connection in connections]

@@ -18,7 +18,6 @@ from mcp.shared.exceptions import MCPError
 
 from holdfast.mcp.server import build_server
 from tests.doors.conftest import FACT, HANDBOOK, House, Served
-from tests.doors.recollecting import CAN_RECALL
 
 Use = Callable[[Client], Awaitable[None]]
 FACT_TOO = {"text": "US refunds take 30 days.", "subject": "policy/us-refunds", "source": HANDBOOK}
@@ -248,15 +247,13 @@ def test_in_process(house: House, use: Use) -> None:
     anyio.run(run)
 
 
-if CAN_RECALL:
+@pytest.mark.parametrize("use", [_familiar, _reads], ids=["familiar", "reads"])
+def test_over_stdio(tmp_path: Path, use: Use) -> None:
+    async def run() -> None:
+        async with Client(stdio(tmp_path)) as client:
+            await use(client)
 
-    @pytest.mark.parametrize("use", [_familiar, _reads], ids=["familiar", "reads"])
-    def test_over_stdio(tmp_path: Path, use: Use) -> None:
-        async def run() -> None:
-            async with Client(stdio(tmp_path)) as client:
-                await use(client)
-
-        anyio.run(run)
+    anyio.run(run)
 
 
 def test_resources_are_refused_as_tools_are(house: House) -> None:

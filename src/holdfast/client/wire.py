@@ -14,7 +14,9 @@ from holdfast.limits import MAX_ATTEMPTS
 PAUSE_SECONDS: Final = 0.2
 MAX_PAUSE_SECONDS: Final = 5.0
 _KINDS: Final[dict[str, type[HoldfastError]]] = {
-    getattr(errors, name).code: getattr(errors, name) for name in errors.__all__
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, HoldfastError)
 }
 
 

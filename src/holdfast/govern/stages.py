@@ -191,23 +191,8 @@ def seal(
     erased, each with the reason: they end, or get the new content. Budgets may have their say: ``placed`` is what they
     keep of it, ``notes`` their own rows, ``gone`` the keys that they expire, ``facts`` what they tell.
     """
-    rows: dict[str, dict[str, Any]] = dict(notes)
-    for record in [record for one in judged for record in one.placed] if placed is None else placed:
-        rows[record.key] = record.as_json()
-    for one in judged:
-        _require_governed(one)
-        if one.proposal is not None:
-            key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
-            rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
-        if one.verdict in CANONICAL_VERDICTS and one.placed:
-            rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
-        if one.refused_reading is not None:
-            rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
-    for scar in scars:
-        require_write(Role.FORGE, scar.band)
-        rows[scar.key] = scar.as_json()
-    for mark, event in marks:
-        rows[mark.prefix + event] = {"about": mark.about, "floor": mark.floor, "pattern": mark.pattern.value}
+    wanted = [record for one in judged for record in one.placed] if placed is None else placed
+    rows = {**notes, **{record.key: record.as_json() for record in wanted}, **_notes_of(judged, scars, marks)}
     writes = [
         write
         for key, row in rows.items()
@@ -232,6 +217,28 @@ def seal(
         writes=writes,
         facts=[*_facts(judged), *facts],
     )
+
+
+def _notes_of(
+    judged: Sequence[Judged], scars: Sequence[Record], marks: Sequence[tuple[Mark, str]]
+) -> dict[str, dict[str, Any]]:
+    """The rows beside the records: proposals, what was said or refused, scars and marks."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in judged:
+        _require_governed(one)
+        if one.proposal is not None:
+            key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
+            rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
+        if one.verdict in CANONICAL_VERDICTS and one.placed:
+            rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
+        if one.refused_reading is not None:
+            rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
+    for scar in scars:
+        require_write(Role.FORGE, scar.band)
+        rows[scar.key] = scar.as_json()
+    for mark, event in marks:
+        rows[mark.prefix + event] = {"about": mark.about, "floor": mark.floor, "pattern": mark.pattern.value}
+    return rows
 
 
 def refused_key(reading: str) -> str:
