@@ -15,7 +15,7 @@ from tests.mailboxes.desks import GARBAGE, Advance, AnyMailbox, in_memory, on_re
 
 DELIVERIES = 3
 FAST = settings(max_examples=12, stateful_step_count=30)
-LONG = settings(max_examples=2_000, stateful_step_count=60)
+LONG = settings(max_examples=400, stateful_step_count=60)
 SECONDS = st.sampled_from([1.0, 2.0, 5.0])
 
 
@@ -135,7 +135,6 @@ class Laws(RuleBasedStateMachine):
                 del self.known[message.message_id]
             case "nack":
                 one.state = "ready"
-                self._surface()
                 self.queue.insert(0, message.message_id)
             case "delay":
                 one.state, one.until = "delayed", self.now + timeout
@@ -239,7 +238,7 @@ def test_the_laws_hold_whatever_is_called(laws: type[Laws]) -> None:
 
 
 @pytest.mark.slow
-def test_the_laws_hold_over_thousands_of_lives(laws: type[Laws]) -> None:
+def test_the_laws_hold_over_hundreds_of_long_lives(laws: type[Laws]) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(laws, settings=LONG)

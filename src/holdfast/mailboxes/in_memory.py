@@ -186,12 +186,14 @@ class InMemoryMailbox(Generic[BodyT, ReplyT]):
     def counts(self) -> MailboxCounts:
         """How many messages are in each state now."""
         with self._changed:
-            self._surface()
+            # Only counted, not moved: looking at a mailbox changes nothing, not even the order of what is due.
+            now = self._clock.monotonic()
+            leased, delayed = (
+                sum(at > now for at in hidden.values()) for hidden in (self._leased, self._delayed)
+            )
+            due = len(self._leased) - leased + len(self._delayed) - delayed
             return MailboxCounts(
-                ready=len(self._ready),
-                leased=len(self._leased),
-                delayed=len(self._delayed),
-                dead=len(self._dead),
+                ready=len(self._ready) + due, leased=leased, delayed=delayed, dead=len(self._dead)
             )
 
     def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
