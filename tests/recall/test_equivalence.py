@@ -15,7 +15,7 @@ from holdfast.recall.records import Fault, Record, read_line
 from holdfast.recall.request import MemoryControllerInput
 from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import Segment
+from holdfast.recall.sources.segment import BlockLines, Segment
 from tests.recall import plainly
 from tests.recall.stores import BAD_LINES, FEW, contents, lines, marks, requests, written
 
@@ -106,12 +106,74 @@ def test_what_may_be_wrong_with_a_line_is_seen_by_the_fast_way_too(line: bytes) 
     _check([sound, line, sound])
 
 
+TEACHING = b'{"memory_id":"m2","ts_utc":"2026-01-15","text":"refund","tags":["eu"],"refs":[],"n":1}'
+ESCAPED = b'{"memory_id":"m2","ts_utc":"2026-01-15","text":"a \\"refund\\"","tags":["eu"],"refs":[],"n":1}'
+TRICKS = {
+    "tags over two lines": (b'"eu"', b'"eu",\n"us"'),
+    "refs over two lines": (b'"refs":[]', b'"refs":[\n]'),
+    "a text over two lines": (b"refund", b"ref\nund"),
+    "an id over two lines": (b'"m2"', b'"m\n2"'),
+    "a timestamp over two lines": (b"2026-01", b"2026\n01"),
+    "a control character in a text": (b"refund", b"re\x01\x01fund"),
+    "a control character in an id": (b"m2", b"m\x02\x02"),
+    "a control character in a tag": (b'"eu"', b'"e\x01\x01u"'),
+    "something before a line": (b"{", b"x{"),
+    "something after a line": (b"}", b"}x"),
+    "a number that is none": (b'"n":1', b'"n":01'),
+    "a word that is none": (b'"n":1', b'"n":nil'),
+    "a number out of range": (b'"n":1', b'"n":1e999'),
+    "another string": (b'"n":1', b'"n":"x"'),
+    "a string with a control character": (b'"n":1', b'"n":"\x02\x02"'),
+    "one of two keys": (b',"n":1', b""),
+    "a key more": (b'"n":1', b'"n":1,"o":2'),
+    "a key twice": (b'"n":1', b'"n":1,"text":"x"'),
+    "a null": (b'"2026-01-15"', b"null"),
+    "no tags": (b'["eu"]', b"null"),
+    "spaces": (b'","', b'", "'),
+    "a bracket in a tag": (b'"eu"', b'"e]u"'),
+    "a bad tag": (b'"eu"', b"5"),
+    "bad refs": (b'"refs":[]', b'"refs":[5]'),
+    "a key twice in refs": (b'"refs":[]', b'"refs":[{"a":"1","a":"1"}]'),
+    "a colon in refs": (b'"refs":[]', b'"refs":[{"a":":b"}]'),
+    "nested refs": (b'"refs":[]', b'"refs":[{"a":{"b":[1]}}]'),
+    "a great number in refs": (b'"refs":[]', b'"refs":[{"a":9007199254740993}]'),
+    "bytes that are no UTF-8": (b"refund", b"\xff"),
+    "letters": (b"refund", "Rückgabe".encode()),
+    "a lone surrogate": (b"refund", b"\\ud800"),
+    "an escape that is none": (b"refund", b"\\x"),
+    "a backslash at the end": (b"refund", b"refund\\\\"),
+    "a line that is too long": (b"refund", b"refund" * 200_000),
+    "a line that grows in normal form": (b'"refs":[]', b'"refs":[' + b'{"a":[' + b"9e15," * 70_000 + b"1]}]"),
+}
+
+
+STILL_FAST = {"another string", "letters", "a backslash at the end"}
+
+
+@pytest.mark.parametrize("teaching", [TEACHING, ESCAPED], ids=["plain", "escaped"])
+@pytest.mark.parametrize("trick", TRICKS)
+def test_no_trick_gets_past_a_shape_that_was_learnt(trick: str, teaching: bytes) -> None:
+    """First the shape is taught, then a block comes in which one line, or a pair of lines, is not what it seems."""
+    decoder = Decoder()
+    taught = decoder.segment((teaching + b"\n") * 3, first_place=1)
+    block = b"".join(line + b"\n" for line in (teaching, teaching.replace(*TRICKS[trick], 1), teaching))
+
+    assert len(taught) == 3
+    assert isinstance(taught.lines, BlockLines), "the shape was not learnt"
+    segment = decoder.segment(block, first_place=1)
+    _compare(segment, block.split(b"\n")[:-1])
+    assert isinstance(segment.lines, BlockLines) or trick not in STILL_FAST
+
+
 def _segment(batch: list[bytes]) -> Segment:
     return Decoder().segment(b"".join(line + b"\n" for line in batch), first_place=1)
 
 
 def _check(batch: list[bytes]) -> None:
-    segment = _segment(batch)
+    _compare(_segment(batch), batch)
+
+
+def _compare(segment: Segment, batch: list[bytes]) -> None:
     expected = [(place, read_line(line)) for place, line in enumerate(batch, 1) if line.strip()]
     rows = range(len(segment))
 

@@ -77,13 +77,14 @@ class Lines(Sequence[bytes]):
 
 
 class BlockLines(Sequence[bytes]):
-    """The lines of a block, told apart when somebody looks at one."""
+    """The lines of a block. Few are ever looked at, so they are told apart only when several have been."""
 
-    __slots__ = ("_lines", "block")
+    __slots__ = ("_lines", "_looks_left", "block")
 
     def __init__(self, block: bytes) -> None:
         self.block = block
         self._lines: list[bytes] | None = None
+        self._looks_left = 4
 
     def told_apart(self) -> list[bytes]:
         """All of them."""
@@ -92,7 +93,10 @@ class BlockLines(Sequence[bytes]):
         return self._lines
 
     def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # As above.
-        return self.told_apart()[index]
+        if self._lines is not None or self._looks_left == 0:
+            return self.told_apart()[index]
+        self._looks_left -= 1
+        return self.block.split(b"\n", index + 1)[index]
 
     def __len__(self) -> int:
         return len(self.told_apart())

@@ -17,15 +17,15 @@ from holdfast.recall.records import FIELDS
 _PRINTABLE: Final = rb"[ !#-\[\]-~]*"
 # The mark that ends a text stays with it, and stands between texts when they are joined.
 _TEXT: Final = rb'"([^"]*")'
-_ARRAY: Final = rb"(\[[^\]]*\]|null)"
+_ARRAY: Final = rb"(\[[^\]]*\])"
 _PLAIN: Final = {
     "memory_id": rb'"' + _PRINTABLE + rb'"',
     "text": _TEXT,
-    "ts_utc": rb'("' + _PRINTABLE + rb'"|null)',
+    "ts_utc": rb'("' + _PRINTABLE + rb'")',
     "tags": _ARRAY,
     "refs": _ARRAY,
 }
-_ANY: Final = _PLAIN | {"memory_id": rb'("[^"]*")', "ts_utc": rb'("[^"]*"|null)'}
+_ANY: Final = _PLAIN | {"memory_id": rb'("[^"]*")', "ts_utc": rb'("[^"]*")'}
 assert set(_PLAIN) == set(_ANY) == set(FIELDS)
 _OTHER: Final = rb'("[^"]*"|[^"\[\]{},\s]+)'
 _NEEDED: Final = ("memory_id", "text")
@@ -64,7 +64,7 @@ class Shape:
 
     keys: tuple[str, ...]
     plain: re.Pattern[bytes]
-    any: re.Pattern[bytes]
+    any_kind: re.Pattern[bytes]
 
     def columns(self, block: bytes) -> Columns | None:
         """A block of whole lines taken apart; None if one of them has another shape."""
@@ -73,7 +73,7 @@ class Shape:
         if b"\x01" in block or b"\x02" in block:
             return None
         hidden = block.replace(*_ESCAPED_BACKSLASH).replace(*_ESCAPED_QUOTE)
-        return self._taken_apart(hidden, self.any, self.keys)
+        return self._taken_apart(hidden, self.any_kind, self.keys)
 
     def _taken_apart(self, block: bytes, pattern: re.Pattern[bytes], keys: tuple[str, ...]) -> Columns | None:
         parts: list[Any] = pattern.split(block)
@@ -114,7 +114,8 @@ def learn(block: bytes) -> Shape | None:
     always = set(keys).intersection(*orders)
     if not always.issuperset(_NEEDED):
         return None
-    return Shape(keys, _pattern(keys, always, space[1], _PLAIN), _pattern(keys, always, space[1], _ANY))
+    plain, any_kind = (_pattern(keys, always, space[1], values) for values in (_PLAIN, _ANY))
+    return Shape(keys, plain, any_kind)
 
 
 def _keys_of(line: bytes) -> tuple[str, ...] | None:
