@@ -17,7 +17,9 @@ def small(steps: int = 60, *, regime: Regime = Regime.BURSTS_REDUNDANCY, number:
     return generate(DriftSettings(steps=steps, regime=regime), number)
 
 
-def made(*observations: Any, critical: tuple[int, ...] = (), utility: dict[int, float] | None = None) -> Episode:
+def made(
+    *observations: Any, critical: tuple[int, ...] = (), utility: dict[int, float] | None = None
+) -> Episode:
     """An episode of these observations, at timesteps 0, 1, 2 …"""
     steps = tuple(Step(t=t, observation=observation) for t, observation in enumerate(observations))
     utilities = {str(t): (utility or {}).get(t, 1.0) for t in range(len(steps))}

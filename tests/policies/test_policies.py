@@ -19,7 +19,9 @@ from tests.bench.episodes import made, small
 NAMES = list(BUILT_IN)
 
 
-def _steps(count: int, *, chars: int = 20, apis: int = 3, priorities: list[float] | None = None) -> list[Step]:
+def _steps(
+    count: int, *, chars: int = 20, apis: int = 3, priorities: list[float] | None = None
+) -> list[Step]:
     return [
         Step(
             t=t,
@@ -109,7 +111,9 @@ def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
     for n in range(150):
         observations.append({"api": f"new{n}", "params": [str(n)], "deprecated": n % 3 == 0})
     critical = tuple(t for t in range(150) if t % 3 == 0)
-    episode = made(*observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)})
+    episode = made(
+        *observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)}
+    )
     metrics = Stage(Scene(episode, ByteModel.SPEC), 4_000).run(Entrant.parse(name)).metrics
 
     assert metrics.precision > 0.6

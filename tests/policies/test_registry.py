@@ -56,7 +56,10 @@ def test_the_documents_twelve_are_there_and_ours() -> None:
 def test_only_the_two_hindsight_policies_see_labels() -> None:
     tracks = {name: PolicySpec.parse(name).track for name in names()}
 
-    assert {name for name, track in tracks.items() if track is Track.ORACLE} == {"UtilityGreedy", "OracleOptimal"}
+    assert {name for name, track in tracks.items() if track is Track.ORACLE} == {
+        "UtilityGreedy",
+        "OracleOptimal",
+    }
     assert {name for name, track in tracks.items() if track is Track.BANDIT} == {"EpsilonGreedy", "BanditUCB"}
 
 
@@ -110,8 +113,12 @@ def test_a_policy_that_claims_the_oracle_track_without_its_method_is_refused(own
 def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
     info = own / "own_policies-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text("[holdfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text(
+        "[holdfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
+    )
 
     assert "Mine" in names()
     assert PolicySpec.parse("mine").name == "Mine"
@@ -120,6 +127,11 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
 def test_a_policy_may_be_shown_more_than_it_needs_but_never_labels() -> None:
     assert Entrant.parse("AlwaysWrite@privileged").track is Track.PRIVILEGED
     assert str(Entrant.parse("AlwaysWrite@privileged")) == "AlwaysWrite@privileged"
-    for text in ("AlwaysWrite@oracle", "AlwaysWrite@bandit", "PriorityGreedy@unprivileged", "BanditUCB@privileged"):
+    for text in (
+        "AlwaysWrite@oracle",
+        "AlwaysWrite@bandit",
+        "PriorityGreedy@unprivileged",
+        "BanditUCB@privileged",
+    ):
         with pytest.raises(UnknownPolicy, match="track"):
             Entrant.parse(text)

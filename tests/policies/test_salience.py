@@ -6,7 +6,12 @@ import pytest
 
 from holdfast.policies.salience import ADDED, DEPRECATED, FIRST_SEEN, GONE, REWRITTEN, SAME, TOUCHED, salience
 
-SCHEMA: dict[str, Any] = {"api": "pay", "params": ["amount", "card"], "required": ["amount"], "deprecated": False}
+SCHEMA: dict[str, Any] = {
+    "api": "pay",
+    "params": ["amount", "card"],
+    "required": ["amount"],
+    "deprecated": False,
+}
 PAGE = " ".join(f"word{n}" for n in range(100))
 
 
@@ -24,7 +29,10 @@ PAGE = " ".join(f"word{n}" for n in range(100))
     ],
 )
 def test_what_changed_in_a_schema(change: dict[str, Any], weight: float) -> None:
-    assert salience({**SCHEMA, **change}, {**SCHEMA, "status": "active"} if "status" in change else SCHEMA) == weight
+    assert (
+        salience({**SCHEMA, **change}, {**SCHEMA, "status": "active"} if "status" in change else SCHEMA)
+        == weight
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,12 +53,17 @@ def test_a_page_is_read_for_what_is_new_on_it() -> None:
     page = {"api": "docs", "content": PAGE + " removed long ago"}
 
     assert salience(page, page) == SAME
-    assert salience({"api": "docs", "content": PAGE + " all deprecated"}, {"api": "docs", "content": PAGE}) == DEPRECATED
+    assert (
+        salience({"api": "docs", "content": PAGE + " all deprecated"}, {"api": "docs", "content": PAGE})
+        == DEPRECATED
+    )
     half = " ".join(PAGE.split()[:50]) + " " + " ".join(f"other{n}" for n in range(40))
     assert salience({"api": "docs", "content": half}, {"api": "docs", "content": PAGE}) == REWRITTEN
 
 
-@pytest.mark.parametrize("observation", ["text", 3, None, ["a"], {}, {"content": None}, {"deprecated": "yes"}])
+@pytest.mark.parametrize(
+    "observation", ["text", 3, None, ["a"], {}, {"content": None}, {"deprecated": "yes"}]
+)
 def test_any_json_has_a_salience(observation: Any) -> None:
     assert 0 <= salience(observation, None) <= GONE
     assert 0 <= salience(observation, {"content": 1, "params": "x", "status": []}) <= GONE
