@@ -1,7 +1,8 @@
 """Metrics are the document's formulas; regret never lies; and no policy sees a label."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from holdfast import ActionType, Step
 from holdfast.bench.episodes import Episode
 from holdfast.bench.metrics import evaluate
-from holdfast.bench.play import no_counts, play
-from holdfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, curve_points
+from holdfast.bench.play import Turn, no_counts, play
+from holdfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
 from holdfast.bench.tracks import view
 from holdfast.budgets.budget import ByteBudget
 from holdfast.budgets.bytes import ByteModel
@@ -112,45 +113,59 @@ def test_curves_are_kept_at_evenly_spread_places_the_last_among_them() -> None:
         assert points == sorted(set(points))
 
 
-class Poison(dict[str, Any]):
-    """Labels that nobody may look at while policies play."""
+class Poison:
+    """Labels that nobody may look at; a learner is told what it asks for, and that is written down."""
 
-    armed = False
+    def __init__(self, truth: dict[int, float]) -> None:
+        self._truth = truth
+        self.asked: list[int] = []
 
-    def _touched(self, *_: object, **__: object) -> Any:
-        assert not Poison.armed, "a label was read while a policy played"
-        return dict.__getitem__(self, *_)
+    @property
+    def utility_by_step(self) -> "Poison":
+        """The one opening that learners have."""
+        return self
 
-    __getitem__ = get = items = keys = values = __iter__ = __contains__ = _touched  # type: ignore[assignment]
+    def get(self, t: int, _default: float) -> float:
+        """What a step was worth."""
+        self.asked.append(t)
+        return self._truth[t]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a policy's run read the label {name}")
+
+
+class Stored:
+    """Looks on, and keeps the timesteps at which something was stored."""
+
+    def __init__(self) -> None:
+        self.at: list[int] = []
+
+    def after(self, step: Step, turn: Turn, store: ByteMemoryStore) -> None:  # noqa: ARG002  # A watcher's signature.
+        """One step is done."""
+        if step.t in store:
+            self.at.append(step.t)
 
 
 @pytest.mark.parametrize(
     "name", [name for name in BUILT_IN if PolicySpec.parse(name).track is not Track.ORACLE]
 )
 def test_no_policy_reads_a_label(name: str) -> None:
-    """What a policy is handed leads to no label, and what a learner is told is of what it just stored alone."""
-    episode, spec = small(80), PolicySpec.parse(name)
-    steps = view(episode.steps, spec.track)
-    poisoned = Poison(episode.labels.given)
-    episode.labels.given = poisoned
-    episode.labels.utility_by_step = Poison(episode.labels.utility_by_step)  # type: ignore[arg-type]
-    truth = dict(small(80).labels.utility_by_step)
-    asked: list[int] = []
-    store = ByteMemoryStore(ByteBudget(2_000))
+    """A run over a poisoned episode; a learner is told of what it just stored, and of nothing else."""
+    episode, entrant = small(80), Entrant.parse(name)
+    poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
+    scene: Any = Scene(episode, ByteModel.SPEC)
+    scene.episode.labels = poison
+    alone(scene, entrant, scene.shown(entrant.track)[0], 2_000, watcher=stored)
 
-    def told(t: int) -> float:
-        assert t in store, "only what was just stored"
-        asked.append(t)
-        return truth[t]
+    assert poison.asked == (stored.at if entrant.track is Track.BANDIT else [])
 
-    Poison.armed = True
-    try:
-        play(spec.build(), steps, store, feedback=told if spec.track is Track.BANDIT else None)
-    finally:
-        Poison.armed = False
 
-    assert bool(asked) == (spec.track is Track.BANDIT)
-    assert asked == sorted(set(asked))
+@pytest.mark.parametrize("name", ["UtilityGreedy", "OracleOptimal"])
+def test_the_poison_works(name: str) -> None:
+    scene: Any = Scene(small(20), ByteModel.SPEC)
+    scene.episode.labels = Poison({})
+    with pytest.raises(AssertionError, match="read the label"):
+        alone(scene, Entrant.parse(name), scene.shown(Track.ORACLE)[0], 2_000)
 
 
 def test_tracks_show_what_they_say() -> None:
@@ -164,61 +179,49 @@ def test_tracks_show_what_they_say() -> None:
     assert view(steps, Track.PRIVILEGED)[0].metadata == {"mode": "m", "priority": 0.5}
 
 
-class Broken:
-    """Fails at its third step."""
+class _Rude:
+    """Does as its function says, with steps and store at hand."""
 
-    track = Track.UNPRIVILEGED
+    track: ClassVar = Track.UNPRIVILEGED
 
-    def select(self, step: Step, store: ByteMemoryStore) -> Any:
-        """Look, look, fail."""
-        return SKIP if step.t < 2 else 1 / 0
-
-
-class Endless:
-    """Never comes to an end."""
-
-    track = Track.UNPRIVILEGED
-
-    def select(self, step: Step, store: ByteMemoryStore) -> Any:
-        """Expire nothing, for ever."""
-        while True:
-            yield expire(0)
+    def __init__(self, answer: Callable[[Step, ByteMemoryStore], Any]) -> None:
+        self.select = answer
 
 
-class Nonsense:
-    """Answers with something else."""
-
-    track = Track.UNPRIVILEGED
-
-    def select(self, step: Step, store: ByteMemoryStore) -> Any:
-        """No actions."""
-        return ["WRITE"]
+def _fails(step: Step, _: ByteMemoryStore) -> Any:
+    return SKIP if step.t < 2 else 1 / 0
 
 
-@pytest.mark.parametrize(("policy", "t"), [(Broken(), 2), (Endless(), 0), (Nonsense(), 0)])
-def test_a_policy_that_fails_is_told_with_its_place(policy: Any, t: int) -> None:
+def _never_ends(_: Step, __: ByteMemoryStore) -> Any:
+    while True:
+        yield expire(0)
+
+
+def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
+    return ["WRITE"]
+
+
+@pytest.mark.parametrize(("policy", "t"), [(_fails, 2), (_never_ends, 0), (_talks_nonsense, 0)])
+def test_a_policy_that_fails_is_told_with_its_place(policy: Callable[..., Any], t: int) -> None:
     steps = small(10).steps
     with pytest.raises(PolicyFailed) as caught:
-        play(policy, steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
+        play(_Rude(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
 
     assert caught.value.facts["t"] == t
     assert "file line 1" in str(caught.value)
 
 
 def test_a_generator_sees_what_its_last_action_did() -> None:
-    class Careful:
-        track = Track.UNPRIVILEGED
-
-        def select(self, step: Step, store: ByteMemoryStore) -> Any:
-            held = len(store)
-            yield write(step)
-            assert len(store) == held + 1
-            if held:
-                yield expire(step.t - 1)
-                assert len(store) == 1
+    def careful(step: Step, store: ByteMemoryStore) -> Any:
+        held = len(store)
+        yield write(step)
+        assert len(store) == held + 1
+        if held:
+            yield expire(step.t - 1)
+            assert len(store) == 1
 
     store = ByteMemoryStore(ByteBudget(10_000))
-    play(Careful(), small(20).steps, store)
+    play(_Rude(careful), small(20).steps, store)
 
     assert store.retained() == {19}
 

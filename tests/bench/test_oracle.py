@@ -40,7 +40,8 @@ def _integer_programme(sizes: list[int], values: list[int], capacity: int) -> in
     solver.Add(sum(size * variable for size, variable in zip(sizes, chosen, strict=True)) <= capacity)
     solver.Maximize(sum(value * variable for value, variable in zip(values, chosen, strict=True)))
     assert solver.Solve() == pywraplp.Solver.OPTIMAL
-    return round(solver.Objective().Value())
+    best: float = solver.Objective().Value()
+    return round(best)
 
 
 @given(ITEMS, st.integers(1, 150))
