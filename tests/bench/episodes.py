@@ -20,7 +20,7 @@ def small(steps: int = 60, *, regime: Regime = Regime.BURSTS_REDUNDANCY, number:
 def made(
     *observations: Any, critical: tuple[int, ...] = (), utility: dict[int, float] | None = None
 ) -> Episode:
-    """An episode of these observations, at timesteps 0, 1, 2 …"""
+    """An episode of these observations, at timesteps from 0 on."""
     steps = tuple(Step(t=t, observation=observation) for t, observation in enumerate(observations))
     utilities = {str(t): (utility or {}).get(t, 1.0) for t in range(len(steps))}
     return Episode(steps, {"critical_steps": list(critical), "utility_by_step": utilities})

@@ -107,9 +107,7 @@ def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() ->
 
 @pytest.mark.parametrize("name", ["EpsilonGreedy", "BanditUCB"])
 def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
-    observations: list[Any] = []
-    for n in range(150):
-        observations.append({"api": f"new{n}", "params": [str(n)], "deprecated": n % 3 == 0})
+    observations = [{"api": f"new{n}", "params": [str(n)], "deprecated": n % 3 == 0} for n in range(150)]
     critical = tuple(t for t in range(150) if t % 3 == 0)
     episode = made(
         *observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)}

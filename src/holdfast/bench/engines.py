@@ -40,7 +40,7 @@ def processes(workers: int | None = None) -> Engine:
     return run
 
 
-def dask(scheduler: str) -> Engine:
+def dask(scheduler: str, *, wait_seconds: float = 10.0) -> Engine:
     """On a Dask cluster. Episodes travel with their units, so that workers need no files of ours."""
     try:
         distributed: Any = import_module("distributed")
@@ -49,14 +49,14 @@ def dask(scheduler: str) -> Engine:
 
     def run(grid: Grid, units: Sequence[Unit]) -> Iterator[tuple[Unit, bytes]]:
         try:
-            client = distributed.Client(scheduler, timeout="10s", set_as_default=False)
+            client = distributed.Client(scheduler, timeout=wait_seconds, set_as_default=False)
         except (OSError, ValueError) as error:
             raise BadFile(file=scheduler, problem=f"no Dask scheduler answers there: {error}") from None
         with client:
             waiting = iter(units)
             room = 2 * max(1, sum(client.nthreads().values()))
             under_way = {}
-            done = distributed.as_completed()
+            done = distributed.as_completed(loop=client.loop)
             for unit in waiting:
                 future = client.submit(run_unit, grid, _carried(unit), pure=False)
                 under_way[future.key] = unit

@@ -78,7 +78,9 @@ def _show(results: str, budget: int | None, form: str, *, as_json: bool) -> None
     elif form == "markdown" and standings:
         click.echo(leaderboard_markdown(standings, max_bytes), nl=False)
     else:
-        table = Table(title=f"{results} at {size_name(max_bytes)}", title_justify="left", box=None)
+        table = Table(
+            title=f"{results} at {size_name(max_bytes)}", title_justify="left", box=None, padding=(0, 1, 0, 0)
+        )
         for number, heading in enumerate(heads):
             table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=True)
         for line in lines:

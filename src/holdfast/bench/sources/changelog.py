@@ -184,7 +184,7 @@ def _area(note: Note) -> str:
 
 
 def _clean(text: str) -> str:
-    return " ".join(_THANKS.sub("", _LINK.sub(r"\1", text)).split()).strip(" :()")
+    return " ".join(_THANKS.sub("", _LINK.sub(r"\1", text)).split()).strip(" :(),")
 
 
 def _date(title: str) -> str | None:

@@ -1,0 +1,106 @@
+"""Each extension is a condition of its own, with a metric that means what it says."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.bench.conditions import CONDITIONS, condition_named
+from holdfast.bench.conditions.adversarial import PATTERNS, reordered
+from holdfast.bench.conditions.compression import deflated_bytes
+from holdfast.bench.conditions.latency import BYTES_PER_STEP, Queue
+from holdfast.bench.episodes import Episode
+from holdfast.bench.stage import Entrant
+from holdfast.budgets.budget import ByteBudget
+from holdfast.budgets.bytes import ByteModel
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.policies.protocol import write
+from holdfast.policies.registry import names
+from tests.bench.episodes import made, small
+
+
+def _rows(condition: str, episode: Episode, policies: list[str], *budgets: int) -> list[dict[str, Any]]:
+    module = condition_named(condition)
+    entrants = [Entrant.parse(policy) for policy in policies]
+    found = module.records(episode, entrants, budgets, name="e", seed=0, model=ByteModel.SPEC, curves=False)
+    return [row for row in found if "curve" not in row]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_runs_every_policy_and_tells_its_metric(condition: str) -> None:
+    rows = _rows(condition, small(50), names(), 800, 8_000)
+    metric = condition_named(condition).METRIC
+
+    assert [(row["budget_bytes"], row["policy"]) for row in rows] == [
+        (b, n) for b in (800, 8_000) for n in names()
+    ]
+    assert all(isinstance(row[metric], float) for row in rows)
+    assert rows == _rows(condition, small(50), names(), 800, 8_000)
+
+
+def test_a_hierarchy_gives_each_kind_its_half() -> None:
+    schema = [{"api": f"a{n}", "params": ["x" * 30]} for n in range(10)]
+    docs = [{"api": f"d{n}", "content": "y" * 30, "section": "s"} for n in range(10)]
+    (row,) = _rows("hierarchical", made(*schema, *docs, critical=(0, 10, 19)), ["AlwaysWrite"], 1_000)
+
+    assert row["recall_api"] == 1.0
+    assert row["recall_docs"] == 0.5
+    assert row["balanced_recall"] == 0.5
+    assert max(row["bytes_api"], row["bytes_docs"]) <= 500
+
+
+def test_what_is_written_too_fast_is_late() -> None:
+    queue, store = Queue(), ByteMemoryStore(ByteBudget(10**6))
+    steps = made(*("x" * 1_000 for _ in range(30))).steps
+    for step in steps:
+        store.apply(write(step), step)
+        queue.after(step, [], store)
+
+    assert queue.timely(0)
+    assert not queue.timely(29)
+    assert queue.delay[0] == store.cost_of(steps[0])
+    assert queue.delay[29] > 10 * BYTES_PER_STEP
+
+
+def test_compression_never_costs_more_than_a_byte_and_can_pay() -> None:
+    assert deflated_bytes("x" * 500) < 50
+    assert deflated_bytes("ab") == 1 + len('"ab"')
+    long = [{"api": f"a{n}", "content": "the same words again " * 20} for n in range(20)]
+    (row,) = _rows("compression", made(*long, critical=(15,)), ["AlwaysWrite"], 2_500)
+
+    assert row["recall_plain"] == 0.0
+    assert row["recall_gain"] == 1.0
+
+
+def test_retrieval_asks_for_what_may_be_buried() -> None:
+    steps = [{"api": "a", "v": n} for n in range(8)]
+    (row,) = _rows("retrieval", made(*steps, critical=(6,)), ["AlwaysWrite"], 10_000)
+
+    assert (row["queries"], row["retrieval_at_1"], row["retrieval_at_5"]) == (1, 0.0, 1.0)
+    assert row["mean_reciprocal_rank"] == 0.5
+
+
+def test_company_shares_one_budget() -> None:
+    rows = _rows("shared", small(60), ["AlwaysWrite", "RecencyBias", "DriftValue"], 3_000)
+
+    assert sum(row["share_of_bytes"] for row in rows) == pytest.approx(1.0)
+    assert all(0 < row["fairness"] <= 1 for row in rows)
+    assert rows[0]["joint_recall"] >= max(row["recall_in_company"] for row in rows)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_an_adversary_moves_steps_but_changes_none(pattern: str) -> None:
+    episode = small(120)
+    moved = reordered(episode, pattern)
+
+    assert [step.t for step in moved.steps] == [step.t for step in episode.steps]
+    assert sorted(map(repr, (step.observation for step in moved.steps))) == sorted(
+        map(repr, (step.observation for step in episode.steps))
+    )
+    assert len(moved.labels.critical_steps) == len(episode.labels.critical_steps)
+    assert sum(moved.labels.worth.values()) == sum(episode.labels.worth.values())
+
+
+def test_the_worst_order_is_no_better_than_the_real_one() -> None:
+    for row in _rows("adversarial", small(100), names(), 1_500):
+        assert row["worst_recall"] <= row["recall"]
+        assert row["lost_recall"] == row["recall"] - row["worst_recall"]

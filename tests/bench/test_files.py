@@ -1,0 +1,171 @@
+"""Episode files are read strictly and written the same to the byte."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import InvalidValue, limits
+from holdfast.bench import files
+from holdfast.bench.episodes import Episode
+from holdfast.bench.files import (
+    check_manifest,
+    file_hash,
+    line_of,
+    load_jsonl,
+    manifest_of,
+    places,
+    read_episode,
+    write_jsonl,
+)
+from holdfast.errors import BadEpisode, BadFile
+from tests.bench.episodes import DATA, REAL, REFERENCE, small
+
+STEP = {"t": 0, "observation": {"api": "a"}, "metadata": {}}
+GOOD = {"steps": [STEP], "labels": {"critical_steps": [0], "utility_by_step": {"0": 1.5}}}
+
+
+def _text(**labels: Any) -> str:
+    return json.dumps({"steps": [STEP], "labels": {**GOOD["labels"], **labels}})  # type: ignore[dict-item]
+
+
+def test_what_is_written_is_read_back_and_written_the_same(tmp_path: Path) -> None:
+    episodes = [small(30, number=number) for number in range(3)]
+    write_jsonl(tmp_path / "a.jsonl", episodes)
+    write_jsonl(tmp_path / "b.jsonl", load_jsonl(tmp_path / "a.jsonl"))
+
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert [line_of(episode) for episode in load_jsonl(tmp_path / "a.jsonl")] == [
+        line_of(e) for e in episodes
+    ]
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "no JSON"),
+        ("[]", "must be an object"),
+        ('{"steps": [], "labels": {}}', "has no steps"),
+        ('{"steps": {}, "labels": {}}', "steps must be a list"),
+        ('{"steps": [], "labels": {}, "more": 1}', "alone"),
+        ('{"steps": [], "steps": [], "labels": {}}', "a key twice"),
+        ('{"steps": [{"t": 0}], "labels": {}}', "step 0 must be an object"),
+        ('{"steps": [{"t": -1, "observation": 1}], "labels": {}}', "whole number from 0"),
+        ('{"steps": [{"t": 0.5, "observation": 1}], "labels": {}}', "whole number from 0"),
+        ('{"steps": [{"t": 0, "observation": 1, "labels": 1}], "labels": {}}', "step 0 must be"),
+        (
+            '{"steps": [{"t": 0, "observation": 1}, {"t": 0, "observation": 2}], "labels": {}}',
+            "timestep 0 stands there twice",
+        ),
+        (
+            '{"steps": [{"t": 4, "observation": 1}, {"t": 2, "observation": 2}], "labels": {}}',
+            "comes after 4",
+        ),
+        ('{"steps": [{"t": 0, "observation": NaN}], "labels": {}}', "no JSON"),
+        ('{"steps": [{"t": 0, "observation": 1e999}], "labels": {}}', "no JSON"),
+        ('{"steps": [{"t": 0, "observation": 1, "metadata": {"priority": 2}}], "labels": {}}', "priority"),
+        (_text(critical_steps=[7]), "critical_steps must be a list of timesteps"),
+        (_text(critical_steps=[True]), "critical_steps must be"),
+        (_text(breaking_changes=["0"]), "breaking_changes must be"),
+        (_text(utility_by_step={"0": None}), "finite number"),
+        (_text(utility_by_step={"0": "6"}), "finite number"),
+        (_text(utility_by_step={"9": 1}), "no timestep"),
+        (_text(utility_by_step=[1]), "utility_by_step must be an object"),
+        (_text(total_drift_events=-1), "total_drift_events"),
+        ("[" * 100_000, "no JSON|too deeply"),
+        ('{"steps": [{"t": 0, "observation": "\\ud800"}], "labels": {}}', "no JSON"),
+    ],
+)
+def test_a_bad_line_is_told_with_file_line_and_reason(tmp_path: Path, line: str, told: str) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
+
+    with pytest.raises(BadEpisode, match=told) as caught:
+        load_jsonl(file)
+    assert (caught.value.facts["file"], caught.value.facts["line"]) == (str(file), 3)
+
+
+def test_a_nan_utility_is_refused_when_it_is_built_too() -> None:
+    with pytest.raises(InvalidValue, match="finite"):
+        Episode.from_json({"steps": [STEP], "labels": {"utility_by_step": {"0": float("nan")}}})
+
+
+def test_a_line_without_end_is_refused_before_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_EPISODE_BYTES", 1_000)
+    file = tmp_path / "endless.jsonl"
+    file.write_bytes(b" " * 5_000)
+
+    with pytest.raises(BadEpisode, match="longer than 1000 bytes"):
+        places(file)
+    assert limits.MAX_EPISODE_BYTES < 1 << 30
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_bytes(b'{"steps": [{"t": 0, "observation": "\xff"}], "labels": {}}\n')
+
+    with pytest.raises(BadEpisode, match="no JSON in UTF-8"):
+        load_jsonl(file)
+
+
+def test_no_file_and_an_empty_file_are_told(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(BadFile, match="no episode in it"):
+        load_jsonl(tmp_path / "empty.jsonl")
+    with pytest.raises(BadFile, match="No such file"):
+        load_jsonl(tmp_path / "nowhere.jsonl")
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=6), min_size=1, max_size=3), st.booleans())
+def test_a_key_that_stands_twice_is_seen_whatever_the_strings_hold(
+    members: dict[str, str], twice: bool
+) -> None:
+    body = json.dumps(members)[1:-1]
+    key = json.dumps(next(iter(members)))
+    text = "{" + body + (f", {key} : 1" if twice else "") + "}"
+
+    if twice:
+        with pytest.raises(InvalidValue, match="twice"):
+            files._parse(text.encode())
+    else:
+        assert files._parse(text.encode()) == members
+
+
+def test_a_manifest_tells_of_every_change(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_jsonl(tmp_path / f"{name}.jsonl", [small(20)])
+    (tmp_path / files.MANIFEST).write_text(json.dumps(manifest_of(tmp_path)), encoding="utf-8")
+    assert check_manifest(tmp_path) == []
+
+    (tmp_path / "a.jsonl").unlink()
+    write_jsonl(tmp_path / "b.jsonl", [small(21)])
+    write_jsonl(tmp_path / "c.jsonl", [small(20)])
+
+    assert check_manifest(tmp_path) == [
+        "a.jsonl is missing",
+        "c.jsonl is not in the manifest",
+        "b.jsonl has changed",
+    ]
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in REAL if "short" in f.name] + REFERENCE, ids=lambda file: file.name
+)
+def test_every_real_file_is_read(file: Path) -> None:
+    found = places(file)
+    episode = read_episode(found[0])
+
+    assert file_hash(file)
+    assert Episode.from_json(json.loads(line_of(episode))).labels.worth == episode.labels.worth
+
+
+@pytest.mark.parametrize("folder", [DATA / "episodes"] if REAL else [])
+def test_the_real_files_are_as_their_manifest_says(folder: Path) -> None:
+    assert check_manifest(folder) == []

@@ -1,0 +1,253 @@
+"""The grid: the same bytes with one worker or many, here or on a cluster; what is done is not done again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast import InvalidValue
+from holdfast.bench import engines
+from holdfast.bench.files import write_jsonl
+from holdfast.bench.grid import Folder, Grid, Unit, code_version, plan_grid, read_results, run_grid, run_unit
+from holdfast.bench.sources.synthetic import Regime
+from holdfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
+from holdfast.policies.registry import names
+from tests.bench.episodes import REAL, small
+from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
+
+POLICIES = [
+    "AlwaysWrite",
+    "RandomPolicy",
+    "BanditUCB",
+    "MergeFirst",
+    "OracleOptimal",
+    "AlwaysWrite@privileged",
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Two files of episodes."""
+    made = []
+    for regime in (Regime.DEFAULT, Regime.REDUNDANCY):
+        made.append(tmp_path / f"{regime}.jsonl")
+        write_jsonl(made[-1], [small(40, regime=regime, number=number) for number in range(3)])
+    return made
+
+
+def _run(files: Sequence[Path], out: Path, engine: engines.Engine, **options: object) -> bytes:
+    grid, units = plan_grid(files, policies=POLICIES, budgets=(600, 6_000), **options)  # type: ignore[arg-type]
+    folder = Folder(out)
+    folder.open(grid)
+    run_grid(grid, units, folder, engine)
+    return b"".join((out / name).read_bytes() for name in ("grid.json", "results.jsonl", "curves.jsonl"))
+
+
+def test_one_worker_and_many_give_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
+    one = _run(files, tmp_path / "one", engines.here)
+    two = _run(files, tmp_path / "two", engines.processes(2))
+
+    assert one == two
+    assert len(read_results(tmp_path / "one")) == 2 * 3 * 2 * len(POLICIES)
+
+
+def test_every_row_tells_where_it_comes_from(files: list[Path], tmp_path: Path) -> None:
+    _run(files, tmp_path / "out", engines.here, seed=7)
+    row = read_results(tmp_path / "out")[0]
+
+    assert row["seed"] == 7
+    assert row["byte_model"] == "spec-v0"
+    assert (row["policy"], row["track"], row["file"]) == ("AlwaysWrite", "unprivileged", "default.jsonl")
+    assert len(row["file_sha256"]) == 64
+    assert row["code"] == code_version()
+
+
+def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
+    whole = _run(files, tmp_path / "whole", engines.here)
+    done: list[int] = []
+
+    def stops_after_two(grid: Grid, units: Sequence[Unit]) -> Iterator[tuple[Unit, bytes]]:
+        for unit in units:
+            if len(done) == 2:
+                raise KeyboardInterrupt
+            done.append(unit.number)
+            yield unit, run_unit(grid, unit)
+
+    with pytest.raises(KeyboardInterrupt):
+        _run(files, tmp_path / "cut", stops_after_two)
+    assert not (tmp_path / "cut" / "results.jsonl").exists()
+
+    again: list[int] = []
+
+    def counted(grid: Grid, units: Sequence[Unit]) -> Iterator[tuple[Unit, bytes]]:
+        again.extend(unit.number for unit in units)
+        yield from engines.here(grid, units)
+
+    assert _run(files, tmp_path / "cut", counted) == whole
+    assert not set(done) & set(again)
+
+
+def test_a_process_that_is_killed_leaves_what_it_did(files: list[Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "holdfast.cli", "bench", "run"]
+    program = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    arguments = [
+        "bench",
+        "run",
+        *map(str, files),
+        "--out",
+        str(tmp_path / "out"),
+        "--workers",
+        "1",
+        "--budget",
+        "600",
+    ]
+    with subprocess.Popen(
+        [command[0], "-c", program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
+        units = tmp_path / "out" / "units"
+        while not (units.is_dir() and any(units.glob("*.jsonl"))) and child.poll() is None:
+            time.sleep(0.005)
+        child.send_signal(signal.SIGKILL)
+    done = len(list(units.glob("*.jsonl")))
+    finished = subprocess.run(
+        [command[0], "-c", program, *arguments, "--json"], capture_output=True, check=True
+    )
+
+    assert done >= 1
+    assert json.loads(finished.stdout)["units"] == 6
+    assert len(read_results(tmp_path / "out")) == 6 * len(names())
+
+
+def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:
+    _run(files, tmp_path / "out", engines.here)
+    with pytest.raises(OtherGrid, match="differs in seed"):
+        _run(files, tmp_path / "out", engines.here, seed=1)
+
+    grid, _ = plan_grid(files, policies=POLICIES, seed=1)
+    Folder(tmp_path / "out").open(grid, fresh=True)
+    assert not list((tmp_path / "out" / "units").iterdir())
+
+
+def test_a_long_episode_is_split_by_budget_and_a_short_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [small(40)])
+    together = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
+    monkeypatch.setattr("holdfast.bench.grid.SPLIT_BYTES", 100)
+    apart = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
+    rows = [b"".join(run_unit(grid, unit) for unit in units) for grid, units in (together, apart)]
+
+    assert [len(units) for _, units in (together, apart)] == [1, 4]
+    assert rows[0] == rows[1]
+
+
+def test_bad_grids_are_refused_before_anything_runs(files: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UnknownPolicy):
+        plan_grid(files, policies=["Nobody"])
+    with pytest.raises(InvalidValue, match="max_bytes"):
+        plan_grid(files, policies=["AlwaysWrite"], budgets=(1_024, -1))
+    with pytest.raises(InvalidValue, match="named twice"):
+        plan_grid(files, policies=["AlwaysWrite", "always-write"])
+    with pytest.raises(InvalidValue, match="no condition"):
+        plan_grid(files, policies=["AlwaysWrite"], condition="lunar")
+    with pytest.raises(BadFile, match="No such file"):
+        plan_grid([tmp_path / "nowhere.jsonl"], policies=["AlwaysWrite"])
+    with pytest.raises(BadFile, match="holdfast bench run"):
+        read_results(tmp_path)
+
+
+def test_a_policy_that_fails_names_the_place_and_leaves_the_rest(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "class Late:\n def __init__(self): self.n = 0\n def select(self, step, store):\n  if step.t == 39 and step.observation['api'] != 'x': raise RuntimeError('late')\n  return ()\n"
+    (tmp_path / "late_policy.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    grid, units = plan_grid(files, policies=["late_policy:Late"], budgets=(600,))
+    folder = Folder(tmp_path / "out")
+    folder.open(grid)
+
+    with pytest.raises(
+        PolicyFailed, match=r"Late failed at timestep 39 of default\.jsonl line 1: RuntimeError"
+    ):
+        run_grid(grid, units, folder, engines.here)
+
+
+def test_workers_hold_one_episode_at_a_time(files: list[Path]) -> None:
+    """What goes to a worker is a place in a file, and what comes back are rows."""
+    _, units = plan_grid(files, policies=["NeverWrite"])
+
+    assert all(unit.line is None for unit in units)
+    assert max(len(repr(unit)) for unit in units) < 1_000
+
+
+@pytest.mark.filterwarnings("ignore")  # Dask's own are not ours to mend.
+def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
+    """A real scheduler and a real worker, on loopback, that can't see our files' folder as theirs."""
+    here = _run(files, tmp_path / "here", engines.here)
+    port = ReservedPort()
+    contact = tmp_path / "scheduler.json"
+    address = f"tcp://{LOOPBACK}:{port.number}"
+    dask = [sys.executable, "-m", "dask"]
+    listen = ["--host", LOOPBACK, "--port", str(port.number), "--dashboard-address", f"{LOOPBACK}:0"]
+    scheduler = ServerProcess(
+        Program(
+            server="Dask scheduler",
+            command=[*dask, "scheduler", *listen, "--scheduler-file", str(contact)],
+            log=tmp_path / "scheduler.log",
+            folder=tmp_path,
+        ),
+        answers=contact.exists,
+    )
+    worker_listen = ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0", "--no-nanny"]
+    log = tmp_path / "worker.log"
+    worker = ServerProcess(
+        Program(
+            server="Dask worker",
+            command=[
+                *dask,
+                "worker",
+                address,
+                *worker_listen,
+                "--nthreads",
+                "1",
+                "--local-directory",
+                str(tmp_path),
+            ],
+            log=log,
+            folder=tmp_path,
+            environment={**os.environ, "PYTHONPATH": ""},
+        ),
+        answers=lambda: "Registered to" in log.read_text(errors="replace"),
+    )
+    scheduler.start()
+    try:
+        worker.start()
+        there = _run(files, tmp_path / "there", engines.dask(address))
+    finally:
+        worker.kill()
+        scheduler.kill()
+
+    assert there == here
+
+
+def test_a_scheduler_that_is_not_there_is_told(files: list[Path]) -> None:
+    engine = engines.dask(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
+    grid, units = plan_grid(files, policies=["NeverWrite"])
+    with pytest.raises(BadFile, match="no Dask scheduler answers"):
+        next(engine(grid, units))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", REAL, ids=lambda file: file.name)
+def test_every_real_file_runs_with_every_policy(file: Path, tmp_path: Path) -> None:
+    grid, units = plan_grid([file], policies=names())
+    folder = Folder(tmp_path)
+    folder.open(grid)
+
+    assert run_grid(grid, units, folder, engines.here) == len(read_results(tmp_path))

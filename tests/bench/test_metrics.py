@@ -1,0 +1,237 @@
+"""Metrics are the document's formulas; regret never lies; and no policy sees a label."""
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import ActionType, Step
+from holdfast.bench.episodes import Episode
+from holdfast.bench.metrics import evaluate
+from holdfast.bench.play import Turn, no_counts, play
+from holdfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
+from holdfast.bench.tracks import view
+from holdfast.budgets.budget import ByteBudget
+from holdfast.budgets.bytes import ByteModel
+from holdfast.budgets.store import ByteMemoryStore
+from holdfast.errors import PolicyFailed
+from holdfast.policies.protocol import SKIP, Hindsight, Track, expire, write
+from holdfast.policies.registry import BUILT_IN, PolicySpec
+from tests.bench.episodes import made, small
+
+
+def _graded(retained: set[int], episode: Episode, **counts: int) -> Any:
+    books = no_counts()
+    for kind, count in counts.items():
+        books.emitted[ActionType(kind)] = count
+    return evaluate(
+        retained,
+        episode.labels,
+        books,
+        steps=len(episode.steps),
+        current_t=episode.steps[-1].t,
+        bytes_used=512,
+        max_bytes=1_024,
+        oracle_worth=8 * episode.labels.unit,
+    )
+
+
+def test_every_formula_of_section_four() -> None:
+    episode = made(*range(10), critical=(1, 4, 8), utility={1: 5.0, 4: 0.5})
+    episode.labels.total_drift_events = 6
+    graded = _graded({1, 4, 6, 9}, episode, WRITE=8, EXPIRE=2)
+
+    assert graded.recall == 2 / 3
+    assert graded.precision == 2 / 4
+    assert math.isclose(graded.f1, 2 * (2 / 3) * (1 / 2) / (2 / 3 + 1 / 2))
+    assert graded.utility == 5.0 + 0.5 + 1.0 + 1.0
+    assert graded.utility_per_kb == 7.5 / 0.5
+    assert graded.regret == 8.0 - 7.5
+    assert graded.avg_staleness == ((9 - 1) + (9 - 4) + (9 - 6) + 0) / 4
+    assert graded.drift_coverage == 2 / 6
+    assert graded.expire_rate == 2 / 8
+    assert graded.utilization == 0.5
+    assert graded.write_density == 4 / 10
+    assert (graded.true_positives, graded.false_positives, graded.false_negatives, graded.true_negatives) == (
+        2,
+        2,
+        1,
+        5,
+    )
+
+
+def test_empty_denominators_give_nought() -> None:
+    graded = _graded(set(), made("a", "b"))
+
+    assert (graded.recall, graded.precision, graded.f1, graded.avg_staleness) == (0, 0, 0, 0)
+    assert (graded.drift_coverage, graded.expire_rate, graded.write_density) == (0, 0, 0)
+
+
+def test_regret_is_never_negative_although_merging_can_beat_writing() -> None:
+    changing = [{"api": "a", "text": "x" * 100, "v": n} for n in range(20)]
+    run = Stage(Scene(made(*changing), ByteModel.SPEC), 700).run(Entrant.parse("MergeFirst"))
+
+    assert run.metrics.utility > run.metrics.oracle_utility
+    assert run.metrics.regret == 0
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_curve_ends_where_the_metric_stands(name: str) -> None:
+    run = Stage(Scene(small(120), ByteModel.SPEC), 2_500, curves=True).run(Entrant.parse(name))
+
+    assert run.curve[-1] == run.metrics.regret
+    assert run.mean_regret is not None
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from(sorted(BUILT_IN)),
+    st.integers(0, 3),
+    st.lists(st.integers(100, 30_000), min_size=2, max_size=4),
+)
+def test_a_run_that_never_felt_its_budget_stands_for_larger_ones(
+    name: str, number: int, budgets: list[int]
+) -> None:
+    """Runs are shared between budgets; fresh runs say the same, to the last figure."""
+    episode, entrant = small(40, number=number), Entrant.parse(name)
+    shared = Scene(episode, ByteModel.SPEC, name="x")
+    for max_bytes in sorted(budgets):
+        fresh = Stage(Scene(episode, ByteModel.SPEC, name="x"), max_bytes, curves=True).run(entrant)
+
+        assert Stage(shared, max_bytes, curves=True).run(entrant) == fresh
+
+
+def test_curves_are_kept_at_evenly_spread_places_the_last_among_them() -> None:
+    for steps in (1, 2, 255, 256, 257, 10_000):
+        points = curve_points(steps)
+
+        assert points[-1] == steps - 1
+        assert len(points) == min(steps, CURVE_POINTS)
+        assert points == sorted(set(points))
+
+
+class Poison:
+    """Labels that nobody may look at; a learner is told what it asks for, and that is written down."""
+
+    def __init__(self, truth: dict[int, float]) -> None:
+        self._truth = truth
+        self.asked: list[int] = []
+
+    @property
+    def utility_by_step(self) -> "Poison":
+        """The one opening that learners have."""
+        return self
+
+    def get(self, t: int, _default: float) -> float:
+        """What a step was worth."""
+        self.asked.append(t)
+        return self._truth[t]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a policy's run read the label {name}")
+
+
+class Stored:
+    """Looks on, and keeps the timesteps at which something was stored."""
+
+    def __init__(self) -> None:
+        self.at: list[int] = []
+
+    def after(self, step: Step, turn: Turn, store: ByteMemoryStore) -> None:  # noqa: ARG002  # A watcher's signature.
+        """One step is done."""
+        if step.t in store:
+            self.at.append(step.t)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in BUILT_IN if PolicySpec.parse(name).track is not Track.ORACLE]
+)
+def test_no_policy_reads_a_label(name: str) -> None:
+    """A run over a poisoned episode; a learner is told of what it just stored, and of nothing else."""
+    episode, entrant = small(80), Entrant.parse(name)
+    poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
+    scene: Any = Scene(episode, ByteModel.SPEC)
+    scene.episode.labels = poison
+    alone(scene, entrant, scene.shown(entrant.track)[0], 2_000, watcher=stored)
+
+    assert poison.asked == (stored.at if entrant.track is Track.BANDIT else [])
+
+
+@pytest.mark.parametrize("name", ["UtilityGreedy", "OracleOptimal"])
+def test_the_poison_works(name: str) -> None:
+    scene: Any = Scene(small(20), ByteModel.SPEC)
+    scene.episode.labels = Poison({})
+    with pytest.raises(AssertionError, match="read the label"):
+        alone(scene, Entrant.parse(name), scene.shown(Track.ORACLE)[0], 2_000)
+
+
+def test_tracks_show_what_they_say() -> None:
+    steps = (
+        Step(t=0, observation={"api": "a"}, metadata={"mode": "m", "priority": 0.5, "breaking_change": True}),
+    )
+
+    assert view(steps, Track.UNPRIVILEGED)[0].metadata == {"mode": "m"}
+    assert view(steps, Track.BANDIT)[0].metadata == {"mode": "m"}
+    assert view(steps, Track.ORACLE)[0].metadata == {"mode": "m"}
+    assert view(steps, Track.PRIVILEGED)[0].metadata == {"mode": "m", "priority": 0.5}
+
+
+class _Rude:
+    """Does as its function says, with steps and store at hand."""
+
+    track: ClassVar = Track.UNPRIVILEGED
+
+    def __init__(self, answer: Callable[[Step, ByteMemoryStore], Any]) -> None:
+        self.select = answer
+
+
+def _fails(step: Step, _: ByteMemoryStore) -> Any:
+    return SKIP if step.t < 2 else 1 / 0
+
+
+def _never_ends(_: Step, __: ByteMemoryStore) -> Any:
+    while True:
+        yield expire(0)
+
+
+def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
+    return ["WRITE"]
+
+
+@pytest.mark.parametrize(("policy", "t"), [(_fails, 2), (_never_ends, 0), (_talks_nonsense, 0)])
+def test_a_policy_that_fails_is_told_with_its_place(policy: Callable[..., Any], t: int) -> None:
+    steps = small(10).steps
+    with pytest.raises(PolicyFailed) as caught:
+        play(_Rude(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
+
+    assert caught.value.facts["t"] == t
+    assert "file line 1" in str(caught.value)
+
+
+def test_a_generator_sees_what_its_last_action_did() -> None:
+    def careful(step: Step, store: ByteMemoryStore) -> Any:
+        held = len(store)
+        yield write(step)
+        assert len(store) == held + 1
+        if held:
+            yield expire(step.t - 1)
+            assert len(store) == 1
+
+    store = ByteMemoryStore(ByteBudget(10_000))
+    play(_Rude(careful), small(20).steps, store)
+
+    assert store.retained() == {19}
+
+
+def test_hindsight_is_only_for_who_foresees() -> None:
+    told = Hindsight(steps=(), worth={})
+    with pytest.raises(PolicyFailed, match="foresee"):
+        play(
+            PolicySpec.parse("AlwaysWrite").build(),
+            small(5).steps,
+            ByteMemoryStore(ByteBudget(9)),
+            hindsight=told,
+        )

@@ -1,0 +1,124 @@
+"""The oracle is exact: three other ways to the optimum agree with it, one of them a solver of another maker."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.algorithms.python import knapsack_solver
+from ortools.linear_solver import pywraplp
+
+from holdfast import Step
+from holdfast.bench import oracle
+from holdfast.bench.files import places, read_episode
+from holdfast.bench.oracle import oracle_curve, oracle_worth
+from holdfast.bench.stage import Scene
+from holdfast.budgets.bytes import ByteModel
+from holdfast.budgets.items import Prices
+from holdfast.budgets.knapsack import best_subset
+from holdfast.clock import seeded
+from holdfast.policies.protocol import Track
+from tests.bench.episodes import REAL, made, small
+
+ITEMS = st.lists(st.tuples(st.integers(1, 40), st.integers(-2, 30)), max_size=9)
+
+
+def _solver(sizes: list[int], values: list[int], capacity: int) -> int:
+    """The optimum by OR-tools' branch and bound."""
+    kind = knapsack_solver.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
+    solver = knapsack_solver.KnapsackSolver(kind, "independent")
+    kept = [(size, value) for size, value in zip(sizes, values, strict=True) if value > 0]
+    solver.init([value for _, value in kept], [[size for size, _ in kept]], [capacity])
+    return int(solver.solve())
+
+
+def _integer_programme(sizes: list[int], values: list[int], capacity: int) -> int:
+    """The optimum by SCIP, which needs no second for ten thousand items; OR-tools' own search does not end there."""
+    solver = pywraplp.Solver.CreateSolver("SCIP")
+    chosen = [solver.BoolVar(str(number)) for number in range(len(sizes))]
+    solver.Add(sum(size * variable for size, variable in zip(sizes, chosen, strict=True)) <= capacity)
+    solver.Maximize(sum(value * variable for value, variable in zip(values, chosen, strict=True)))
+    assert solver.Solve() == pywraplp.Solver.OPTIMAL
+    best: float = solver.Objective().Value()
+    return round(best)
+
+
+@given(ITEMS, st.integers(1, 150))
+def test_no_subset_is_better_and_the_choice_is_real(items: list[tuple[int, int]], capacity: int) -> None:
+    sizes, values = [size for size, _ in items], [value for _, value in items]
+    best, chosen = best_subset(sizes, values, capacity)
+
+    assert sum(values[index] for index in chosen) == best
+    assert sum(sizes[index] for index in chosen) <= capacity
+    for count in range(len(items) + 1):
+        for subset in combinations(range(len(items)), count):
+            if sum(sizes[index] for index in subset) <= capacity:
+                assert sum(values[index] for index in subset) <= best
+
+
+def _instances(items: int, seed: int) -> list[tuple[str, list[int], list[int]]]:
+    dice = seeded(seed)
+    sizes = [100 + int(dice.random() * 900) for _ in range(items)]
+    return [
+        ("unrelated", sizes, [1 + int(dice.random() * 1_000) for _ in sizes]),
+        ("few values", sizes, [(1, 2, 4, 16, 40, 48)[int(dice.random() * 6)] for _ in sizes]),
+        ("weakly related", sizes, [size + int(dice.random() * 20) for size in sizes]),
+        ("equal ratios", sizes, list(sizes)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "values"), _instances(300, 1), ids=lambda part: part if isinstance(part, str) else ""
+)
+@pytest.mark.parametrize("capacity", [1_024, 10_240, 102_400])
+def test_an_independent_solver_agrees(kind: str, sizes: list[int], values: list[int], capacity: int) -> None:
+    assert best_subset(sizes, values, capacity)[0] == _solver(sizes, values, capacity)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_an_independent_solver_agrees_at_length(seed: int) -> None:
+    for _, sizes, values in _instances(1_000, seed)[:3]:
+        for capacity in (1_024, 10_240, 102_400):
+            assert best_subset(sizes, values, capacity)[0] == _solver(sizes, values, capacity)
+
+
+@pytest.mark.parametrize("file", [file for file in REAL if "long" in file.name], ids=lambda file: file.name)
+def test_ten_thousand_real_steps_at_a_megabyte_agree_with_an_integer_programme(file: object) -> None:
+    episode = read_episode(places(str(file))[0])
+    steps, prices = Scene(episode, ByteModel.SPEC).shown(Track.UNPRIVILEGED)
+    sizes, values = [prices.of(step) for step in steps], [episode.labels.worth[step.t] for step in steps]
+
+    assert best_subset(sizes, values, 1 << 20)[0] == _integer_programme(sizes, values, 1 << 20)
+
+
+@settings(max_examples=100)
+@given(ITEMS.filter(bool), st.integers(40, 150))
+def test_the_curve_is_the_optimum_of_every_prefix(items: list[tuple[int, int]], capacity: int) -> None:
+    sizes, values = [size for size, _ in items], [value for _, value in items]
+    most = best_subset(sizes, values, capacity)[0]
+    truth = [best_subset(sizes[: n + 1], values[: n + 1], capacity)[0] for n in range(len(items))]
+
+    assert oracle._by_value(sizes, values, capacity, most) == truth
+    assert oracle._by_bytes(sizes, values, capacity, most) == truth
+
+
+def test_curve_and_optimum_meet_at_the_end() -> None:
+    episode = small(200)
+    steps, prices = Scene(episode, ByteModel.SPEC).shown(Track.UNPRIVILEGED)
+    for max_bytes in (500, 5_000, 50_000):
+        curve = oracle_curve(steps, episode.labels.worth, prices, max_bytes)
+
+        assert curve[-1] == oracle_worth(steps, episode.labels.worth, prices, max_bytes)
+        assert curve == sorted(curve)
+
+
+def test_utilities_that_no_float_can_hold_are_summed_exactly() -> None:
+    """A tenth is no binary fraction; ten of them are one all the same."""
+    episode = made(*("x" for _ in range(10)), utility=dict.fromkeys(range(10), 0.1))
+
+    assert Fraction(sum(episode.labels.worth.values()), episode.labels.unit) == 1
+    huge = made("x", "y", utility={0: 1e300, 1: 1e-300})
+    steps = tuple(Step(t=t, observation=text) for t, text in enumerate("xy"))
+    assert oracle_curve(steps, huge.labels.worth, Prices(), 40)[-1] == huge.labels.worth[0]

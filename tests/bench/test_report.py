@@ -1,0 +1,215 @@
+"""Reports: every file that the document names, figures that add up, pictures that are pictures, a page that stands alone."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast import Settings
+from holdfast.bench.files import write_jsonl
+from holdfast.bench.report.summary import Mean, mean_of
+from holdfast.bench.report.tables import size_name
+from holdfast.cli import main
+from holdfast.errors import InvalidSettings
+from tests.bench.episodes import small
+
+POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished grid."""
+    folder = tmp_path_factory.mktemp("grid")
+    write_jsonl(folder / "e.jsonl", [small(50, number=number) for number in range(4)])
+    arguments = [part for policy in POLICIES for part in ("--policy", policy)]
+    budgets = ["--budget", "1024", "--budget", "10240"]
+    run = CliRunner().invoke(
+        main,
+        [
+            "bench",
+            "run",
+            str(folder / "e.jsonl"),
+            "--out",
+            str(folder),
+            "--workers",
+            "1",
+            *arguments,
+            *budgets,
+            "--json",
+        ],
+    )
+    assert run.exit_code == 0, run.output
+    assert json.loads(run.output)["rows"] == 4 * 2 * 4
+    return folder
+
+
+@pytest.fixture(scope="module")
+def files(results: Path) -> list[str]:
+    """The files of its report."""
+    told = CliRunner().invoke(main, ["bench", "report", str(results), "--json"])
+    written: list[str] = json.loads(told.output)["files"]
+    return written
+
+
+def test_the_report_has_every_file_that_the_document_names(results: Path, files: list[str]) -> None:
+    for policy in ("AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"):
+        for name in (
+            "recall_at_budget.csv",
+            "confusion_matrix.csv",
+            "utility_per_kb.json",
+            "regret_curve.png",
+        ):
+            assert f"{policy}/{name}" in files
+    assert {"leaderboard.csv", "leaderboard.md", "report.html"} <= set(files)
+    folder = results / "report"
+    pictures = list(folder.rglob("*.png"))
+    assert len(pictures) == 4 + 3
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 3
+    assert not re.search(r"(?:src|href)=\"(?!data:)", page)
+
+
+def test_the_figures_of_a_report_add_up(results: Path, files: list[str]) -> None:
+    matrix = list(
+        csv.DictReader(io.StringIO((results / "report/DriftValue/confusion_matrix.csv").read_text()))
+    )
+    names = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+
+    assert [sum(int(row[name]) for name in names) for row in matrix] == [200, 200]
+    recall = list(
+        csv.DictReader(io.StringIO((results / "report/OracleOptimal/recall_at_budget.csv").read_text()))
+    )
+    assert [row["budget_bytes"] for row in recall] == ["1024", "10240"]
+    assert all(
+        float(row["recall_low"]) <= float(row["recall"]) <= float(row["recall_high"]) for row in recall
+    )
+
+
+def test_the_same_results_make_the_same_report(results: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        CliRunner().invoke(main, ["bench", "report", str(results), "--out", str(tmp_path / name)])
+
+    left, right = (
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*.*")} for n in "ab"
+    )
+    assert left == right
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "markdown"])
+def test_the_leaderboard_is_printed_in_three_forms(results: Path, form: str) -> None:
+    told = CliRunner().invoke(
+        main, ["bench", "leaderboard", str(results), "--format", form, "--budget", "1024"]
+    )
+
+    assert told.exit_code == 0
+    assert told.output.index("OracleOptimal") < told.output.index("AlwaysWrite")
+
+
+def test_the_leaderboard_is_json_too_and_a_budget_that_was_not_run_is_told(results: Path) -> None:
+    told = json.loads(CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--json"]).output)
+    wrong = CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--budget", "5"])
+
+    assert told["budget_bytes"] == 10_240
+    assert {one["policy"] for one in told["standings"]} == {"AlwaysWrite", "DriftValue", "OracleOptimal"}
+    assert wrong.exit_code == 2
+    assert "no run had 5 bytes" in wrong.stderr
+
+
+def test_an_extension_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path: Path) -> None:
+    arguments = [
+        "--out",
+        str(tmp_path),
+        "--condition",
+        "retrieval",
+        "--policy",
+        "DriftValue",
+        "--workers",
+        "1",
+    ]
+    assert CliRunner().invoke(main, ["bench", "run", str(results / "e.jsonl"), *arguments]).exit_code == 0
+    told = CliRunner().invoke(main, ["bench", "leaderboard", str(tmp_path)])
+
+    assert "retrieval_at_5" in told.output
+    assert CliRunner().invoke(main, ["bench", "report", str(tmp_path)]).exit_code == 2
+
+
+def test_a_winner_is_deployed_by_lines_that_the_settings_understand(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"])
+    (tmp_path / "holdfast.toml").write_text(told.output, encoding="utf-8")
+    settings = Settings.load({}, file=tmp_path / "holdfast.toml")
+
+    assert settings.band_policies == {"LEDGER": "DriftValue"}
+    assert settings.band_budgets_bytes == {"LEDGER": 102_400}
+    refused = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "OracleOptimal"])
+    assert refused.exit_code == 2
+    assert "told the future" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"band_policies": {"LEDGER": "Nobody"}},
+        {"band_policies": {"VAULT": "DriftValue"}},
+        {"band_budgets_bytes": {"ACTIVE": 0}},
+    ],
+)
+def test_settings_that_name_no_policy_or_no_budget_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidSettings):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_without_the_extra_the_pip_command_is_named(results: Path) -> None:
+    program = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['numpy'] = None\n"
+        "from holdfast.cli import main; main(sys.argv[1:])"
+    )
+    for arguments in (
+        ["report", str(results)],
+        ["run", str(results / "e.jsonl"), "--out", str(results / "x"), "--workers", "1"],
+    ):
+        told = subprocess.run(
+            [sys.executable, "-c", program, "bench", *arguments], capture_output=True, text=True, check=False
+        )
+        assert told.returncode == 2
+        assert "pip install 'holdfast[bench]'" in told.stderr
+
+
+def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: Path) -> None:
+    runner, folder = CliRunner(), str(tmp_path / "e")
+    log = tmp_path / "CHANGES.md"
+    log.write_text(
+        "## 1.1.0 (May 2, 2026)\n- Remove `x`\n## 1.0.0 (May 1, 2026)\n- Add `x`\n", encoding="utf-8"
+    )
+    made = runner.invoke(main, ["bench", "generate", folder, "--steps", "20", "--episodes", "2", "--json"])
+    imported = runner.invoke(
+        main, ["bench", "import", "changelog", str(log), "--out", f"{folder}/c.jsonl", "--json"]
+    )
+
+    assert json.loads(made.output)["episodes"] == 2
+    assert json.loads(imported.output) | {"file": "", "sha256": ""} == {
+        "file": "",
+        "steps": 2,
+        "critical": 1,
+        "sha256": "",
+    }
+    assert runner.invoke(main, ["bench", "manifest", folder, "--write"]).exit_code == 0
+    assert runner.invoke(main, ["bench", "manifest", folder]).exit_code == 0
+    (tmp_path / "e" / "c.jsonl").write_bytes(b"{}\n")
+    assert runner.invoke(main, ["bench", "manifest", folder]).exit_code == 1
+    assert runner.invoke(main, ["bench", "generate", folder, "--regime", "adversarial"]).exit_code == 2
+    assert runner.invoke(main, ["bench", "import", "openapi", "--out", "x"]).exit_code == 2
+
+
+def test_intervals_are_students() -> None:
+    assert mean_of([]) == Mean(0.0, 0.0, 0)
+    assert mean_of([0.5]) == Mean(0.5, 0.0, 1)
+    assert mean_of([1.0, 3.0]).half == pytest.approx(12.706)
+    assert mean_of([1.0] * 50) == Mean(1.0, 0.0, 50)
+    assert [size_name(n) for n in (100, 1_024, 10_240, 1 << 20)] == ["100 B", "1 KB", "10 KB", "1 MB"]

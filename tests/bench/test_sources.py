@@ -1,0 +1,341 @@
+"""Generators repeat to the byte, importers find what changed, and every label follows its stated rule."""
+
+import json
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import InvalidValue
+from holdfast.bench.files import line_of
+from holdfast.bench.sources.adversarial import generate_against
+from holdfast.bench.sources.changelog import Note, changelog_episode, kind_of_note, read_notes
+from holdfast.bench.sources.docs import docs_episode, section_changes
+from holdfast.bench.sources.history import Version, openapi_episode, versions_from_git
+from holdfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
+from holdfast.bench.sources.openapi import load_description, operations, parse_description
+from holdfast.bench.sources.openapi_diff import changes
+from holdfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from holdfast.bench.stage import Entrant, Scene, Stage
+from holdfast.budgets.bytes import ByteModel
+from holdfast.errors import BadFile
+from holdfast.policies.features import ObservationKind, kind_of
+from tests.bench.episodes import DATA
+
+PAIRS = sorted((DATA / "raw" / "openapi").glob("*.expected.json"))
+CHANGELOGS = {
+    # How many releases and notes these files have, by the manifest that came with them.
+    "react.CHANGELOG.md": (105, 1_426),
+    "stripe-python.CHANGELOG.md": (355, 1_777),
+    "twilio-oai.CHANGES.md": (144, 973),
+}
+
+
+@pytest.mark.parametrize("regime", [regime for regime in Regime if regime is not Regime.ADVERSARIAL])
+def test_a_seed_gives_the_same_bytes_again_and_another_seed_others(regime: Regime) -> None:
+    settings = DriftSettings(steps=80, regime=regime, seed=3)
+
+    assert line_of(generate(settings, 1)) == line_of(generate(settings, 1))
+    assert line_of(generate(settings, 1)) != line_of(generate(settings, 2))
+    assert line_of(generate(settings, 1)) != line_of(
+        generate(DriftSettings(steps=80, regime=regime, seed=4), 1)
+    )
+
+
+def test_a_stream_has_all_three_observation_types() -> None:
+    kinds = {kind_of(step.observation) for step in generate(DriftSettings(steps=1_000), 0).steps}
+
+    assert kinds == {
+        ObservationKind.API_SCHEMA,
+        ObservationKind.DOCUMENTATION,
+        ObservationKind.MIGRATION_GUIDE,
+    }
+
+
+def test_regimes_differ_in_what_they_say() -> None:
+    def drift(regime: Regime) -> tuple[float, float]:
+        episode = generate(DriftSettings(steps=1_000, regime=regime), 0)
+        critical = sorted(episode.labels.critical_steps)
+        in_window = sum(t % 50 < 8 for t in critical) / len(critical)
+        apis = [step.observation["api"] for step in episode.steps]
+        return in_window, sum(a == b for a, b in pairwise(apis)) / len(apis)
+
+    assert drift(Regime.BURSTS)[0] > 0.5 > drift(Regime.DEFAULT)[0]
+    assert drift(Regime.REDUNDANCY)[1] > 0.6 > drift(Regime.DEFAULT)[1]
+
+
+@pytest.mark.parametrize(
+    "problem", [{"steps": 0}, {"drift_rate": 1.5}, {"burst_steps": 60}, {"endpoints": -1}]
+)
+def test_settings_that_make_no_stream_are_refused(problem: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        DriftSettings(**problem)
+
+
+@pytest.mark.parametrize("policy", ["RecencyBias", "MergeAggressive", "BanditUCB", "DriftValue"])
+def test_an_adversary_hurts_the_policy_that_it_plays_against(policy: str) -> None:
+    settings = DriftSettings(steps=100, regime=Regime.ADVERSARIAL)
+    hostile = generate_against(settings, 0, policy, 3_000)
+    natural = generate(DriftSettings(steps=100), 0)
+    recalls = [
+        Stage(Scene(episode, ByteModel.SPEC), 3_000).run(Entrant.parse(policy)).metrics.recall
+        for episode in (hostile, natural)
+    ]
+
+    assert line_of(hostile) == line_of(generate_against(settings, 0, policy, 3_000))
+    assert len(hostile.steps) == 100
+    assert recalls[0] < 0.5
+    if policy in ("BanditUCB", "DriftValue"):
+        assert recalls[0] < recalls[1]
+
+
+def test_nobody_plays_against_an_oracle() -> None:
+    with pytest.raises(InvalidValue, match="told everything"):
+        generate_against(DriftSettings(regime=Regime.ADVERSARIAL), 0, "OracleOptimal")
+
+
+def _api(**operation: Any) -> dict[str, Any]:
+    return {"openapi": "3.0.0", "paths": {"/v1/pay/{id}": {"post": operation}}}
+
+
+BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["amount"],
+    "properties": {"amount": {"type": "integer"}, "mode": {"type": "string", "enum": ["A", "b"]}},
+}
+
+
+def _with(body: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return _api(requestBody={"content": {"application/json": {"schema": body}}}, **more)
+
+
+@pytest.mark.parametrize(
+    ("new", "kinds"),
+    [
+        (_with(BODY), ()),
+        (_with({**BODY, "properties": {"amount": {}}}), ("params_removed",)),
+        (_with({**BODY, "required": ["amount", "mode"]}), ("param_made_required",)),
+        (_with({**BODY, "required": []}), ("required_relaxed",)),
+        (_with({**BODY, "properties": {**BODY["properties"], "tip": {}}}), ("optional_params_added",)),
+        (
+            _with({**BODY, "required": ["amount", "tip"], "properties": {**BODY["properties"], "tip": {}}}),
+            ("required_param_added",),
+        ),
+        (_with(BODY, deprecated=True), ("deprecated_on",)),
+        (
+            _with({**BODY, "properties": {**BODY["properties"], "mode": {"enum": ["a"]}}}),
+            ("request_enum_removed",),
+        ),
+        (
+            _with({**BODY, "properties": {**BODY["properties"], "mode": {"enum": ["a", "B", "c"]}}}),
+            ("request_enum_added",),
+        ),
+        ({"paths": {"/v1/pay/{renamed}": _with(BODY)["paths"]["/v1/pay/{id}"]}}, ()),
+        ({"paths": {}}, ("endpoint_removed",)),
+    ],
+)
+def test_what_changed_in_an_operation(new: dict[str, Any], kinds: tuple[str, ...]) -> None:
+    found = changes(operations(_with(BODY), source="x"), operations(new, source="x"))
+
+    assert tuple(found.values()) == ((kinds,) if kinds else ())
+
+
+def test_swagger_two_and_yaml_and_references_are_understood() -> None:
+    text = b"""
+swagger: "2.0"
+host: api.example.com
+basePath: /v2
+paths:
+  /pets:
+    parameters:
+      - $ref: "#/parameters/limit"
+    post:
+      parameters:
+        - {in: body, name: body, schema: {$ref: "#/definitions/Pet"}}
+        - {in: header, name: X-Trace, type: string}
+      responses:
+        200: {schema: {type: array, items: {$ref: "#/definitions/Pet"}}}
+parameters:
+  limit: {in: query, name: limit, type: integer, required: true}
+definitions:
+  Pet: {allOf: [{$ref: "#/definitions/Named"}, {properties: {kind: {enum: [Cat, Dog]}}, required: [kind]}]}
+  Named: {properties: {name: {type: string}}}
+"""
+    found = operations(parse_description(text, "pets.yaml"), source="pets", with_host=True)
+    (pet,) = found.values()
+
+    assert pet.name == "pets:POST api.example.com/v2/pets"
+    assert pet.params == {"limit", "kind", "name"}
+    assert pet.required == {"limit", "kind"}
+    assert pet.enums["in.kind"] == {"cat", "dog"}
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b"{}", b"paths: [", b"\xff\xfe{", b'{"paths": []}', b"just text"]
+)
+def test_what_is_no_description_is_told(content: bytes) -> None:
+    with pytest.raises(BadFile):
+        parse_description(content, "x")
+
+
+def test_references_that_go_in_circles_or_nowhere_end() -> None:
+    circle = {"$ref": "#/components/schemas/A"}
+    document = _with(circle)
+    document["components"] = {"schemas": {"A": {"$ref": "#/components/schemas/B"}, "B": circle}}
+
+    assert len(operations(document, source="x")) == 1
+    assert len(operations(_with({"$ref": "elsewhere.json#/A"}), source="x")) == 1
+
+
+@pytest.mark.parametrize("expected", PAIRS, ids=lambda path: path.name.removesuffix(".expected.json"))
+def test_real_descriptions_give_the_expected_changes(expected: Path) -> None:
+    told = json.loads(expected.read_text(encoding="utf-8"))
+    sides = []
+    for side in ("old", "new"):
+        document = load_description(str(expected).replace(".expected.", f".{side}."))
+        sides.append(operations(document, source=told["source"], with_host=told["source"] == "twilio"))
+    old, new = sides
+    found = {
+        (new.get(identity) or old[identity]).name: set(kinds) for identity, kinds in changes(old, new).items()
+    }
+
+    assert found == {touch["api"]: set(touch["kinds"]) for touch in told["touched"]}
+
+
+def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for day, document in (
+        (1, _with(BODY)),
+        (2, _with({**BODY, "required": []})),
+        (3, _with(BODY, deprecated=True)),
+    ):
+        (tmp_path / "api.json").write_text(json.dumps(document), encoding="utf-8")
+        subprocess.run([*git, "add", "."], check=True)
+        stamp = f"2026-01-0{day}T12:00:00Z"
+        environment = {
+            "GIT_AUTHOR_DATE": stamp,
+            "GIT_COMMITTER_DATE": stamp,
+            "PATH": "/usr/bin:/bin:/usr/local/bin",
+        }
+        subprocess.run([*git, "commit", "-qm", "x"], check=True, env=environment)
+    episode = openapi_episode(versions_from_git(str(tmp_path), "api.json"), source="pay", redundancy=1.0)
+
+    assert list(episode.labels.given["event_kinds"].values()) == [
+        ["required_relaxed"],
+        ["unchanged"],
+        ["param_made_required", "deprecated_on"],
+        ["unchanged"],
+    ]
+    assert episode.labels.critical_steps == {2}
+    assert episode.steps[2].observation["version"] == "2026-01-03"
+    with pytest.raises(BadFile, match="no commit touches"):
+        list(versions_from_git(str(tmp_path), "nothing.json"))
+    with pytest.raises(BadFile):
+        list(versions_from_git(str(tmp_path / "nowhere"), "api.json"))
+
+
+def test_two_versions_without_a_change_make_no_episode() -> None:
+    same = [Version(label=label, document=_with(BODY)) for label in "ab"]
+    with pytest.raises(InvalidValue, match="nothing changed"):
+        openapi_episode(same, source="x")
+
+
+LOG = """# Changelog
+
+## 2.0.0 - 2026-02-01
+
+### Breaking Changes
+- Renamed `Charge.amount`
+
+### Other
+* Updates to generated code:
+  * Add support for `tips` on `Charge`
+  * Remove support for `cheques` on `Charge`
+* Fixes a crash ([#12](https://example.com/12), @someone)
+
+[2025-12-24] Version 1.9.0
+--------------------------
+**Payments**
+- Deprecated the old client
+- CVE-2025-1 mended
+- CVE-2025-1 mended
+"""
+
+
+def test_a_changelog_is_read_oldest_release_first() -> None:
+    episode = changelog_episode(LOG, source="pay", name="LOG.md")
+    kinds = [kinds[0] for kinds in episode.labels.given["event_kinds"].values()]
+
+    assert kinds == ["deprecation", "security", "duplicate", "breaking", "added", "removal", "fix"]
+    assert episode.labels.critical_steps == {0, 1, 3, 5}
+    assert episode.steps[0].observation["last_updated"] == "2025-12-24"
+    assert episode.steps[0].observation["api"] == "pay:payments"
+    assert episode.steps[-1].observation["content"] == "Fixes a crash"
+
+
+def test_a_text_without_releases_is_no_changelog() -> None:
+    with pytest.raises(BadFile, match="no release"):
+        changelog_episode("Just words.\n- and a list\n", source="x", name="x.md")
+
+
+def test_every_kind_of_note_has_a_class() -> None:
+    notes = [Note(version="1.0", date=None, heading="", section=section, text=text, raw=text) for section, text in (
+        ("", "anything"), ("Docs", "x"), ("Internal", "x"), ("", "Added x"), ("", "Changed x"), ("", "Fixed x"),
+    )]  # fmt: skip
+
+    assert {kind_of_note(note) for note in notes} <= set(CLASS_OF_KIND)
+
+
+@pytest.mark.parametrize("name", CHANGELOGS if PAIRS else [])
+def test_real_changelogs_are_read_whole(name: str) -> None:
+    releases, notes = CHANGELOGS[name]
+    found = list(read_notes((DATA / "raw" / "changelogs" / name).read_text(encoding="utf-8")))
+
+    assert len({note.version for note in found}) == releases
+    assert abs(len(found) - notes) / notes < 0.03
+
+
+def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(40))
+    old = f"Top.\n\n# Use {{#use}}\n{words}\n# Gone\nBye.\n# Same\nStill.\n# Was\nMoved text.\n"
+    new = f"Top.\n\n# Use it {{#use}}\n{words} and more\n# Same\nStill.\n# Is\nMoved text.\n# Fresh\nDeprecated!\n"
+    for version, text in (("v1", old), ("v2", new)):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "page.md").write_text(text, encoding="utf-8")
+    episode = docs_episode([str(tmp_path / "v1"), str(tmp_path / "v2")], source="d")
+    kinds = {
+        step.observation["api"]: episode.labels.given["event_kinds"][str(step.t)]
+        for step in episode.steps
+        if episode.labels.given["event_kinds"][str(step.t)] != ["baseline"]
+    }
+
+    assert kinds == {
+        "d:page#fresh": ["section_added"],
+        "d:page#is": ["edited"],
+        "d:page#use": ["edited"],
+        "d:page#gone": ["section_removed"],
+        "d:page#was": ["edited"],
+    }
+
+
+def test_warnings_and_rewrites_are_seen() -> None:
+    words = [f"word{n}" for n in range(20)]
+    text = " ".join(words)
+
+    assert section_changes({"a": text}, {"a": text + " deprecated"}) == {"a": ("warning_added", "edited")}
+    assert section_changes({"a": text}, {"a": " ".join(words[:9] + ["x"] * 11)}) == {"a": ("rewritten",)}
+    assert section_changes({"a": text}, {"a": " ".join(words[:15] + ["x"] * 5)}) == {"a": ("edited_major",)}
+    assert section_changes({"a": text}, {"a": text}) == {}
+
+
+def test_labels_follow_the_class_of_a_step() -> None:
+    episode = generate(DriftSettings(steps=300), 0)
+    kinds, labels = episode.labels.given["event_kinds"], episode.labels
+    for step in episode.steps:
+        drift = CLASS_OF_KIND[kinds[str(step.t)][0]]
+
+        assert (step.t in labels.critical_steps) == (drift in CRITICAL)
+        assert labels.utility_by_step[step.t] in (UTILITY[drift], UTILITY[drift] / 2)
