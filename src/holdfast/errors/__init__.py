@@ -6,6 +6,7 @@
     ├── MissingExtra              missing_extra          an optional dependency is not installed
     ├── NotAuthorised             not_authorised         this role may not do this
     ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
+    ├── PutRefused                put_refused            the judge refused something of a framework's batch
     ├── AccessError               access                 a door refuses a call
     │   ├── Unauthenticated       unauthenticated        no valid API key came with the call
     │   ├── Forbidden             forbidden              the key is valid, but not for this
@@ -153,6 +154,7 @@ from holdfast.errors.access import (
     Unreachable,
     UnsafeBind,
 )
+from holdfast.errors.adapters import PutRefused
 from holdfast.errors.approvals import (
     ApprovalError,
     ApprovalExpired,
@@ -396,6 +398,7 @@ __all__ = [
     "ProviderRefused",
     "ProviderTimeout",
     "ProviderUnavailable",
+    "PutRefused",
     "RateLimited",
     "RecallError",
     "RecordedFailure",
