@@ -9,7 +9,7 @@ pin() {
     --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file "requirements/$out.txt"
 }
 pin dev --group build --group dev --extra postgres --extra redis --extra s3 --extra bench --extra dask \
-  --extra openai --extra anthropic --extra tokens --extra evals --extra server --extra mcp --extra otel
+  --extra openai --extra anthropic --extra tokens --extra evals --extra server --extra mcp --extra otel --extra langgraph
 pin run --group build --constraint requirements/dev.txt
 pin model --group model --constraint requirements/dev.txt
 pin docs --group build --group docs --constraint requirements/dev.txt

@@ -62,7 +62,7 @@ class Run(TracedRun):
         self._commit: Commit | None = None
         self.trace: Trace | None = None
 
-    def recall(
+    def recall(  # type: ignore[override]  # It names the options that the supertype hands on.
         self,
         query: str,
         *,

@@ -62,11 +62,11 @@ class TracedRun:
         """Make a function a tool of this run: each call is recorded, and in a replay answered from the record."""
         return tool(self.recorder, profile=profile, effects=effects)
 
-    def recall(self, query: str, *, tokens: int) -> Any:
-        """Read memory as of the run's snapshot, and record what came back."""
+    def recall(self, query: str, *, tokens: int, **options: Any) -> Any:
+        """Read memory as of the run's snapshot, and record what came back; ``options`` are the memory's own."""
         if self._memory is None:
             raise self._without_memory()
-        package = self._memory.recall(query, tokens=tokens)
+        package = self._memory.recall(query, tokens=tokens, **options)
         self.recorder.retrieval(**self._memory.retrieval_facts(package))
         return package
 

@@ -2,18 +2,21 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from holdfast.cli.options import opened, settings
 from holdfast.cli.output import json_option, print_json
 from holdfast.cli.trace.telling import EXIT_CODES, comparison_json, tell_comparison
+from holdfast.memory import Memory
 from holdfast.traces.artifact import Trace
 from holdfast.traces.folder import read_artifact
 from holdfast.traces.replay import replay
+from holdfast.traces.traced_run import MemoryAt
 
 
 @click.command(
@@ -27,21 +30,29 @@ from holdfast.traces.replay import replay
     help="Functions by tool name, for results that the trace has not kept.",
 )
 @click.option(
-    "--memory", metavar="MODULE:FUNCTION", help="Called with a snapshot's number; gives memory as of then."
+    "--store",
+    "store_url",
+    help="Read memory as of the run's snapshot from this store: a SQLite file, or postgresql://….",
+)
+@click.option("--namespace", help="Whose memory of that store; by default what the settings say.")
+@click.option(
+    "--memory",
+    metavar="MODULE:FUNCTION",
+    help="Instead of a store: called with a snapshot's number, gives memory as of then.",
 )
 @click.option("--out", type=click.Path(dir_okay=False), help="Where to write the trace of the replay.")
 @json_option
 def command(
-    *, file: str, agent: str, tools: str | None, memory: str | None, out: str | None, as_json: bool
+    *, file: str, agent: str, tools: str | None, out: str | None, as_json: bool, **where: Any
 ) -> None:
     """Run the agent MODULE:FUNCTION again on what the run recorded in FILE saw, and compare the two.
 
-    Tools are not called: their recorded results are given back. MODULE is looked for in the working folder first, and runs
+    Tools are not called: their recorded results are given back; a store is only read. MODULE is looked for in the working folder first, and runs
     with your rights; name only code that you trust.
     """
     trace = Trace.read(read_artifact(Path(file)))
-    with _working_folder_first():
-        at = None if memory is None else _named(memory)(trace.memory_snapshot_id)
+    with _working_folder_first(), ExitStack() as stack:
+        at = _memory_at(stack, trace.memory_snapshot_id, **where)
         played = replay(trace, _named(agent), None if tools is None else _mapping(tools), memory=at)
     if out is not None:
         Path(out).write_bytes(played.trace.as_bytes())
@@ -53,6 +64,23 @@ def command(
         if failed is not None:
             click.echo(f"  the agent ended with {failed}")
     raise SystemExit(EXIT_CODES[played.verdict])
+
+
+def _memory_at(
+    stack: ExitStack, snapshot: int, *, store_url: str | None, namespace: str | None, memory: str | None
+) -> MemoryAt | None:
+    """Memory as of the run's snapshot, from wherever the caller has it."""
+    if memory is not None and (store_url or namespace):
+        raise click.UsageError("memory comes from --store or from --memory, not from both")
+    if memory is not None:
+        found: MemoryAt = _named(memory)(snapshot)
+        return found
+    if store_url is None:
+        if namespace is not None:
+            raise click.UsageError("--namespace is of a store; name it with --store")
+        return None
+    store = stack.enter_context(opened(store_url, recover=False))
+    return Memory(store, namespace=namespace or settings().namespace).at(snapshot)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Tests of memory behind the interfaces of agent frameworks."""

@@ -1,0 +1,316 @@
+"""LangGraph's store over memory, against the real package; its own InMemoryStore says what the right answers are."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+)
+from langgraph.store.memory import InMemoryStore
+
+from holdfast.adapters.langgraph import HoldfastStore
+from holdfast.adapters.langgraph_items import subject_of
+from holdfast.clock import CountedIds, ManualClock
+from holdfast.errors import InvalidValue, NotCanonical, PutRefused
+from holdfast.memory import Memory
+from holdfast.policies.spending import BandBudget
+from holdfast.vocabulary import Band
+from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
+
+__all__ = ["backend", "clock", "memory", "opener", "place", "store"]
+
+NAMESPACES = [("users", "ada"), ("users", "bob"), ("users", "ada", "chats"), ("docs",), ("a/b", "c%d", "ü")]
+LONG_KEY = (
+    "Käse, Brötchen, Äpfel und was sonst noch für das Frühstück am nächsten Wochenende fehlt, wenn alle Gäste "
+    "schon früh kommen, müde und hungrig, und über Nacht bleiben möchten"
+)
+KEYS = ["prefs", "prefs2", "pre/fs", "@1.0", LONG_KEY]
+VALUES: list[dict[str, Any]] = [
+    {"theme": "dark", "size": 12},
+    {"theme": "light", "size": 3.5, "deep": {"langs": ["en", "de"], "on": True}},
+    {"size": 12, "note": None},
+    {"about": "Ada likes long walks and short answers."},
+    {},
+]
+FILTERS: list[dict[str, Any] | None] = [
+    None,
+    {"theme": "dark"},
+    {"deep": {"langs": ["en", "de"]}},
+    {"deep": {"langs": ["en"]}},
+    {"theme": {"$ne": "dark"}},
+    {"size": {"$eq": 12}},
+    {"note": None},
+]
+PATHS = [("users",), ("*", "ada"), ("chats",), ("users", "*", "chats"), ("c%d", "ü")]
+
+
+def a_memory() -> Memory:
+    """A new memory whose clock and ids repeat."""
+    return Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+
+
+puts = st.builds(PutOp, st.sampled_from(NAMESPACES), st.sampled_from(KEYS), st.sampled_from([*VALUES, None]))
+gets = st.builds(GetOp, st.sampled_from(NAMESPACES), st.sampled_from(KEYS))
+searches = st.builds(
+    SearchOp,
+    st.sampled_from([(), ("users",), ("users", "ada"), ("a/b",), ("none",)]),
+    st.sampled_from(FILTERS),
+    limit=st.just(100),
+)
+listings = st.builds(
+    ListNamespacesOp,
+    st.lists(
+        st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), st.sampled_from(PATHS)), max_size=2
+    ).map(tuple),
+    max_depth=st.sampled_from([None, 1, 2]),
+    limit=st.sampled_from([100, 1]),
+    offset=st.sampled_from([0, 1]),
+)
+batches = st.lists(
+    st.lists(st.one_of(puts, puts, gets, searches, listings), min_size=1, max_size=5), max_size=5
+)
+
+
+def plain(answer: object) -> object:
+    """An answer without times; items without the order that LangGraph leaves open."""
+    if isinstance(answer, Item):
+        return answer.namespace, answer.key, repr(answer.value)
+    if isinstance(answer, list):
+        shown = [plain(one) for one in answer]
+        return sorted(shown) if answer and isinstance(answer[0], Item) else shown  # type: ignore[type-var]  # All alike.
+    return answer
+
+
+def reference(batch: Iterable[Op], kept: InMemoryStore) -> list[object]:
+    """The right answers. InMemoryStore lists namespaces that only were asked for, so it is asked with its items alone."""
+    items = [(one.namespace, one.key, one.value) for one in kept.search((), limit=1000)]
+    fresh = InMemoryStore()
+    for namespace, key, value in items:
+        fresh.put(namespace, key, value)
+    batch = list(batch)
+    listed = {
+        number: fresh.batch([op])[0] for number, op in enumerate(batch) if isinstance(op, ListNamespacesOp)
+    }
+    return [listed.get(number, answer) for number, answer in enumerate(kept.batch(batch))]
+
+
+@given(batches)
+@settings(max_examples=40)
+def test_it_answers_as_langgraphs_own_store_does(played: list[list[Op]]) -> None:
+    ours, theirs = HoldfastStore(a_memory()), InMemoryStore()
+
+    for batch in played:
+        assert [plain(one) for one in ours.batch(batch)] == [plain(one) for one in reference(batch, theirs)]
+    assert list(ours.memory.verify()) == []
+
+
+def test_it_works_over_every_backend_through_langgraphs_own_methods(memory: Memory) -> None:
+    held = HoldfastStore(memory)
+    held.put(("users", "ada"), "prefs", {"theme": "dark"})
+    held.put(("users", "bob"), "prefs", {"theme": "dark"})
+    held.put(("users", "ada"), "prefs", {"theme": "light"})
+    held.delete(("users", "bob"), "prefs")
+    held.delete(("users", "bob"), "never/there")
+
+    item = held.get(("users", "ada"), "prefs")
+    assert item is not None
+    assert item.value == {"theme": "light"}
+    assert held.get(("users", "bob"), "prefs") is None
+    assert held.list_namespaces(prefix=("users",)) == [("users", "ada")]
+    assert list(memory.verify()) == []
+
+
+def test_every_batch_of_puts_is_one_commit_and_what_did_not_change_is_not_written() -> None:
+    held = HoldfastStore(a_memory())
+    batch = [PutOp(("users",), name, {"likes": f"{name} likes cats"}) for name in ("ada", "bob", "eve")]
+    held.batch(batch)
+    held.batch(batch)
+
+    assert held.memory.store.head() == 1
+
+
+def test_a_refused_put_tells_why_and_takes_its_batch_with_it() -> None:
+    held = HoldfastStore(a_memory())
+    with pytest.raises(PutRefused, match=r"F\d_Secrecy|secret|credential") as refusal:
+        held.batch([PutOp(("a",), "good", {"fact": "Cats purr."}), PutOp(("a",), "bad", {"deep": [SECRET]})])
+
+    assert refusal.value.facts["subject"] == "langgraph/a/bad"
+    assert "AKIA" not in str(refusal.value)
+    assert held.search(()) == []
+    assert [record.subject for record in held.memory.records(band=Band.VOID)] == ["langgraph/a/bad"]
+
+
+def test_deleting_erases_and_the_ledger_keeps_that_it_was() -> None:
+    held = HoldfastStore(a_memory())
+    held.put(("users", "ada"), "prefs", {"theme": "dark"})
+    held.delete(("users", "ada"), "prefs")
+
+    chapters = held.memory.history("langgraph/users/ada/prefs")
+    assert {(one.action, one.record) for one in chapters} == {("WRITE", None), ("EXPIRE", None)}
+    assert "dark" not in str([record.text for record in held.memory.records(at=1)])
+
+
+def test_a_search_with_a_query_is_ranked_by_recall_within_its_namespace_and_filter() -> None:
+    held = HoldfastStore(a_memory())
+    for number in range(70):
+        held.put(("other",), f"n{number}", {"text": f"refunds refunds EU number {number}"})
+    held.put(("mine",), "a", {"text": "EU refunds take 14 days.", "kind": "rule"})
+    held.put(("mine",), "b", {"text": "Parcels from the EU arrive late.", "kind": "rule"})
+    held.put(("mine",), "c", {"text": "EU refunds are free of charge.", "kind": "rumour"})
+    found = held.search(("mine",), query="EU refunds", filter={"kind": "rule"})
+
+    assert [one.key for one in found] == ["a", "b"]
+    assert found[0].score is not None
+    assert found[1].score is not None
+    assert found[0].score > found[1].score
+    assert [one.key for one in held.search(("mine",), query="EU refunds", limit=1, offset=1)] == ["c"]
+    assert len(held.search(("other",), query="  ", limit=7)) == 7
+
+
+def test_values_come_back_to_the_letter() -> None:
+    held = HoldfastStore(a_memory())
+    value = {
+        "pi": 3.141592653589793,
+        "big": 2**70,
+        "whole": 1.0,
+        "nfd": "e\u0301",
+        "none": None,
+        "list": [1, [2]],
+    }
+    held.put(("x",), "nfd e\u0301", value)
+    item = held.get(("x",), "nfd e\u0301")
+
+    assert item is not None
+    assert repr(item.value) == repr(value)
+    assert held.get(("x",), "nfd \u00e9") is None
+
+
+def test_times_say_when_it_was_made_and_when_it_changed() -> None:
+    clock = ManualClock()
+    held = HoldfastStore(Memory.open(":memory:", clock=clock))
+    held.put(("x",), "k", {"v": 1})
+    clock.advance(60)
+    held.put(("x",), "k", {"v": 2})
+    clock.advance(60)
+    held.put(("x",), "k", {"v": 3})
+    item = held.get(("x",), "k")
+
+    assert item is not None
+    assert item.updated_at - item.created_at == timedelta(seconds=120)
+
+
+def test_async_code_gets_the_same() -> None:
+    async def play() -> object:
+        held = HoldfastStore(a_memory())
+        await held.aput(("x",), "k", {"v": 1})
+        return plain(await held.aget(("x",), "k")), len(await held.asearch(("x",), query="v"))
+
+    assert asyncio.run(play()) == ((("x",), "k", "{'v': 1}"), 1)
+
+
+def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
+    memory = a_memory()
+    held, committed = HoldfastStore(memory), memory.store.commit
+    held.put(("x",), "k", {"v": 1})
+    overtaking = [lambda: HoldfastStore(memory).put(("x",), "k", {"v": 2})]
+
+    def overtaken(commit: Any, *, fence: int | None = None) -> Any:
+        if overtaking:
+            overtaking.pop()()
+        return committed(commit, fence=fence)
+
+    memory.store.commit = overtaken  # type: ignore[method-assign]  # Another graph, at the worst moment.
+    held.put(("x",), "k", {"v": 3})
+    item = held.get(("x",), "k")
+
+    assert item is not None
+    assert item.value == {"v": 3}
+    assert memory.store.head() == 3
+
+
+def test_a_band_with_a_budget_shows_the_newest_version() -> None:
+    budget = BandBudget(band=Band.LEDGER, max_bytes=100_000, policy="AlwaysWrite")
+    held = HoldfastStore(Memory.open(":memory:", budgets=[budget]))
+    for number in range(12):
+        held.put(("x",), "k", {"v": number})
+    item = held.get(("x",), "k")
+
+    assert item is not None
+    assert item.value == {"v": 11}
+    assert [one.value for one in held.search(("x",))] == [{"v": 11}]
+    held.delete(("x",), "k")
+    assert held.get(("x",), "k") is None
+
+
+def test_other_memories_of_the_same_namespace_are_no_items() -> None:
+    memory = a_memory()
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.remember("Cats purr.", subject="langgraph/x/k", source={"kind": "doc", "id": "cats"})
+        run.remember("Dogs bark.", source={"kind": "doc", "id": "dogs"})
+    held = HoldfastStore(memory)
+
+    assert held.get(("x",), "k") is None
+    assert held.search((), query="cats") == []
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (PutOp(("x",), "k", {"v": {1, 2}}), InvalidValue),
+        (PutOp(("x",), "k", {"v": float("nan")}), InvalidValue),
+        (PutOp((), "k", {"v": 1}), InvalidValue),
+        (PutOp(("x",), "k", {"v": "\ud800"}), NotCanonical),
+        (SearchOp(("x",), {"v": {"$like": 1}}), InvalidValue),
+        (ListNamespacesOp((MatchCondition("infix", ("x",)),)), InvalidValue),  # type: ignore[arg-type]  # On purpose.
+        ("get", InvalidValue),
+    ],
+)
+def test_what_can_not_be_done_is_told_and_changes_nothing(op: Any, error: type[Exception]) -> None:
+    held = HoldfastStore(a_memory())
+    held.put(("x",), "k", {"v": 1})
+    with pytest.raises(error):
+        held.batch([PutOp(("x",), "other", {"v": 2}), op])
+
+    assert [one.value for one in held.search(())] == [{"v": 1}]
+
+
+def test_langgraphs_own_rules_for_namespaces_hold() -> None:
+    with pytest.raises(InvalidNamespaceError):
+        HoldfastStore(a_memory()).put(("a.b",), "k", {"v": 1})
+
+
+@given(
+    st.lists(st.text(min_size=1), min_size=2, max_size=4),
+    st.lists(st.text(min_size=1), min_size=2, max_size=4),
+)
+def test_no_two_items_share_a_subject(left: list[str], right: list[str]) -> None:
+    subjects = [subject_of(tuple(path[:-1]), path[-1]) for path in (left, right)]
+
+    assert (subjects[0] == subjects[1]) == (left == right)
+    assert all(len(subject) <= 200 and subject.isascii() and subject.isprintable() for subject in subjects)
+
+
+def test_without_the_extra_the_pip_command_is_named() -> None:
+    program = (
+        "import sys; sys.modules['langgraph'] = None\n"
+        "from holdfast.errors import MissingExtra\n"
+        "try:\n    import holdfast.adapters.langgraph\n"
+        "except MissingExtra as error:\n    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "pip install 'holdfast[langgraph]'" in told.stdout
