@@ -66,6 +66,9 @@ FAILED_CALLS_AT_ONCE: Final = 50.0
 MAX_CALLERS_PACED: Final = 10_000
 REFUSALS_TOLD_PER_MINUTE: Final = 10
 MAX_REFUSAL_GROUPS: Final = 64
+MAX_SESSIONS: Final = 1_000
+SESSION_SECONDS: Final = 43_200.0
+SESSION_IDLE_SECONDS: Final = 3_600.0
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
