@@ -17,6 +17,7 @@ BENCHMARKS = [
     "governance",
     "optimizer",
     "recall",
+    "doors",
 ]
 
 

@@ -29,10 +29,15 @@ def test_the_environment_wins_over_the_file() -> None:
     assert (settings.store, settings.namespace) == ("from-env.db", "file")
 
 
+def test_a_key_in_the_environment_is_no_setting() -> None:
+    assert Settings.load({"HOLDFAST_API_KEY": "hf_secret"}) == Settings()
+
+
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
         ({"HOLDFAST_STOER": "x"}, "STOER"),
+        ({"HOLDFAST_API_KEYS": "x"}, "API_KEYS"),
         ({"HOLDFAST_VISIBILITY_MODE": "everything"}, "everything"),
         ({"HOLDFAST_ALLOW_LIVE_READ_WRITE": "perhaps"}, "ALLOW_LIVE_READ_WRITE"),
         ({"HOLDFAST_VISIBILITY_MODE": "live_read_write"}, "allow_live_read_write"),

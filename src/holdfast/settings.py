@@ -106,9 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, value in _read_file(file).items():
             chosen[name] = (value, os.fspath(file or FILE_NAME))
         for variable in sorted(environment):
-            if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(
-                (TEST_PREFIX, KEY_VARIABLE)
-            ):
+            is_ours = variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX)
+            if is_ours and variable != KEY_VARIABLE:
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
                 chosen[name] = (environment[variable], variable)
         return cls(**{name: cls._checked(name, value, source) for name, (value, source) in chosen.items()})

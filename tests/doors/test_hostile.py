@@ -299,11 +299,11 @@ def test_a_thousand_connections_are_answered_and_memory_stays_bounded(served: Se
     before = _resident_kilobytes(served.process.pids[0])
     connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(1_000)]
     with Client(served.address, key=key) as client:
-        receipt = client.remember(**FACT).receipt  # type: ignore[arg-type]  # As the fact says.
+        receipt = client.remember("EU refunds take 14 days.", subject="policy/eu-refunds").receipt
         for connection in connections:
             connection.sendall(request)
         statuses = [status_of(_read(connection)) for connection in connections]
-        found, holds = client.record("policy/eu-refunds"), client.verify().holds
+        found, holds = client.history("policy/eu-refunds"), client.verify().holds
     for connection in connections:
         connection.close()
     after = _resident_kilobytes(served.process.pids[0])

@@ -140,6 +140,14 @@ class Keyring:
             raise Unauthenticated(problem=problem)
         return key.caller
 
+    def caller_with(self, key_id: str) -> Caller:
+        """Who has the key of this id, for those who proved before that they hold it; ``Unauthenticated`` if it ended."""
+        key = self._find(key_id)
+        problem = "nobody has this key" if key is None else key.problem_at(self._store.clock.now())
+        if key is None or problem is not None:
+            raise Unauthenticated(problem=problem)
+        return key.caller
+
     def _find(self, key_id: str) -> ApiKey | None:
         row = _row(key_id)
         found = self._store.read(SYSTEM_NAMESPACE, [row])
