@@ -1,9 +1,12 @@
 """``holdfast optimize``: prompts that get shorter and provably no worse."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from holdfast.cli.options import opened, store_option
 from holdfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from holdfast.errors import InvalidValue, OptimizationFailed
 from holdfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
@@ -11,6 +14,7 @@ from holdfast.wiring import open_overrides, open_provider, open_result_cache, re
 
 if TYPE_CHECKING:
     # The help of all commands is printed without waiting for the loops.
+    from holdfast.loops.trials.ledger import LedgerSealer
     from holdfast.loops.trials.report import OptimizationReport
 
 _FILE: Final = click.Path(dir_okay=False)
@@ -141,16 +145,25 @@ def report(file: str, html: str | None, as_json: bool) -> None:
 @click.argument("prompt", type=_FILE)
 @_OVERRIDES
 @_TAG
+@store_option
 @json_option
-def apply(file: str, prompt: str, overrides_url: str, tag: str, as_json: bool) -> None:
-    """Apply the report in FILE to PROMPT: all of it in one write, or nothing if the tag has changed since."""
+def apply(
+    file: str, prompt: str, *, overrides_url: str, tag: str, store_url: str | None, as_json: bool
+) -> None:
+    """Apply the report in FILE to PROMPT: all of it in one write, or nothing if the tag has changed since.
+
+    The store's ledger is told before and after, as of any change that somebody must answer for.
+    """
     from holdfast.loops.trials.apply import apply_report  # noqa: PLC0415  # Only this command pays for it.
 
     known = _read(file)
     if not known.has_modifications:
         click.echo("The report has nothing to apply.", err=True)
         raise SystemExit(ANSWER_IS_NO)
-    applied = apply_report(open_overrides(overrides_url), read_prompt(prompt), known, tag=tag)
+    with _sealer(store_url) as sealer:
+        applied = apply_report(
+            open_overrides(overrides_url), read_prompt(prompt), known, tag=tag, sealer=sealer
+        )
     if as_json:
         print_json({"tag": tag, "version": applied.version, "sections": len(known.modifications)})
     else:
@@ -161,16 +174,27 @@ def apply(file: str, prompt: str, overrides_url: str, tag: str, as_json: bool) -
 @click.argument("prompt", type=_FILE)
 @_OVERRIDES
 @_TAG
+@store_option
 @json_option
-def roll_back(prompt: str, overrides_url: str, tag: str, as_json: bool) -> None:
+def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | None, as_json: bool) -> None:
     """Make the tag of PROMPT what it was before the last apply; doing it again undoes it."""
     from holdfast.loops.trials.apply import rollback  # noqa: PLC0415  # Only this command pays for it.
 
-    restored = rollback(open_overrides(overrides_url), read_prompt(prompt), tag=tag)
+    with _sealer(store_url) as sealer:
+        restored = rollback(open_overrides(overrides_url), read_prompt(prompt), tag=tag, sealer=sealer)
     if as_json:
         print_json({"tag": tag, "version": None if restored is None else restored.version})
     else:
         click.echo(f"{tag} is as it was" + ("; it overrides nothing" if restored is None else ""))
+
+
+@contextmanager
+def _sealer(store_url: str | None) -> Iterator["LedgerSealer"]:
+    """Who answers for the change: the store's ledger. The store is made if it is not there."""
+    from holdfast.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # Only these commands pay for it.
+
+    with opened(store_url, create=True) as store:
+        yield LedgerSealer(store)
 
 
 def _read(file: str) -> "OptimizationReport":
