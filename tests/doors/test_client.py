@@ -21,7 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.govern.seals.sshsig import sign
 from holdfast.memory import Memory
-from holdfast.vocabulary import Band, Verdict
+from holdfast.vocabulary import ActionType, Band, Verdict
 from tests.doors.conftest import HANDBOOK, Served
 from tests.doors.cutting import Cutting
 from tests.govern import openssh
@@ -55,7 +55,7 @@ def test_a_run_commits_at_the_end_of_its_block(client: Client) -> None:
     assert run.receipt.memory_snapshot_id == head
     with pytest.raises(NotFound):
         client.record("policy/eu-refunds", at=head)
-    assert [chapter.action for chapter in client.history("policy/eu-refunds")].count("EXPIRE") == 2
+    assert [chapter.action for chapter in client.history("policy/eu-refunds")].count(ActionType.EXPIRE) == 2
     assert {change.key for change in changes} >= {"ACTIVE/policy/eu-refunds", "LEDGER/policy/eu-refunds"}
 
 
@@ -118,7 +118,8 @@ def test_a_human_decides_through_the_client(client: Client, served: Served) -> N
     assert [law.text for law in client.records(band=Band.VAULT)] == ["EU refunds take 14 days."]
     assert [one.proposal_id for one in client.approvals().decided()] == [made.proposal_id]
     assert client.checkpoint()
-    assert client.sweep() == client.due() == []
+    assert client.due() == []
+    assert client.sweep() == []
     assert next(iter(client.entries())).seq == 1
 
 
