@@ -6,12 +6,14 @@ call that broke off can be sent again, and has one effect.
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from holdfast.client.wire import Wire
 from holdfast.clock import Clock, IdSource, RandomIds, SystemClock
+from holdfast.errors import HoldfastError
 from holdfast.govern.seals.approvals import Proposal, Statement
 from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.settings import KEY_VARIABLE
@@ -251,7 +253,9 @@ class RemoteRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None and not self._over:
-            self.discard()
+            # What went wrong inside is what the caller should hear of; an open run ends by itself.
+            with suppress(HoldfastError):
+                self.discard()
         elif not self._over:
             self.commit()
 
