@@ -94,6 +94,10 @@ class Client:
         """What is known, within a budget of tokens."""
         return self._post("/recall", _recall(query, tokens, max_items, at), Recalled, safe=True)
 
+    def at(self, snapshot: int) -> "RemotePast":
+        """Memory as of a snapshot, to recall from."""
+        return RemotePast(self, snapshot)
+
     def history(self, subject: str) -> list[Chapter]:
         """Every version of a subject (or memory id) in every band, oldest first."""
         pages = self._pages("/history", {"subject": subject}, HistoryPage)
@@ -258,6 +262,18 @@ class RemoteRun:
                 self.discard()
         elif not self._over:
             self.commit()
+
+
+class RemotePast:
+    """Memory as of a snapshot: the same question gives the same package as then."""
+
+    def __init__(self, client: Client, snapshot: int) -> None:
+        self._client = client
+        self.snapshot = snapshot
+
+    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> Recalled:
+        """What was known then, within a budget of tokens."""
+        return self._client.recall(query, tokens=tokens, max_items=max_items, at=self.snapshot)
 
 
 class RemoteDesk:
