@@ -34,7 +34,7 @@ def command(agent: str, role: str, store_url: str | None, namespace: str | None)
         raise MissingExtra(feature="holdfast mcp", extra="mcp") from error
     told = settings()
     told = msgspec.structs.replace(told, store=store_url or told.store, namespace=namespace or told.namespace)
-    caller = Caller(key_id="stdio", name=agent, role=KeyRole(role), namespaces=(told.namespace,))
+    caller = Caller(key_id=f"stdio-{agent}", name=agent, role=KeyRole(role), namespaces=(told.namespace,))
     hall = Hall.open(told, create=True)
     try:
         run_stdio(hall, local_caller(hall, caller, os.environ.get(KEY_VARIABLE)))

@@ -6,12 +6,14 @@ call that broke off can be sent again, and has one effect.
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from holdfast.client.wire import Wire
 from holdfast.clock import Clock, IdSource, RandomIds, SystemClock
+from holdfast.errors import HoldfastError
 from holdfast.govern.seals.approvals import Proposal, Statement
 from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.settings import KEY_VARIABLE
@@ -91,6 +93,10 @@ class Client:
     ) -> Recalled:
         """What is known, within a budget of tokens."""
         return self._post("/recall", _recall(query, tokens, max_items, at), Recalled, safe=True)
+
+    def at(self, snapshot: int) -> "RemotePast":
+        """Memory as of a snapshot, to recall from."""
+        return RemotePast(self, snapshot)
 
     def history(self, subject: str) -> list[Chapter]:
         """Every version of a subject (or memory id) in every band, oldest first."""
@@ -251,9 +257,23 @@ class RemoteRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None and not self._over:
-            self.discard()
+            # What went wrong inside is what the caller should hear of; an open run ends by itself.
+            with suppress(HoldfastError):
+                self.discard()
         elif not self._over:
             self.commit()
+
+
+class RemotePast:
+    """Memory as of a snapshot: the same question gives the same package as then."""
+
+    def __init__(self, client: Client, snapshot: int) -> None:
+        self._client = client
+        self.snapshot = snapshot
+
+    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> Recalled:
+        """What was known then, within a budget of tokens."""
+        return self._client.recall(query, tokens=tokens, max_items=max_items, at=self.snapshot)
 
 
 class RemoteDesk:

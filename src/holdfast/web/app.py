@@ -55,6 +55,8 @@ def build_app(
         exception_handlers={HTTPException: _http_problem, Exception: _unforeseen},
         lifespan=lifespan,
     )
+    # An address with a slash too many is another address; redirecting would echo whatever host the caller named.
+    app.router.redirect_slashes = False
     return Gate(app, clock=hall.clock, metrics=door.metrics, hosts=hosts)
 
 

@@ -21,7 +21,7 @@ from holdfast.verbs.hall import Hall
 from holdfast.verbs.spans import Spans
 from holdfast.vocabulary import Value
 from holdfast.web.metrics import Metrics
-from holdfast.web.problems import answer_of, plain_problem, status_of
+from holdfast.web.problems import TRY_AGAIN, answer_of, plain_problem, status_of
 from holdfast.web.routes import REQUEST_KEY_HEADER, Call, Operation
 from holdfast.web.runs import OpenRuns
 
@@ -80,7 +80,7 @@ class Door:
         self.hall.refused(
             error, door=door, act=act, caller=caller, namespace=namespace, peer=peer_of(request)
         )
-        if status_of(error) >= 500:
+        if status_of(error) >= 500 and error.code not in TRY_AGAIN:
             log.error("%s: %s [%s]", act, error, error.code)
         return answer_of(error)
 

@@ -5,6 +5,7 @@ lost the answer, or the server, opens the run again under the same idempotency k
 """
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from holdfast.access.table import Act, Caller
@@ -79,6 +80,8 @@ class OpenRuns:
         self._hall = hall
         self._clock: Clock = hall.clock
         self._held: dict[tuple[str, str], _Held] = {}
+        # Of runs that ended without an effect no slip is left; who asks again shortly afterwards is still answered.
+        self._ended_empty: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -152,6 +155,8 @@ class OpenRuns:
         if known := slip.answered(memory.store):
             self._drop(namespace, run_id, caller)
             return _committed(run_id, known)
+        if (namespace, run_id, caller.key_id) in self._ended_empty:
+            return Committed(run_id=run_id)
         held = self._find(caller, namespace, run_id)
         try:
             with held.lock:
@@ -163,6 +168,8 @@ class OpenRuns:
                 return _committed(run_id, known)
             raise
         self._drop(namespace, run_id, caller)
+        if receipt is None:
+            self._note_empty(namespace, run_id, caller)
         return Committed(run_id=run_id, receipt=receipt)
 
     def discard(self, caller: Caller, namespace: str, run_id: str) -> ShownRun:
@@ -188,6 +195,12 @@ class OpenRuns:
                 raise NotFound(what="such open run; it may have been idle for too long, open it again")
             held.used_at = self._clock.monotonic()
             return held
+
+    def _note_empty(self, namespace: str, run_id: str, caller: Caller) -> None:
+        with self._lock:
+            self._ended_empty[namespace, run_id, caller.key_id] = None
+            while len(self._ended_empty) > MAX_OPEN_RUNS:
+                self._ended_empty.popitem(last=False)
 
     def _drop(self, namespace: str, run_id: str, caller: Caller) -> None:
         with self._lock:
