@@ -6,7 +6,7 @@ from importlib import import_module
 from rich.console import Console
 from rich.table import Table
 
-BENCHMARKS = ["canonical", "startup", "store_sqlite", "store_postgres"]
+BENCHMARKS = ["canonical", "startup", "store_sqlite", "store_postgres", "write_policies"]
 
 
 def main(names: list[str]) -> None:
