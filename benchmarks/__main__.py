@@ -18,6 +18,7 @@ BENCHMARKS = [
     "optimizer",
     "recall",
     "doors",
+    "write_policies",
 ]
 
 

@@ -40,6 +40,16 @@ def price(step: NaiveStep) -> int:
     return sum(map(len, texts)) + 48
 
 
+@dataclass(frozen=True)
+class NaiveAction:
+    """What a policy wants done."""
+
+    kind: str
+    step: NaiveStep | None = None
+    target: int | None = None
+    delta: dict[str, Any] | None = None
+
+
 @dataclass
 class NaiveStore:
     """A dict of items, and a list that keeps their order."""
@@ -53,37 +63,51 @@ class NaiveStore:
         """What may still be used."""
         return self.max_bytes - self.used
 
-    def put(self, item: NaiveItem) -> None:
-        """Hold it if it fits."""
-        if self.used + item.cost <= self.max_bytes:
-            self.used += item.cost
-            self.items[item.step.t] = item
-            self.order.append(item.step.t)
-
-    def write(self, step: NaiveStep) -> None:
-        """Hold a step whole."""
-        self.put(NaiveItem(step, price(step)))
-
-    def merge(self, step: NaiveStep, base_t: int) -> None:
-        """Hold what a step changes."""
-        base = self.items.get(base_t)
-        if base is None or base.parent is not None:
-            return
-        delta = changes(base.step, step)
-        if delta:
-            changed = NaiveStep(step.t, delta, {"merge_parent_t": base_t})
-            self.put(NaiveItem(changed, len(json.dumps(delta, sort_keys=True)) + 16, base_t))
-
-    def expire(self, t: int) -> None:
-        """Let go of it."""
-        item = self.items.pop(t, None)
-        if item is not None:
-            self.used -= item.cost
-            self.order.remove(t)
+    def apply(self, action: NaiveAction, now: int) -> bool:
+        """Do it, or say no."""
+        if action.kind == "SKIP":
+            return True
+        if action.kind == "WRITE":
+            assert action.step is not None
+            return self._put(NaiveItem(action.step, price(action.step)))
+        if action.kind == "MERGE":
+            return self._merge(action)
+        assert action.target is not None
+        return action.target < now and self._expire(action.target)
 
     def held(self) -> list[NaiveItem]:
         """All items in order, in a new list each time."""
         return [self.items[t] for t in self.order if t in self.items]
+
+    def _put(self, item: NaiveItem) -> bool:
+        if self.used + item.cost > self.max_bytes:
+            return False
+        self.used += item.cost
+        self.items[item.step.t] = item
+        self.order.append(item.step.t)
+        return True
+
+    def _merge(self, action: NaiveAction) -> bool:
+        assert action.step is not None
+        assert action.target is not None
+        base = self.items.get(action.target)
+        if base is None or base.parent is not None:
+            return False
+        if base.step.observation.get("api") != action.step.observation.get("api"):
+            return False
+        delta = changes(base.step, action.step)
+        if not delta or delta != action.delta:
+            return False
+        changed = NaiveStep(action.step.t, delta, {"merge_parent_t": action.target})
+        return self._put(NaiveItem(changed, len(json.dumps(delta, sort_keys=True)) + 16, action.target))
+
+    def _expire(self, t: int) -> bool:
+        item = self.items.pop(t, None)
+        if item is None:
+            return False
+        self.used -= item.cost
+        self.order.remove(t)
+        return True
 
 
 def changes(base: NaiveStep, step: NaiveStep) -> dict[str, Any]:
@@ -95,67 +119,65 @@ def changes(base: NaiveStep, step: NaiveStep) -> dict[str, Any]:
     }
 
 
-def everything(step: NaiveStep, store: NaiveStore) -> None:
+def everything(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
     """Write while there is room."""
-    if price(step) <= store.left():
-        store.write(step)
+    return [NaiveAction("WRITE", step) if price(step) <= store.left() else NaiveAction("SKIP")]
 
 
-def newest(step: NaiveStep, store: NaiveStore) -> None:
+def newest(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
     """Let the oldest go, then write."""
+    actions = []
     if price(step) > store.left() and store.order:
-        store.expire(store.order[0])
-    store.write(step)
+        actions.append(NaiveAction("EXPIRE", target=store.order[0]))
+    return [*actions, NaiveAction("WRITE", step)]
 
 
-def greedy(step: NaiveStep, store: NaiveStore) -> None:
+def greedy(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
     """Sort all that is held, and let the least important go."""
     cost = price(step)
     if cost <= store.left():
-        store.write(step)
-        return
+        return [NaiveAction("WRITE", step)]
     held = store.held()
     if not held or step.metadata["priority"] <= min(item.step.metadata["priority"] for item in held):
-        return
-    freed, gone = 0, []
+        return [NaiveAction("SKIP")]
+    freed, actions = 0, []
     for item in sorted(held, key=lambda item: (item.step.metadata["priority"], item.step.t)):
-        gone.append(item.step.t)
+        actions.append(NaiveAction("EXPIRE", target=item.step.t))
         freed += item.cost
         if cost <= store.left() + freed:
-            for t in gone:
-                store.expire(t)
-            store.write(step)
-            return
+            return [*actions, NaiveAction("WRITE", step)]
+    return [NaiveAction("SKIP")]
 
 
-def merging(step: NaiveStep, store: NaiveStore) -> None:
+def merging(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
     """Search all that is held for a base to merge into."""
     api = step.observation.get("api")
     for item in reversed(store.held()):
         if item.step.observation.get("api") == api:
-            cost = len(json.dumps(changes(item.step, step), sort_keys=True)) + 16
-            if cost > store.left():
-                store.expire(store.order[0])
-            store.merge(step, item.step.t)
-            return
-    newest(step, store)
+            delta = changes(item.step, step)
+            actions = []
+            if len(json.dumps(delta, sort_keys=True)) + 16 > store.left():
+                actions.append(NaiveAction("EXPIRE", target=store.order[0]))
+            return [*actions, NaiveAction("MERGE", step, item.step.t, delta)]
+    return newest(step, store)
 
 
-def act(policy: str, step: NaiveStep, store: NaiveStore) -> None:
-    """What a policy does about a step."""
+def actions_of(policy: str, step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
+    """What a policy wants done about a step."""
     match policy:
         case "everything":
-            everything(step, store)
+            return everything(step, store)
         case "every_tenth" if step.t % 10 == 0:
-            everything(step, store)
+            return everything(step, store)
         case "threshold" if step.metadata["priority"] > 0.5:
-            store.write(step)
+            return [NaiveAction("WRITE", step)]
         case "greedy":
-            greedy(step, store)
+            return greedy(step, store)
         case "newest":
-            newest(step, store)
+            return newest(step, store)
         case "merging":
-            merging(step, store)
+            return merging(step, store)
+    return [NaiveAction("SKIP")]
 
 
 def dense_programme(sizes: list[int], values: list[float], max_bytes: int) -> float:
@@ -197,16 +219,26 @@ def run(policy: str, episode: dict[str, Any], max_bytes: int, track: str) -> dic
         for step in episode["steps"]
     ]
     store = NaiveStore(max_bytes)
+    writes = expiries = 0
     for step in steps:
-        act(policy, step, store)
-    return grade(steps, episode["labels"], store)
+        actions = actions_of(policy, step, store)
+        writes += sum(1 for action in actions if action.kind == "WRITE")
+        expiries += sum(1 for action in actions if action.kind == "EXPIRE")
+        for action in actions:
+            store.apply(action, step.t)
+    return {**grade(steps, episode["labels"], store), "expire_rate": expiries / writes if writes else 0.0}
 
 
 def grade(steps: list[NaiveStep], labels: dict[str, Any], store: NaiveStore) -> dict[str, float]:
     """The metrics, the oracle among them, which is made anew for every policy."""
     held = store.held()
     bases = {item.step.t for item in held if item.parent is None}
-    retained = bases | {item.step.t for item in held if item.parent in bases}
+    api_of = {step.t: step.observation.get("api") for step in steps}
+    retained = bases | {
+        item.step.t
+        for item in held
+        if item.parent is not None and item.parent in bases and api_of[item.step.t] == api_of[item.parent]
+    }
     critical, utility = set(labels["critical_steps"]), labels["utility_by_step"]
     hits = len(critical & retained)
     own = sum(utility[str(t)] for t in retained)

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from ortools.algorithms.python import knapsack_solver
 from ortools.linear_solver import pywraplp
 
-from holdfast import Step
 from holdfast.bench import oracle
 from holdfast.bench.files import places, read_episode
 from holdfast.bench.oracle import oracle_curve, oracle_worth
 from holdfast.bench.stage import Scene
 from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.items import Prices
 from holdfast.budgets.knapsack import best_subset
 from holdfast.clock import seeded
 from holdfast.policies.protocol import Track
@@ -87,8 +85,7 @@ def test_an_independent_solver_agrees_at_length(seed: int) -> None:
 @pytest.mark.parametrize("file", [file for file in REAL if "long" in file.name], ids=lambda file: file.name)
 def test_ten_thousand_real_steps_at_a_megabyte_agree_with_an_integer_programme(file: object) -> None:
     episode = read_episode(places(str(file))[0])
-    steps, prices = Scene(episode, ByteModel.SPEC).shown(Track.UNPRIVILEGED)
-    sizes, values = [prices.of(step) for step in steps], [episode.labels.worth[step.t] for step in steps]
+    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
 
     assert best_subset(sizes, values, 1 << 20)[0] == _integer_programme(sizes, values, 1 << 20)
 
@@ -106,11 +103,11 @@ def test_the_curve_is_the_optimum_of_every_prefix(items: list[tuple[int, int]], 
 
 def test_curve_and_optimum_meet_at_the_end() -> None:
     episode = small(200)
-    steps, prices = Scene(episode, ByteModel.SPEC).shown(Track.UNPRIVILEGED)
+    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
     for max_bytes in (500, 5_000, 50_000):
-        curve = oracle_curve(steps, episode.labels.worth, prices, max_bytes)
+        curve = oracle_curve(sizes, values, max_bytes)
 
-        assert curve[-1] == oracle_worth(steps, episode.labels.worth, prices, max_bytes)
+        assert curve[-1] == oracle_worth(sizes, values, max_bytes)
         assert curve == sorted(curve)
 
 
@@ -120,5 +117,4 @@ def test_utilities_that_no_float_can_hold_are_summed_exactly() -> None:
 
     assert Fraction(sum(episode.labels.worth.values()), episode.labels.unit) == 1
     huge = made("x", "y", utility={0: 1e300, 1: 1e-300})
-    steps = tuple(Step(t=t, observation=text) for t, text in enumerate("xy"))
-    assert oracle_curve(steps, huge.labels.worth, Prices(), 40)[-1] == huge.labels.worth[0]
+    assert oracle_curve([37, 37], list(huge.labels.worth.values()), 40)[-1] == huge.labels.worth[0]

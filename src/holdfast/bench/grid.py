@@ -133,7 +133,7 @@ def run_unit(grid: Grid, unit: Unit) -> bytes:
     records = condition.records(
         episode, entrants, unit.budgets, name=name, seed=grid.seed, model=grid.byte_model, curves=grid.curves
     )
-    return "".join(json.dumps(head | record, allow_nan=False) + "\n" for record in records).encode()
+    return b"".join(msgspec.json.encode(head | record) + b"\n" for record in records)
 
 
 @cache
@@ -185,7 +185,7 @@ class Folder:
         with _parted(self.path / RESULTS) as results, _parted(self.path / CURVES) as curves:
             for unit in units:
                 for line in self._file(unit).read_bytes().splitlines(keepends=True):
-                    is_curve = b'"curve": ' in line and "curve" in json.loads(line)
+                    is_curve = b'"curve":' in line and "curve" in json.loads(line)
                     (curves if is_curve else results).write(line)
                     rows += not is_curve
         return rows

@@ -23,21 +23,22 @@ from holdfast.vocabulary import Step
 _INT64_ROOM: Final = 1 << 62
 
 
-def oracle_worth(steps: Sequence[Step], worth: Mapping[int, int], prices: Prices, max_bytes: int) -> int:
+def oracle_worth(sizes: Sequence[int], values: Sequence[int], max_bytes: int) -> int:
     """The greatest worth of any set of steps whose WRITEs fit the budget."""
-    sizes = [prices.of(step) for step in steps]
-    values = [worth.get(step.t, 0) for step in steps]
     if sum(sizes) <= max_bytes:
         return sum(value for value in values if value > 0)
     return best_subset(sizes, values, max_bytes)[0]
 
 
-def oracle_curve(
-    steps: Sequence[Step], worth: Mapping[int, int], prices: Prices, max_bytes: int
-) -> list[int]:
+def priced_worth(
+    steps: Sequence[Step], worth: Mapping[int, int], prices: Prices
+) -> tuple[list[int], list[int]]:
+    """The size and the worth of each step, as the oracle wants them."""
+    return [prices.of(step) for step in steps], [worth.get(step.t, 0) for step in steps]
+
+
+def oracle_curve(sizes: Sequence[int], values: Sequence[int], max_bytes: int) -> list[int]:
     """The same for every prefix of the stream: one number a step."""
-    sizes = [prices.of(step) for step in steps]
-    values = [worth.get(step.t, 0) for step in steps]
     grain = gcd(*values) or 1
     values = [value // grain for value in values]
     most = sum(value for value in values if value > 0)
@@ -47,7 +48,7 @@ def oracle_curve(
     return [best * grain for best in curve(sizes, values, max_bytes, most)]
 
 
-def _by_value(sizes: list[int], values: list[int], max_bytes: int, most: int) -> list[int]:
+def _by_value(sizes: Sequence[int], values: Sequence[int], max_bytes: int, most: int) -> list[int]:
     np = _numpy()
     fewest = np.full(most + 1, _INT64_ROOM, dtype=np.int64)
     fewest[0] = 0
@@ -66,7 +67,7 @@ def _by_value(sizes: list[int], values: list[int], max_bytes: int, most: int) ->
     return curve
 
 
-def _by_bytes(sizes: list[int], values: list[int], max_bytes: int, most: int) -> list[int]:
+def _by_bytes(sizes: Sequence[int], values: Sequence[int], max_bytes: int, most: int) -> list[int]:
     np = _numpy()
     # Beyond 62 bits the array holds Python's own numbers: slow, and still exact.
     greatest = np.zeros(max_bytes + 1, dtype=np.int64 if most < _INT64_ROOM else object)

@@ -75,12 +75,13 @@ def play(
                 kind = action.action
                 emitted[kind] += 1
                 done = apply(action, step)
-                if watcher is not None:
-                    turn.append((action, done))
                 if not done:
                     refused[kind] += 1
-                if not done or kind is skip:
                     idle = not_endless(idle + 1)
+                elif kind is skip:
+                    idle = not_endless(idle + 1)
+                if watcher is not None:
+                    turn.append((action, done))
             if learn is not None and feedback is not None and t in store:
                 learn(step, feedback(t))
             if watcher is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.bench.episodes import Episode
 from holdfast.bench.metrics import Metrics, evaluate
-from holdfast.bench.oracle import oracle_curve, oracle_worth
+from holdfast.bench.oracle import oracle_curve, oracle_worth, priced_worth
 from holdfast.bench.play import Counts, Watcher, no_counts, play
 from holdfast.bench.regret import WorthWatcher
 from holdfast.bench.tracks import VISIBLE, view
@@ -91,6 +91,7 @@ class Scene:
         # Tracks differ in metadata only, so an observation is measured once.
         self._sizes = [measure(step.observation) for step in episode.steps]
         self._views: dict[tuple[str, ...], tuple[tuple[Step, ...], Prices]] = {}
+        self._priced: dict[tuple[str, ...], tuple[list[int], list[int]]] = {}
         # Runs that never felt their budget: with any larger one they would be the same, to the last action.
         self.unfelt: dict[Entrant, tuple[int, Outcome]] = {}
 
@@ -104,6 +105,14 @@ class Scene:
                 prices.note(step, size)
             self._views[key] = (steps, prices)
         return self._views[key]
+
+    def priced_worth(self, track: Track) -> tuple[list[int], list[int]]:
+        """The size and the worth of each step that a track sees; the oracle of every budget asks for them."""
+        key = VISIBLE[track]
+        if key not in self._priced:
+            steps, prices = self.shown(track)
+            self._priced[key] = priced_worth(steps, self.episode.labels.worth, prices)
+        return self._priced[key]
 
     def policy_seed(self, entrant: Entrant) -> int:
         """Dice that depend on what is run and on nothing else: not on the order, nor on the worker, nor on the budget."""
@@ -171,16 +180,14 @@ class Stage:
         """The WRITE-only optimum for what a track sees."""
         key = VISIBLE[track]
         if key not in self._worth:
-            steps, prices = self.scene.shown(track)
-            self._worth[key] = oracle_worth(steps, self.scene.episode.labels.worth, prices, self.max_bytes)
+            self._worth[key] = oracle_worth(*self.scene.priced_worth(track), self.max_bytes)
         return self._worth[key]
 
     def oracle_curve(self, track: Track) -> list[int]:
         """The same after each step."""
         key = VISIBLE[track]
         if key not in self._oracles:
-            steps, prices = self.scene.shown(track)
-            self._oracles[key] = oracle_curve(steps, self.scene.episode.labels.worth, prices, self.max_bytes)
+            self._oracles[key] = oracle_curve(*self.scene.priced_worth(track), self.max_bytes)
         return self._oracles[key]
 
 
@@ -215,19 +222,17 @@ def curve_points(steps: int) -> list[int]:
     return sorted({math.ceil((number + 1) * steps / count) - 1 for number in range(count)})
 
 
-def counted(counts: Counts) -> dict[str, int]:
-    """The counts as columns."""
-    columns: dict[str, int] = {}
-    for kind in ActionType:
-        name = kind.value.lower()
-        columns[f"{name}_emitted"] = counts.emitted[kind]
-        columns[f"{name}_refused"] = counts.refused[kind]
-    return columns
+_COLUMNS: Final = {
+    kind: (f"{kind.value.lower()}_emitted", f"{kind.value.lower()}_refused") for kind in ActionType
+}
 
 
 def row_of(entrant: Entrant, run: Run) -> dict[str, Any]:
     """A run as a row of results."""
     row: dict[str, Any] = {"policy": str(entrant.spec), "track": str(entrant.track)}
     row |= msgspec.to_builtins(run.metrics)
-    row |= {"mean_regret": run.mean_regret, **counted(run.counts)}
+    row["mean_regret"] = run.mean_regret
+    for kind, (emitted, refused) in _COLUMNS.items():
+        row[emitted] = run.counts.emitted[kind]
+        row[refused] = run.counts.refused[kind]
     return row

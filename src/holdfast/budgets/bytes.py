@@ -9,6 +9,7 @@ can check a price with one line. Nothing of this is hashed; hashed bytes come fr
 """
 
 import json
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -21,7 +22,22 @@ MERGE_BYTES: Final = 16
 API: Final = "api"
 
 # NaN is no JSON, and every NaN differs from itself, so that a delta could never be checked.
-_encode: Final = json.JSONEncoder(allow_nan=False).encode
+_JSON: Final = json.JSONEncoder(allow_nan=False)
+
+
+def _chunks() -> Callable[[object, int], Iterable[str]]:
+    """Python's own encoder, made once: ``json.dumps`` makes one for each call, which takes longer than a short text."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return lambda value, _: (_JSON.encode(value),)
+    text = json.encoder.encode_basestring_ascii
+    encoder: Callable[[object, int], Iterable[str]] = make(
+        None, _JSON.default, text, None, _JSON.key_separator, _JSON.item_separator, False, False, False
+    )
+    return encoder
+
+
+_encode: Final = _chunks()
 
 
 class ByteModel(StrEnum):
@@ -41,7 +57,7 @@ assert set(FIXED_BYTES) == set(ByteModel)
 def json_bytes(value: object) -> int:
     """The length of a value's JSON text."""
     try:
-        return len(_encode(value))
+        return sum(map(len, _encode(value, 0)))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(
             what="Step", problem=f"it can't be priced, because it is no JSON: {error}"

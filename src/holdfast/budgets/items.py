@@ -39,7 +39,8 @@ class Prices:
 
     def __init__(self, model: ByteModel = ByteModel.SPEC) -> None:
         self.model = model
-        self._bases: dict[int, MemoryItem] = {}
+        self.known: dict[int, MemoryItem] = {}
+        """What was priced so far, by timestep; a store looks here first."""
         self._deltas: dict[tuple[int, int], tuple[Step, Step, MemoryItem]] = {}
 
     def of(self, step: Step) -> int:
@@ -48,18 +49,18 @@ class Prices:
 
     def base(self, step: Step) -> MemoryItem:
         """What a WRITE of this step would hold."""
-        known = self._bases.get(step.t)
+        known = self.known.get(step.t)
         return known if known is not None and known.step is step else self.note(step)
 
     def note(self, step: Step, observation_bytes: int | None = None) -> MemoryItem:
         """Price a step; whoever has measured its observation already can say so."""
-        if len(self._bases) >= MAX_PRICED_STEPS:
-            self._bases.clear()
+        if len(self.known) >= MAX_PRICED_STEPS:
+            self.known.clear()
         if observation_bytes is None:
             observation_bytes = json_bytes(step.observation)
         cost = observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model]
         item = MemoryItem(step=step, written_at=step.t, byte_cost=cost, api=endpoint_of(step.observation))
-        self._bases[step.t] = item
+        self.known[step.t] = item
         return item
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
@@ -75,7 +76,7 @@ class Prices:
         item = MemoryItem(
             step=changed,
             written_at=step.t,
-            byte_cost=json_bytes(patch) + MERGE_BYTES,
+            byte_cost=(json_bytes(patch) if patch else len("{}")) + MERGE_BYTES,
             metadata=changed.metadata,
             api=base.api,
             merge_parent_t=base.step.t,

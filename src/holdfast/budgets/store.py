@@ -41,7 +41,7 @@ class ByteMemoryStore:
         self.prices = prices if prices is not None else Prices()
         self.held_bytes = 0
         self.rejection: Rejection | None = None
-        self._base = self.prices.base
+        self._base, self._known = self.prices.base, self.prices.known
         # Ordered dicts, because the first key of a plain dict is found by walking over all that were deleted before it.
         self._items: OrderedDict[int, MemoryItem] = OrderedDict()
         self._deltas: dict[int, dict[int, None]] = {}
@@ -79,8 +79,10 @@ class ByteMemoryStore:
 
     def fits(self, step: Step) -> bool:
         """Whether a WRITE of this step would fit now."""
-        budget = self._budget
-        if self._base(step).byte_cost <= budget.max_bytes - budget.used_bytes:
+        budget, item = self._budget, self._known.get(step.t)
+        if item is None or item.step is not step:
+            item = self._base(step)
+        if item.byte_cost <= budget.max_bytes - budget.used_bytes:
             return True
         self.limit_felt = True
         return False
@@ -177,7 +179,10 @@ class ByteMemoryStore:
         if t in self._items:
             return Rejection.ALREADY_HELD
         # The price of the step that was shown, not of an equal one that was made to look like it.
-        item = self._base(now if now is not None else step)
+        shown = now if now is not None else step
+        item = self._known.get(t)
+        if item is None or item.step is not shown:
+            item = self._base(shown)
         if not self._budget.consume(item.byte_cost):
             self.limit_felt = True
             return Rejection.OVER_BUDGET

@@ -1,0 +1,183 @@
+"""The write-policy benchmark against the method of the public reference release, against itself at length, and in memory.
+
+Times are of this process's own cores (``process_time``), so that neighbours on the machine do not count.
+"""
+
+import gc
+import json
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import naive_write_policies as naive
+from benchmarks.measure import Ratio, at_least, at_most, shown
+from holdfast.bench.files import line_of, places, read_episode, write_jsonl
+from holdfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
+from holdfast.bench.oracle import oracle_curve
+from holdfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from holdfast.bench.stage import Entrant, Scene, Stage
+from holdfast.budgets.bytes import ByteModel
+from holdfast.budgets.knapsack import best_subset
+from holdfast.policies.protocol import Track
+from holdfast.policies.registry import names
+
+TITLE = "Write policies, against the reference release's method"
+ROUNDS = 5
+BOTH_TRACKS = ("NeverWrite", "AlwaysWrite", "UniformSample", "RecencyBias", "MergeAggressive")
+TWELVE = [
+    *BOTH_TRACKS,
+    *(f"{name}@privileged" for name in BOTH_TRACKS),
+    "PriorityThreshold",
+    "PriorityGreedy",
+]
+LONG = {
+    "PriorityGreedy": ("greedy", "privileged"),
+    "MergeAggressive": ("merging", "unprivileged"),
+    "RecencyBias": ("newest", "unprivileged"),
+}
+REGIMES = [regime for regime in Regime if regime is not Regime.ADVERSARIAL]
+MEGABYTE = 1 << 20
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def _grid(files: list[Path]) -> tuple[float, float]:
+    """Seconds for 4 regimes of 10 episodes of 200 steps, 4 budgets, 12 policy-tracks, from file to figures."""
+
+    def ours() -> None:
+        grid, units = plan_grid(files, policies=TWELVE, byte_model=ByteModel.INDEXED, curves=False)
+        for unit in units:
+            run_unit(grid, unit)
+
+    def theirs() -> None:
+        for file in files:
+            for episode in _episodes(file):
+                for max_bytes in PRIMARY_BUDGETS:
+                    for track, policies in naive.POLICIES.items():
+                        for policy in policies:
+                            naive.run(policy, episode, max_bytes, track)
+
+    return min(_seconds(ours) for _ in range(ROUNDS)), min(_seconds(theirs) for _ in range(2))
+
+
+def _episodes(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _long(policy: str, file: Path) -> tuple[float, float]:
+    """Seconds for one episode of 10,000 steps at 1 MB, parsed beforehand: ours with prices and oracle, theirs."""
+    episode = read_episode(places(file)[0])
+    plain = next(_episodes(file))
+    name, track = LONG[policy]
+
+    def ours() -> None:
+        Stage(Scene(episode, ByteModel.INDEXED), MEGABYTE).run(Entrant.parse(policy))
+
+    return min(_seconds(ours) for _ in range(ROUNDS)), _seconds(
+        lambda: naive.run(name, plain, MEGABYTE, track)
+    )
+
+
+def _flatness(policy: str) -> float:
+    """The cost of a step in a stream of 100,000 over that in one of 1,000, the store held at the same fill."""
+    seconds = {}
+    for steps in (1_000, 100_000):
+        settings = DriftSettings(steps=steps, regime=Regime.BURSTS_REDUNDANCY, endpoints=80)
+        scene = Scene(generate(settings, 0), ByteModel.SPEC, name="flat")
+        entrant = Entrant.parse(policy)
+        rounds = 12 if steps == 1_000 else 2
+
+        def run(scene: Scene = scene, entrant: Entrant = entrant) -> None:
+            scene.unfelt.clear()
+            # Grading and the oracle are no part of a step.
+            Stage(scene, 20_000)._played(entrant)  # noqa: SLF001  # The run alone is measured.
+
+        seconds[steps] = min(_seconds(run) for _ in range(rounds)) / steps
+    return seconds[100_000] / seconds[1_000]
+
+
+def _dense(sizes: list[int], values: list[int], max_bytes: int) -> int:
+    """The O(T·B) programme, as fast as arrays make it."""
+    best = np.zeros(max_bytes + 1, dtype=np.int64)
+    for size, value in zip(sizes, values, strict=True):
+        np.maximum(best[size:], best[:-size] + value, out=best[size:])
+    return int(best[-1])
+
+
+def _oracle(file: Path) -> list[Ratio]:
+    episode = read_episode(places(file)[0])
+    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
+    answers: list[int] = []
+    ours = min(
+        _seconds(lambda: answers.append(best_subset(sizes, values, MEGABYTE)[0])) for _ in range(ROUNDS)
+    )
+    dense = _seconds(lambda: answers.append(_dense(sizes, values, MEGABYTE)))
+    curve = _seconds(lambda: answers.append(oracle_curve(sizes, values, MEGABYTE)[-1]))
+    assert len(set(answers)) == 1, "all three are exact"
+    detail = f"{len(sizes):,} items; {ours * 1e3:.0f} ms against {dense:.1f} s with numpy"
+    return [
+        at_most("exact oracle at 1 MB against a dense programme", 100 * ours / dense, 2, detail, unit=" %"),
+        shown(
+            "  and the optimum after each of those steps", 100 * curve / dense, f"in %; {curve * 1e3:.0f} ms"
+        ),
+    ]
+
+
+def _memory(file: Path) -> Ratio:
+    """The peak of a grid over several long episodes, in units of one that is parsed and played."""
+    grid, units = plan_grid(
+        [file], policies=["RecencyBias", "MergeAggressive"], budgets=(MEGABYTE,), curves=False
+    )
+    peaks = []
+    for some in (units[:1], units):
+        gc.collect()
+        tracemalloc.start()
+        for unit in some:
+            run_unit(grid, unit)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    detail = f"{len(units)} episodes of 10,000 steps; peak {peaks[1] / 1e6:.0f} MB"
+    return at_most("memory of many long episodes against one", peaks[1] / peaks[0], 1.2, detail)
+
+
+def run() -> list[Ratio]:
+    """Every figure of the benchmark."""
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for regime in REGIMES:
+            files.append(Path(folder) / f"{regime}.jsonl")
+            settings = DriftSettings(steps=200, regime=regime, endpoints=8)
+            write_jsonl(files[-1], (generate(settings, number) for number in range(10)))
+        ours, theirs = _grid(files)
+        detail = f"1,920 runs of 200 steps: {ours:.2f} s against {theirs:.1f} s"
+        ratios.append(at_least("the grid of 12 policy-tracks", theirs / ours, 25, detail))
+        long = Path(folder) / "long.jsonl"
+        settings = DriftSettings(steps=10_000, regime=Regime.BURSTS_REDUNDANCY)
+        write_jsonl(long, (generate(settings, number) for number in range(3)))
+        for policy in LONG:
+            ours, theirs = _long(policy, long)
+            detail = f"{ours * 1e3:.0f} ms against {theirs:.0f} s"
+            ratios.append(at_least(f"10,000 steps at 1 MB, {policy}", theirs / ours, 200, detail))
+        slowest = max((_flatness(policy), policy) for policy in names())
+        ratios.append(
+            at_most("a step among 100,000 against one among 1,000", slowest[0], 1.5, f"worst: {slowest[1]}")
+        )
+        ratios += _oracle(long)
+        ratios.append(_memory(long))
+        line_bytes = len(line_of(read_episode(places(long)[0])))
+        parse = min(_seconds(lambda: read_episode(places(long)[0])) for _ in range(3))
+        ratios.append(shown("reading a long episode, MB/s", line_bytes / parse / 1e6))
+    return ratios
