@@ -140,6 +140,14 @@ class Keyring:
             raise Unauthenticated(problem=problem)
         return key.caller
 
+    def holder(self, key_id: str) -> Caller:
+        """Who holds the key of this id; ``Unauthenticated`` if it opens nothing any more. Proves nothing by itself."""
+        key = self._find(key_id)
+        problem = "nobody has this key" if key is None else key.problem_at(self._store.clock.now())
+        if key is None or problem:
+            raise Unauthenticated(problem=problem)
+        return key.caller
+
     def _find(self, key_id: str) -> ApiKey | None:
         row = _row(key_id)
         found = self._store.read(SYSTEM_NAMESPACE, [row])
