@@ -99,7 +99,7 @@ def furnish(folder: Path, dirt: str = "", namespace: str = "default") -> Furnish
     clock = ManualClock()
     store = open_store(":memory:", create=True, clock=clock)
     traces = TraceFolder(folder / "traces", ids=store.ids)
-    budget = BandBudget(band=Band.WITNESS, max_bytes=4_096, policy="ExpireOldest")
+    budget = BandBudget(band=Band.ACTIVE, max_bytes=8_192, policy="ExpireOldest")
     home = memory_over(
         store, notary=Notary.beside(folder / "store.db", store.entries), traces=traces, budgets=[budget]
     )

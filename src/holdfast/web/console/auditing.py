@@ -7,7 +7,6 @@ import msgspec
 from holdfast.canon import parse
 from holdfast.errors import NotFound
 from holdfast.limits import CONSOLE_PAGE_ITEMS, SAFE_INTEGER
-from holdfast.store.commit import COMMIT_KIND
 from holdfast.verbs import governing
 from holdfast.verbs.pages import cursor_of
 from holdfast.verbs.shapes import AskedPage, LedgerEntry, LedgerPage
@@ -72,13 +71,39 @@ def _newest(visit: Visit) -> LedgerPage:
 
 def _line(entry: LedgerEntry) -> dict[str, Any]:
     told = parse(entry.content)
-    body = told["body"]
-    about = ""
-    if told["kind"] == COMMIT_KIND:
-        about = f"snapshot {body.get('memory_snapshot_id', '')}, run {body.get('run_id', '')}"
-    elif isinstance(body.get("told"), dict):
-        about = ", ".join(sorted(body["told"]))
-    return {"seq": entry.seq, "hash": entry.hash, "kind": told["kind"], "at": told["at"], "about": about}
+    return {
+        "seq": entry.seq,
+        "hash": entry.hash,
+        "kind": told["kind"],
+        "at": told["at"],
+        "about": _about(told["kind"], told["body"]),
+    }
+
+
+def _about(kind: str, body: dict[str, Any]) -> str:
+    """An entry in a few words. Entries of kinds that nobody foresaw have none, and can be opened all the same."""
+    told = body.get("told")
+    match kind, told:
+        case "commit", _:
+            return f"snapshot {body.get('memory_snapshot_id')}, run {body.get('run_id')}"
+        case "erasure", _:
+            return f"{body.get('key')}: {body.get('reason')}"
+        case "audit", {"writes": list(writes)}:
+            return f"{len(writes)} judged"
+        case "key", {"event": event, "name": name, "role": role}:
+            return f"{event}: {name}, {role}"
+        case "access", {"refused": {"door": door, "act": act, "code": code}}:
+            return f"{door}, {act}: {code}"
+        case "access", {"refused_too": list(groups)}:
+            return f"{sum(group.get('times', 0) for group in groups)} more refused"
+        case "decision", {"approval": {"principal": who, "statement": {"decision": decision}}}:
+            return f"{decision} by {who}"
+        case "spending", {"band": band, "used_bytes": used, "max_bytes": most}:
+            return f"{band}: {used} of {most} bytes"
+        case "retention", {"swept": list(swept)}:
+            return f"{len(swept)} moved or deleted"
+        case _:
+            return ""
 
 
 def entry(visit: Visit) -> Page:

@@ -9,9 +9,9 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Final
 
-WIDTH: Final = 640
-HEIGHT: Final = 220
-LEFT: Final = 56
+WIDTH: Final = 480
+HEIGHT: Final = 210
+LEFT: Final = 52
 RIGHT: Final = 12
 TOP: Final = 10
 BOTTOM: Final = 30
@@ -115,7 +115,7 @@ def line_chart(
     )
 
 
-def _spread(count: int, most: int = 6) -> list[int]:
+def _spread(count: int, most: int = 5) -> list[int]:
     """At most so many places that are spread over all, the first and the last among them."""
     if count <= most:
         return list(range(count))

@@ -17,7 +17,6 @@ from holdfast.verbs.pages import cursor_of
 from holdfast.verbs.shapes import AskedDiff, AskedHistory, AskedPage, AskedRecords, Recall
 from holdfast.vocabulary import Band, Record, Snapshot, Value, Verdict
 from holdfast.web.console.charts import line_chart, shares
-from holdfast.web.console.rendering import bytes_text
 from holdfast.web.console.tally import UNJUDGED, Tally
 from holdfast.web.console.visit import Page, Visit
 from holdfast.web.problems import status_of
@@ -72,7 +71,7 @@ def overview(visit: Visit) -> Page:
     memory = visit.hall.enter(visit.caller, Act.LIST_RECORDS, visit.namespace)
     tally = visit.tallies.of(memory)
     verdicts = tally.verdicts
-    labels = [f"snapshot {grown.memory_snapshot_id}" for grown in tally.growth]
+    labels = [f"{grown.memory_snapshot_id}" for grown in tally.growth]
     facts = {
         "status": status,
         "tally": tally,
@@ -80,11 +79,10 @@ def overview(visit: Visit) -> Page:
         "verdicts": [(name, verdicts[name]) for name in VERDICTS if verdicts[name]],
         "verdict_shares": shares([(name, verdicts[name]) for name in VERDICTS]),
         "growth": line_chart(
-            [("bytes", [grown.size_bytes for grown in tally.growth])], labels, unit="B", filled=True
+            [("bytes at snapshot", [grown.size_bytes for grown in tally.growth])], labels, unit="B", filled=True
         ),
         "grown_bytes": tally.growth[-1].size_bytes - tally.growth[0].size_bytes,
         "recent": _recent(visit, status.head),
-        "bytes_text": bytes_text,
     }
     return Page(template="overview.html", facts=facts)
 
@@ -142,18 +140,20 @@ def _search(visit: Visit, asked: AskedMemory, at: int) -> dict[str, Any]:
     past = visit.hall.enter(visit.caller, Act.RECALL, visit.namespace).at(at)
     bands: Sequence[Band] = RECALLED_BANDS if asked.band is None else (asked.band,)
     found = past.explain(wanted.query, tokens=wanted.tokens, max_items=wanted.max_items, bands=bands)
-    selected = found.package.selection.selected
+    hits = [
+        {
+            "item": item,
+            "band": item.store_path.rpartition("/")[2],
+            "why": why,
+            "record": past.record_at(item.store_path, item.memory_id),
+            "matches": bool(why.score.matched_terms or why.score.matched_tags),
+        }
+        for item, why in zip(found.package.selection.selected, found.explanation.items, strict=False)
+    ]
     return {
         "package": found.package,
-        "hits": [
-            {
-                "item": item,
-                "band": item.store_path.rpartition("/")[2],
-                "why": why,
-                "record": past.record_at(item.store_path, item.memory_id),
-            }
-            for item, why in zip(selected, found.explanation.items, strict=False)
-        ],
+        "hits": [hit for hit in hits if hit["matches"]],
+        "fillers": [hit for hit in hits if not hit["matches"]],
     }
 
 

@@ -59,6 +59,7 @@ def _environment() -> Environment:
         "seen": seen,
         "short_id": short_id,
         "json_text": json_text,
+        "json_line": json_line,
     }
     environment.globals |= {"link": link, "static": static_address, "word_pieces": word_pieces}
     return environment
@@ -99,6 +100,11 @@ def short_id(text: str) -> str:
 def json_text(value: object) -> str:
     """A value as JSON that people can read."""
     return seen(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True))
+
+
+def json_line(value: object) -> str:
+    """A small value as JSON on one line."""
+    return seen(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
 
 def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
