@@ -34,6 +34,7 @@ from holdfast.verbs.hall import Hall
 from holdfast.verbs.shapes import Forget, Remember
 from holdfast.vocabulary import Band
 from holdfast.web.app import build_app
+from holdfast.web.console.rendering import link
 from holdfast.web.console.room import console_room
 from tests.bench.episodes import small
 from tests.doors.recollecting import memory_over
@@ -57,6 +58,7 @@ class Furnished:
     settings: Settings
     folder: Path
     namespace: str
+    dirt: str
     operator: str
     auditor: str
     agent: str
@@ -71,27 +73,32 @@ class Furnished:
     def pages(self) -> dict[str, str]:
         """The address of every page that has something to show, by a name."""
         left, right, other = self.run_ids
-        return {
-            "overview": "",
-            "memory": "memory",
-            "search": "memory?q=refunds",
-            "past": "memory?at=2",
-            "void": "memory?band=VOID",
-            "record": f"record?id={'policy/eu-refunds'}",
-            "snapshots": "snapshots?at=2",
-            "diff": "diff?old=1",
-            "approvals": "approvals",
-            "proposal": f"proposal?id={self.proposal_id}",
-            "runs": "runs",
-            "trace": f"trace?run={left}",
-            "same": f"compare?left={left}&right={right}",
-            "compare": f"compare?left={left}&right={other}",
-            "ledger": "ledger",
-            "entry": "entry?seq=3",
-            "bench": "bench",
-            "prompts": "prompts",
-            "report": "report?file=optimization.json",
+        subject = f"dirt{self.dirt}"
+        told: dict[str, tuple[str, dict[str, Any]]] = {
+            "overview": ("", {}),
+            "memory": ("memory", {}),
+            "search": ("memory", {"q": f"refunds {self.dirt}"}),
+            "past": ("memory", {"at": 5}),
+            "void": ("memory", {"band": "VOID"}),
+            "record": ("record", {"id": "policy/eu-refunds"}),
+            "subject": ("record", {"id": subject}),
+            "forgotten": ("record", {"id": "customer/ada"}),
+            "snapshots": ("snapshots", {"at": 5}),
+            "diff": ("diff", {"old": 1}),
+            "approvals": ("approvals", {}),
+            "decided": ("approvals", {"decided": 1}),
+            "proposal": ("proposal", {"id": self.proposal_id}),
+            "runs": ("runs", {}),
+            "trace": ("trace", {"run": left}),
+            "same": ("compare", {"left": left, "right": right}),
+            "compare": ("compare", {"left": left, "right": other}),
+            "ledger": ("ledger", {}),
+            "entry": ("entry", {"seq": 1}),
+            "bench": ("bench", {}),
+            "prompts": ("prompts", {}),
+            "report": ("report", {"file": "optimization.json"}),
         }
+        return {name: link(path, self.namespace, **words) for name, (path, words) in told.items()}
 
 
 def furnish(folder: Path, dirt: str = "", namespace: str = "default") -> Furnished:
@@ -127,6 +134,7 @@ def furnish(folder: Path, dirt: str = "", namespace: str = "default") -> Furnish
         ),
         folder=folder,
         namespace=namespace,
+        dirt=dirt,
         operator=keys["operator"][1],
         auditor=keys["auditor"][1],
         agent=keys["agent"][1],

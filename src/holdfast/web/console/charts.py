@@ -126,7 +126,7 @@ def _spread(count: int, most: int = 5) -> list[int]:
 
 def nice(value: float) -> float:
     """A round number not below a value, for the end of an axis."""
-    if value <= 0:
+    if value < 1e-9:
         return 1.0
     step = 10.0 ** floor(log10(value))
     return float(next(part * step for part in (1, 2, 4, 5, 8, 10) if part * step >= value * (1 - 1e-9)))
