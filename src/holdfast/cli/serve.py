@@ -39,7 +39,9 @@ DEFAULT_PORT = 8765
 def command(
     host: str, port: int, *, behind_tls: bool, calls_per_second: float, store_url: str | None, as_json: bool
 ) -> None:
-    """Serve memory over HTTP: the API under /v1, described at /openapi.json; MCP at /mcp, if it is installed.
+    """Serve memory over HTTP: the API under /v1, the console under /console, MCP at /mcp if it is installed.
+
+    The API is described at /openapi.json; the console is for people with a browser.
 
     Prints the address and, if there is no key yet, the first one. Everything takes an API key (`holdfast keys`).
     """
@@ -61,7 +63,7 @@ def command(
         bound = listening(host, port)
         address = address_of(bound, host)
         token = None if has_keys else _first_key(hall)
-        app, paths = doors(hall, any_host=behind_tls)
+        app, paths = doors(hall, any_host=behind_tls, settings=told)
         serve(app, bound, started=lambda: _told(address, paths, token, as_json=as_json))
     finally:
         hall.close()
@@ -79,6 +81,8 @@ def _told(address: str, paths: list[str], token: str | None, *, as_json: bool) -
         print_json({"address": address, "paths": paths, "key": token})
         return
     click.echo(f"Holdfast serves {address} ({', '.join(paths)}); Ctrl-C ends it.")
+    if "/console" in paths:
+        click.echo(f"The console: {address}/console")
     if token is not None:
         click.echo(f"The first key, an operator's for all namespaces, is shown this once:\n\n  {token}\n")
         click.echo(

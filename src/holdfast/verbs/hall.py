@@ -88,6 +88,12 @@ class Hall:
         self._calls.take(caller.key_id)
         return caller
 
+    def returning(self, key_id: str) -> Caller:
+        """Who was let in with this key before, and remembered in a way that can't be forged; if it is still good."""
+        caller = self.keyring.caller_with(key_id)
+        self._calls.take(caller.key_id)
+        return caller
+
     def enter(self, caller: Caller, act: Act, namespace: str) -> Memory:
         """The memory of a namespace, for a caller whom the table lets do this there."""
         require(caller, act, namespace)

@@ -1,4 +1,4 @@
-"""What ``holdfast serve`` opens: the HTTP API, and MCP beside it where it is installed."""
+"""What ``holdfast serve`` opens: the HTTP API, the console, and MCP beside them where it is installed."""
 
 from typing import Final
 
@@ -7,12 +7,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError
+from holdfast.settings import Settings
 from holdfast.verbs.hall import Hall
 from holdfast.web.app import Lifespan, Rooms, build_app
 from holdfast.web.calls import CALLER_IN_SCOPE, OPERATION_IN_SCOPE, Door, peer_of, token_of
 from holdfast.web.gate import LOOPBACK_HOSTS
 
 MCP_PATH: Final = "/mcp"
+CONSOLE_PATH: Final = "/console"
 
 
 class McpEntrance:
@@ -39,7 +41,7 @@ class McpEntrance:
         await self._app(scope, receive, send)
 
 
-def doors(hall: Hall, *, any_host: bool) -> tuple[ASGIApp, list[str]]:
+def doors(hall: Hall, *, any_host: bool, settings: Settings | None = None) -> tuple[ASGIApp, list[str]]:
     """The app, and the addresses that it opens. Without ``any_host`` it answers only to this machine's own names."""
     hosts = None if any_host else LOOPBACK_HOSTS
     paths, rooms, beside = ["/v1"], list[Rooms](), list[Lifespan]()
@@ -56,4 +58,11 @@ def doors(hall: Hall, *, any_host: bool) -> tuple[ASGIApp, list[str]]:
         paths.append(MCP_PATH)
         rooms.append(mcp_room)
         beside.append(server.session_manager.run)
+    try:
+        from holdfast.web.console.room import console_room  # noqa: PLC0415  # As above: it takes Jinja2.
+    except ImportError:
+        pass
+    else:
+        paths.append(CONSOLE_PATH)
+        rooms.append(console_room(settings or Settings(), behind_tls=any_host))
     return build_app(hall, hosts=hosts, rooms=rooms, beside=beside), paths

@@ -1,0 +1,140 @@
+"""Figures as the geometry of small SVG drawings; the templates draw them, with colours from the style sheet.
+
+Everything is computed here and drawn without a script. Coordinates are rounded, so that the same figures give the same page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, floor, log10
+from typing import Final
+
+WIDTH: Final = 480
+HEIGHT: Final = 210
+LEFT: Final = 52
+RIGHT: Final = 12
+TOP: Final = 10
+BOTTOM: Final = 30
+SERIES_COLOURS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line of the grid: where it is, and what stands beside it."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a chart: its points for a polyline, each with its words, and the number of its colour."""
+
+    name: str
+    points: str
+    dots: tuple[tuple[float, float, str], ...]
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Lines over a common axis."""
+
+    series: tuple[Series, ...]
+    rows: tuple[Tick, ...]
+    columns: tuple[Tick, ...]
+    area: str = ""
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    floor: int = HEIGHT - BOTTOM
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a whole, as a piece of a bar of 1000 units."""
+
+    name: str
+    value: float
+    x: float
+    width: float
+
+
+def shares(parts: Sequence[tuple[str, float]]) -> tuple[Share, ...]:
+    """Parts of a whole side by side; those that are nothing are left out."""
+    total = sum(value for _, value in parts)
+    drawn, x = list[Share](), 0.0
+    for name, value in parts:
+        if value > 0:
+            width = 1000 * value / total
+            drawn.append(Share(name, value, round(x, 2), round(width, 2)))
+            x += width
+    return tuple(drawn)
+
+
+def line_chart(
+    lines: Sequence[tuple[str, Sequence[float]]],
+    labels: Sequence[str],
+    *,
+    top: float | None = None,
+    unit: str = "",
+    filled: bool = False,
+) -> LineChart:
+    """Lines whose points stand at the same places, evenly spaced, one label each; the axis begins at 0."""
+    highest = top if top is not None else nice(max((value for _, line in lines for value in line), default=1))
+    count = len(labels)
+
+    def x(number: int) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * (number / (count - 1) if count > 1 else 0.5), 1)
+
+    def y(value: float) -> float:
+        share = value / highest if highest else 0
+        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(1, max(0, share)), 1)
+
+    series = tuple(
+        Series(
+            name,
+            " ".join(f"{x(number)},{y(value)}" for number, value in enumerate(line)),
+            tuple(
+                (x(number), y(value), f"{name}, {labels[number]}: {short(value)}{unit}")
+                for number, value in enumerate(line)
+            ),
+            number % SERIES_COLOURS,
+        )
+        for number, (name, line) in enumerate(lines)
+    )
+    area = ""
+    if filled and series and count:
+        area = f"{x(0)},{HEIGHT - BOTTOM} {series[0].points} {x(count - 1)},{HEIGHT - BOTTOM}"
+    return LineChart(
+        series=series,
+        rows=tuple(Tick(y(highest * part / 4), short(highest * part / 4) + unit) for part in range(5)),
+        columns=tuple(Tick(x(number), labels[number]) for number in _spread(count)),
+        area=area,
+    )
+
+
+def _spread(count: int, most: int = 5) -> list[int]:
+    """At most so many places that are spread over all, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    chosen = [round(number * (count - 1) / (most - 1)) for number in range(most)]
+    assert all(left < right for left, right in pairwise(chosen)), "there are more places than are chosen"
+    return chosen
+
+
+def nice(value: float) -> float:
+    """A round number not below a value, for the end of an axis."""
+    if value < 1e-9:
+        return 1.0
+    step = 10.0 ** floor(log10(value))
+    return float(next(part * step for part in (1, 2, 4, 5, 8, 10) if part * step >= value * (1 - 1e-9)))
+
+
+def short(value: float) -> str:
+    """A figure in a few characters."""
+    for limit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{name}"
+    return f"{value:.3g}" if value != ceil(value) else f"{value:.0f}"

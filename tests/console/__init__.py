@@ -1,0 +1,1 @@
+"""Tests of the web console: its pages over HTTP, and in a real browser."""
