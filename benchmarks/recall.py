@@ -116,10 +116,12 @@ def _cold_ratios(paths: dict[int, Path]) -> list[Ratio]:
         "whole": lambda: _decoded_whole(path),
         "line by line": lambda: _decoded_line_by_line(path),
     }
-    seconds = best_seconds(ways, calls=1, rounds=9)
+    seconds = best_seconds(ways, calls=1, rounds=9, clock=time.process_time)
     few = path.with_name("few.jsonl")
     _write_store(few, NAIVE_RECORDS)
-    plain = best_seconds({"plain": lambda: read_plainly(_request(few))}, calls=1, rounds=2)["plain"]
+    plain = best_seconds(
+        {"plain": lambda: read_plainly(_request(few))}, calls=1, rounds=2, clock=time.process_time
+    )["plain"]
     each = {name: value / records * 1e6 for name, value in seconds.items()}
     detail = f"{each['ours']:.2f} µs a record, {QUERY_TERMS} terms"
     loop = f"{each['line by line']:.2f} µs a record"
@@ -130,9 +132,10 @@ def _cold_ratios(paths: dict[int, Path]) -> list[Ratio]:
             2,
             f"{detail}; decode_lines {each['whole']:.2f} µs",
         ),
-        shown(
-            "… against a loop that decodes and forgets each line",
+        at_most(
+            "cold read against a loop that decodes and forgets each line",
             seconds["ours"] / seconds["line by line"],
+            2,
             loop,
         ),
         shown("… the same, 3 terms", seconds["ours, 3 terms"] / seconds["line by line"], loop),
@@ -155,13 +158,13 @@ def _warm_ratios(path: Path, records: int) -> list[Ratio]:
     terms = [term.encode() for term in TERMS[:QUERY_TERMS]]
     warm, scans = [], []
     for _ in range(WARM_READS):
-        start = time.perf_counter()
+        start = time.process_time()
         read(request, corpus.open)
-        warm.append(time.perf_counter() - start)
-        start = time.perf_counter()
+        warm.append(time.process_time() - start)
+        start = time.process_time()
         for term in terms:
             haystack.count(term)
-        scans.append(time.perf_counter() - start)
+        scans.append(time.process_time() - start)
     middle, slow = statistics.median(warm), sorted(warm)[math.ceil(0.99 * len(warm)) - 1]
     detail = f"p50 {middle * 1e3:.0f} ms, p99 {slow * 1e3:.0f} ms; first read {loaded:.1f} s"
     return [
@@ -226,10 +229,12 @@ def _memory_ratios(paths: dict[int, Path]) -> list[Ratio]:
 
 
 def _growth(paths: dict[int, Path]) -> list[Ratio]:
-    by_size = {
-        records: best_seconds({"": _cold(path)}, calls=1, rounds=3)[""] for records, path in paths.items()
-    }
-    by_terms = best_seconds({str(n): _cold(paths[100_000], n) for n in (1, 3, 5, 10)}, calls=1, rounds=5)
+    ways = {str(records): _cold(path) for records, path in paths.items()}
+    found = best_seconds(ways, calls=1, rounds=3, clock=time.process_time)
+    by_size = {records: found[str(records)] for records in paths}
+    by_terms = best_seconds(
+        {str(n): _cold(paths[100_000], n) for n in (1, 3, 5, 10)}, calls=1, rounds=5, clock=time.process_time
+    )
     sizes = ", ".join(f"{records:,}: {value / records * 1e6:.2f}" for records, value in by_size.items())
     terms = ", ".join(f"{count}: {value / 1e5 * 1e6:.2f}" for count, value in by_terms.items())
     largest, smallest = max(by_size), min(by_size)

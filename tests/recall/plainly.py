@@ -45,7 +45,9 @@ def plain(value: Any) -> Any:
 
 
 def depth(text: str) -> int:
-    """How deep brackets outside of strings are nested."""
+    """How deep brackets outside of strings are nested; 0 for a text that has too few of them for that to matter."""
+    if text.count("[") + text.count("{") <= 128:
+        return 0
     deepest = level = 0
     for char in re.sub(r'"(\\.|[^"\\])*"', "", text, flags=re.DOTALL):
         level += (char in "[{") - (char in "]}")
