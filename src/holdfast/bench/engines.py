@@ -1,6 +1,7 @@
 """Where a grid's units are done: in this process, in several, or on a Dask cluster. Results are the same to the byte."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from importlib import import_module
@@ -31,7 +32,9 @@ def processes(workers: int | None = None) -> Engine:
             yield from here(grid, units)
             return
         # Spawned, not forked: a fork copies whatever threads and locks the caller has.
-        pool = ProcessPoolExecutor(max_workers=min(count, len(units)), mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(
+            max_workers=min(count, len(units)), mp_context=get_context("spawn"), initializer=_leave_interrupts
+        )
         try:
             yield from _as_they_come(lambda unit: pool.submit(run_unit, grid, unit), units, 2 * count)
         finally:
@@ -91,6 +94,11 @@ def _as_they_come(
         finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
         for future in finished:
             yield under_way.pop(future), future.result()
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches workers too; their parent is the one who tells of it, and what is under way is finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _cores() -> int:

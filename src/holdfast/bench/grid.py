@@ -6,6 +6,7 @@ is there already is not done again.
 """
 
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from holdfast.bench.stage import Entrant
 from holdfast.budgets.budget import ByteBudget
 from holdfast.budgets.bytes import ByteModel
 from holdfast.errors import BadFile, InvalidValue, OtherGrid
+from holdfast.policies.registry import BUILT_IN
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
@@ -94,7 +96,7 @@ def plan_grid(
         byte_model=byte_model,
         condition=condition,
         curves=curves and condition_named(condition).has_curves,
-        code=code_version(),
+        code=code_version() + _foreign_code(entrants),
     )
     units: list[Unit] = []
     for number, file in enumerate(files):
@@ -145,6 +147,25 @@ def code_version() -> str:
         for path in sorted((root / room).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{version('holdfast')}+{digest.hexdigest()[:16]}"
+
+
+def _foreign_code(entrants: Sequence[str]) -> str:
+    """A hash over the modules of policies that are not ours: who changes one runs it anew."""
+    digest = hashlib.sha256()
+    modules = sorted(
+        {
+            inspect.getsourcefile(Entrant.parse(name).spec.kind) or ""
+            for name in entrants
+            if not _is_ours(name)
+        }
+    )
+    for module in filter(None, modules):
+        digest.update(Path(module).read_bytes() + b"\0")
+    return f".{digest.hexdigest()[:16]}" if modules else ""
+
+
+def _is_ours(entrant: str) -> bool:
+    return Entrant.parse(entrant).spec.name in BUILT_IN
 
 
 class Folder:
