@@ -17,16 +17,14 @@ from tests.console.furnished import Furnished, furnished
 @pytest.fixture
 def own_house(tmp_path: Path) -> Iterator[Furnished]:
     """A house that a test may change."""
-    with furnished(tmp_path) as built:
+    with furnished(tmp_path, memory_only=True) as built:
         yield built
 
 
 def _refusals(house: Furnished) -> list[dict[str, str]]:
     house.hall.refusals.flush()
     told = [entry.read() for entry in house.hall.store.entries()]
-    return [
-        entry["body"]["told"].get("refused", {}) for entry in told if entry["kind"] == "access"
-    ]
+    return [entry["body"]["told"].get("refused", {}) for entry in told if entry["kind"] == "access"]
 
 
 def test_a_session_is_known_again_until_it_ends() -> None:
@@ -45,7 +43,10 @@ def test_a_session_is_known_again_until_it_ends() -> None:
 def test_a_cookie_that_was_changed_anywhere_is_no_session() -> None:
     sessions = Sessions(clock=ManualClock(), ids=CountedIds())
     cookie = sessions.cookie_of(sessions.begin("key-1"))
-    changed = [cookie[:place] + ("A" if letter != "A" else "B") + cookie[place + 1 :] for place, letter in enumerate(cookie)]
+    changed = [
+        cookie[:place] + ("A" if letter != "A" else "B") + cookie[place + 1 :]
+        for place, letter in enumerate(cookie)
+    ]
 
     assert all(sessions.read(one) is None for one in [*changed, "", ".", "a.b", None, "é.é", cookie[:-1]])
 
@@ -85,6 +86,7 @@ def test_signing_in_begins_a_session_under_another_id(house: Furnished) -> None:
         before = visitor.client.cookies[COOKIE]
         visitor.post("/console/login", key=house.operator, to="/console/")
         after = visitor.client.cookies[COOKIE]
+        visitor.client.cookies.clear()
         visitor.client.cookies.set(COOKIE, before, path="/console")
 
         assert before != after
@@ -165,7 +167,15 @@ def test_a_sign_in_form_without_its_cookie_is_given_anew(house: Furnished) -> No
 
 
 @pytest.mark.parametrize(
-    "to", ["https://example.com/", "//example.com", "/v1/verify", "/console/\\example.com", "javascript:alert(1)", "/console/é"]
+    "to",
+    [
+        "https://example.com/",
+        "//example.com",
+        "/v1/verify",
+        "/console/\\example.com",
+        "javascript:alert(1)",
+        "/console/é",
+    ],
 )
 def test_signing_in_leads_to_pages_of_ours_alone(house: Furnished, to: str) -> None:
     with visiting(house) as visitor:

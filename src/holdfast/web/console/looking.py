@@ -79,7 +79,10 @@ def overview(visit: Visit) -> Page:
         "verdicts": [(name, verdicts[name]) for name in VERDICTS if verdicts[name]],
         "verdict_shares": shares([(name, verdicts[name]) for name in VERDICTS]),
         "growth": line_chart(
-            [("bytes at snapshot", [grown.size_bytes for grown in tally.growth])], labels, unit="B", filled=True
+            [("bytes at snapshot", [grown.size_bytes for grown in tally.growth])],
+            labels,
+            unit="B",
+            filled=True,
         ),
         "grown_bytes": tally.growth[-1].size_bytes - tally.growth[0].size_bytes,
         "recent": _recent(visit, status.head),
