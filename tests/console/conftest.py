@@ -66,6 +66,20 @@ def operator(house: Furnished) -> Iterator[Visitor]:
         yield visitor
 
 
+@pytest.fixture(scope="session")
+def auditor(house: Furnished) -> Iterator[Visitor]:
+    """An auditor of all namespaces, signed in."""
+    with visiting(house, house.auditor) as visitor:
+        yield visitor
+
+
+@pytest.fixture(scope="session")
+def agent(house: Furnished) -> Iterator[Visitor]:
+    """An agent with a key for one namespace, signed in."""
+    with visiting(house, house.agent) as visitor:
+        yield visitor
+
+
 class _Words(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +14,7 @@ from holdfast.store.records import is_band_row, record_of
 from holdfast.vocabulary import Band
 
 UNJUDGED: Final = "unjudged"
-_MOST_NAMESPACES: Final = 32
+_MOST_NAMESPACES: Final = 8
 
 
 @dataclass(slots=True)
@@ -25,30 +25,29 @@ class Count:
     size_bytes: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, version: Version, sign: int) -> None:
+    def add(self, size_bytes: int, verdict: str, sign: int) -> None:
         """Count a record in, or out."""
-        verdict = record_of(version).verdict
         self.records += sign
-        self.size_bytes += sign * len(version.content or b"")
-        self.verdicts[UNJUDGED if verdict is None else verdict.value] += sign
+        self.size_bytes += sign * size_bytes
+        self.verdicts[verdict] += sign
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """How much a snapshot held."""
+    """How much a snapshot held, of what was not erased since."""
 
     memory_snapshot_id: int
     records: int
     size_bytes: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tally:
-    """The count of each band at a snapshot, and of the snapshots before it."""
+    """The count of each band at a snapshot, and of all bands at the snapshots before it."""
 
     at: int
     bands: dict[Band, Count]
-    growth: deque[Grown]
+    growth: tuple[Grown, ...]
 
     @property
     def records(self) -> int:
@@ -66,65 +65,79 @@ class Tally:
         return sum((count.verdicts for count in self.bands.values()), Counter())
 
 
+class _Held:
+    """What a namespace holds, by key: once it was erased, nobody else could say how much it was."""
+
+    def __init__(self, memory: Memory, head: int) -> None:
+        self.at = head
+        self.rows: dict[str, tuple[int, str]] = {}
+        self.bands: dict[Band, Count] = {band: Count() for band in Band if band is not Band.PHOENIX}
+        for band in self.bands:
+            for version in memory.store.scan(memory.namespace, prefix=f"{band}/", at=head):
+                self.put(version)
+
+    def put(self, version: Version) -> None:
+        """Take a version in place of the one before it; one without content is only taken out."""
+        count = self.bands[Band(version.key.partition("/")[0])]
+        if (before := self.rows.pop(version.key, None)) is not None:
+            count.add(*before, -1)
+        if version.content is not None:
+            verdict = record_of(version).verdict
+            now = len(version.content), UNJUDGED if verdict is None else verdict.value
+            self.rows[version.key] = now
+            count.add(*now, +1)
+
+    def follow(self, memory: Memory, head: int) -> None:
+        """Go on to the head, by what each commit changed."""
+        for snapshot in range(self.at + 1, head + 1):
+            for row in _rows(memory, snapshot):
+                self.put(row)
+        self.at = head
+
+
 class Tallies:
     """A tally of each namespace that was looked at lately. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Tally] = OrderedDict()
+        self._known: OrderedDict[str, tuple[_Held, Tally]] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, memory: Memory) -> Tally:
         """The tally of a memory at its newest snapshot."""
         with self._lock:
             head = memory.store.head()
-            tally = self._known.pop(memory.namespace, None)
-            if tally is None or not 0 <= head - tally.at <= CONSOLE_GROWTH_SNAPSHOTS:
-                tally = _counted(memory, head)
-            else:
-                for snapshot in range(tally.at + 1, head + 1):
-                    _step(memory, tally, snapshot)
-            self._known[memory.namespace] = tally
+            known = self._known.pop(memory.namespace, None)
+            if known is None or known[0].at != head:
+                held = known[0] if known else _Held(memory, head)
+                held.follow(memory, head)
+                # Pages are made of a copy, while others go on counting.
+                bands = copy.deepcopy(held.bands)
+                known = held, Tally(at=head, bands=bands, growth=_growth(memory, head, bands))
+            self._known[memory.namespace] = known
             if len(self._known) > _MOST_NAMESPACES:
                 self._known.popitem(last=False)
-            # Others go on counting while a page is made of this.
-            return copy.deepcopy(tally)
+            return known[1]
 
 
-def _counted(memory: Memory, head: int) -> Tally:
-    """Count everything at the head, and go back from there by what each commit changed."""
-    bands: dict[Band, Count] = {band: Count() for band in Band if band is not Band.PHOENIX}
-    for band, count in bands.items():
-        for version in memory.store.scan(memory.namespace, prefix=f"{band}/", at=head):
-            count.add(version, +1)
-    tally = Tally(at=head, bands=bands, growth=deque(maxlen=CONSOLE_GROWTH_SNAPSHOTS))
-    records, size_bytes = tally.records, tally.size_bytes
-    tally.growth.append(Grown(head, records, size_bytes))
+def _growth(memory: Memory, head: int, bands: dict[Band, Count]) -> tuple[Grown, ...]:
+    """Back from the head, by what each commit changed."""
+    records = sum(count.records for count in bands.values())
+    size_bytes = sum(count.size_bytes for count in bands.values())
+    grown = [Grown(head, records, size_bytes)]
     for snapshot in range(head, max(0, head - CONSOLE_GROWTH_SNAPSHOTS + 1), -1):
-        gone, come = _changed(memory, snapshot)
+        rows = _rows(memory, snapshot)
+        gone = memory.store.read(memory.namespace, [row.key for row in rows], at=snapshot - 1).values()
+        come = [row for row in rows if row.content is not None]
         records += len(gone) - len(come)
         size_bytes += _bytes(gone) - _bytes(come)
-        tally.growth.appendleft(Grown(snapshot - 1, records, size_bytes))
-    return tally
+        grown.append(Grown(snapshot - 1, records, size_bytes))
+    return tuple(reversed(grown))
 
 
-def _step(memory: Memory, tally: Tally, snapshot: int) -> None:
-    gone, come = _changed(memory, snapshot)
-    for versions, sign in ((gone, -1), (come, +1)):
-        for version in versions:
-            tally.bands[Band(version.key.partition("/")[0])].add(version, sign)
-    tally.at = snapshot
-    tally.growth.append(Grown(snapshot, tally.records, tally.size_bytes))
-
-
-def _changed(memory: Memory, snapshot: int) -> tuple[list[Version], list[Version]]:
-    """What a commit took out of the bands, and what it put into them."""
-    rows = [
-        row
-        for row in memory.store.storage.snapshot_rows(snapshot)
-        if row.namespace == memory.namespace and is_band_row(row.key)
-    ]
-    before = memory.store.read(memory.namespace, [row.key for row in rows], at=snapshot - 1)
-    return list(before.values()), [row for row in rows if row.content is not None]
+def _rows(memory: Memory, snapshot: int) -> list[Version]:
+    """What a commit wrote into the bands of a namespace."""
+    rows = memory.store.storage.snapshot_rows(snapshot)
+    return [row for row in rows if row.namespace == memory.namespace and is_band_row(row.key)]
 
 
 def _bytes(versions: Iterable[Version]) -> int:
