@@ -22,6 +22,8 @@ FACTS = {
     "harbours": "Harbour {} takes sailing boats only.",
 }
 Facts = dict[str, str]
+# The stores of one backend count their ids from 1, each for itself.
+RUN_NUMBERS = itertools.count()
 
 STEPS = st.lists(
     st.tuples(
@@ -77,7 +79,7 @@ class World:
         """A new run, in place of one that may be under way."""
         if actor.run is not None:
             actor.run.discard()
-        actor.run = actor.memory.run(workflow="w", mode="buffered_write")
+        actor.run = actor.memory.run(workflow="w", mode="buffered_write", run_id=f"run-{next(RUN_NUMBERS)}")
         actor.seen, actor.wanted = dict(self.committed), {}
 
     def commit(self, actor: Actor, run: Run) -> None:
