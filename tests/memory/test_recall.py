@@ -189,3 +189,13 @@ def test_other_bands_can_be_asked_for(memory: Memory) -> None:
     found = memory.recall("refunds", tokens=100, bands=[Band.ACTIVE]).selection.selected
 
     assert [item.store_path for item in found] == ["holdfast:default/ACTIVE"]
+
+
+def test_what_was_erased_is_in_no_snapshot_not_even_in_one_that_was_read_before(memory: Memory) -> None:
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    assert len(memory.at(1).recall("refunds", tokens=100).selection.selected) == 1
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.forget("a", reason="asked for by the customer")
+
+    assert memory.at(1).recall("refunds", tokens=100).selection.selected == ()

@@ -135,8 +135,9 @@ class StoreCorpus:
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         with self._lock:
-            if snapshot > self._newest:
-                self._carry_to(snapshot)
+            if head > self._newest:
+                # Not only as far as is asked: a newer commit may have erased what an older snapshot showed.
+                self._carry_to(head)
             if snapshot < self._oldest:
                 return SnapshotSource(self._store, self._namespace, snapshot, band=self._band, hiding=hiding)
             hidden = self._rows_of(hiding)
