@@ -17,7 +17,8 @@ from holdfast.mcp.reception import Reception
 from holdfast.mcp.server import all_offers, build_server
 from holdfast.verbs.hall import Hall
 from holdfast.web.app import build_app
-from holdfast.web.routes import OPERATIONS, Operation
+from holdfast.web.operation import Operation
+from holdfast.web.routes import OPERATIONS
 from tests.doors.conftest import FACT, HANDBOOK, House, make_hall
 
 ALL, WRITERS, OVERSEERS, OPERATOR = "agent operator auditor", "agent operator", "operator auditor", "operator"
