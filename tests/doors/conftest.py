@@ -17,7 +17,9 @@ from holdfast.access.table import Caller, KeyRole
 from holdfast.clock import Clock
 from holdfast.govern.seals.signers import Signers
 from holdfast.ledger.notary import Notary
+from holdfast.prompts.overrides import PromptOverridesStore
 from holdfast.store.opening import open_store
+from holdfast.traces.folder import TraceFolder
 from holdfast.verbs.hall import Hall
 from holdfast.web.app import build_app
 from tests.doors.recollecting import memory_over
@@ -68,13 +70,19 @@ def make_hall(
     calls_per_second: float = 1e6,
     failed_calls_per_second: float = 1e6,
     clock: Clock | None = None,
+    has_traces: bool = False,
+    bench_results: str = "",
+    overrides: PromptOverridesStore | None = None,
 ) -> Hall:
     """A hall whose memory can recall; the log's key and checkpoints stand beside the path."""
     store = open_store(url, create=True, clock=clock)
+    traces = TraceFolder(path.with_name("traces"), ids=store.ids) if has_traces else None
     return Hall(
-        memory_over(store, notary=Notary.beside(path, store.entries)),
+        memory_over(store, notary=Notary.beside(path, store.entries), traces=traces),
         memory_in=lambda namespace: memory_over(store, namespace),
         signers=lambda: signers,
+        bench_results=bench_results,
+        overrides=None if overrides is None else lambda: overrides,
         calls_per_second=calls_per_second,
         failed_calls_per_second=failed_calls_per_second,
     )

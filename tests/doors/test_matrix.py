@@ -17,8 +17,10 @@ from holdfast.mcp.reception import Reception
 from holdfast.mcp.server import all_offers, build_server
 from holdfast.verbs.hall import Hall
 from holdfast.web.app import build_app
-from holdfast.web.routes import OPERATIONS, Operation
-from tests.doors.conftest import FACT, HANDBOOK, House, make_hall
+from holdfast.web.operation import Operation
+from holdfast.web.routes import OPERATIONS
+from tests.doors.beside import TEMPLATE, beside_house, put_body
+from tests.doors.conftest import FACT, HANDBOOK, House
 
 ALL, WRITERS, OVERSEERS, OPERATOR = "agent operator auditor", "agent operator", "operator auditor", "operator"
 ROLES_OF_ROUTE = {
@@ -47,9 +49,19 @@ ROLES_OF_ROUTE = {
     "receipt": ALL,
     "checkpoint": OPERATOR,
     "verify": ALL,
+    "list_traces": OVERSEERS,
+    "compare_traces": OVERSEERS,
+    "get_trace": OVERSEERS,
+    "bench": OVERSEERS,
+    "get_prompt": ALL,
+    "put_prompt": OPERATOR,
+    "roll_back_prompt": OPERATOR,
     "metrics": OVERSEERS,
 }
-NEEDS_ALL_NAMESPACES = {"ledger", "checkpoint"}
+NEEDS_ALL_NAMESPACES = {
+    *("ledger", "checkpoint"),
+    *("list_traces", "compare_traces", "get_trace", "bench", "get_prompt", "put_prompt", "roll_back_prompt"),
+}
 ROLES_OF_TOOL = {
     "memory_read": ALL,
     "memory_remember": WRITERS,
@@ -73,8 +85,23 @@ BODIES: dict[str, dict[str, Any]] = {
     "forget": {"subject": "policy/eu-refunds", "reason": "asked to"},
     "open_run": {"workflow": "triage", "mode": "buffered_write"},
     "decide": {"signature": "no signature"},
+    "put_prompt": put_body(),
+    "roll_back_prompt": {"prompt": TEMPLATE.as_json()},
 }
-QUERIES = {"get_record": "memory_id=policy/eu-refunds", "history": "subject=x", "diff": "old=0"}
+QUERIES = {
+    "get_record": "memory_id=policy/eu-refunds",
+    "history": "subject=x",
+    "diff": "old=0",
+    "compare_traces": "left=run-a&right=run-b",
+}
+PLACES = {
+    "namespace": "own",
+    "run_id": "run-a",
+    "proposal_id": "0" * 64,
+    "seq": "2",
+    "ns": "agent",
+    "prompt_key": "support",
+}
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "memory_read": {"query": "refunds"},
     "memory_remember": {"text": "US refunds take 30 days."},
@@ -95,7 +122,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     """One for all: what is refused does not depend on what was done before."""
-    return House(make_hall(tmp_path_factory.mktemp("matrix") / "store.db"))
+    return beside_house(tmp_path_factory.mktemp("matrix"))
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +149,10 @@ def _refusals(house: House) -> int:
 def _call(http: TestClient, house: House, one: Operation, role: str, *, namespace: str, scope: str) -> int:
     """The status of a call that is right but for who makes it."""
     headers = house.headers(role, scope)
-    path = {"namespace": namespace, "run_id": "none", "proposal_id": "0" * 64, "seq": "2"}
-    if "{run_id}" in one.path and one.name != "open_run":
+    if one.takes_version:
+        headers["If-Match"] = '"1"'
+    path = {**PLACES, "namespace": namespace}
+    if "/runs/{run_id}" in one.path:
         opened = http.post(f"/v1/namespaces/{scope}/runs", json=BODIES["open_run"], headers=headers)
         path["run_id"] = opened.json().get("run_id", "none")
     if one.name == "decide":
@@ -161,9 +190,7 @@ def test_routes(house: House, http: TestClient, one: Operation, role: str) -> No
     own = _call(http, house, one, role, namespace="own", scope="own")
     foreign = _call(http, house, one, role, namespace="foreign", scope="own")
     of_all = _call(http, house, one, role, namespace="own", scope="*")
-    without_key = http.request(
-        one.method, one.path.format(namespace="own", run_id="r", proposal_id="p", seq="1")
-    )
+    without_key = http.request(one.method, one.path.format(**PLACES))
 
     assert without_key.status_code == 401
     assert (own not in (401, 403)) == (allowed and one.name not in NEEDS_ALL_NAMESPACES)
@@ -187,7 +214,7 @@ def test_metrics(house: House, http: TestClient, role: str) -> None:
 def test_holdfasts_own_namespace_is_nobodys(house: House, http: TestClient, role: str) -> None:
     for one in OPERATIONS:
         if "{namespace}" in one.path:
-            path = one.path.format(namespace="holdfast", run_id="r", proposal_id="p")
+            path = one.path.format(**{**PLACES, "namespace": "holdfast"})
             answer = http.request(one.method, path, headers=house.headers(role, "*"), json={})
             assert answer.status_code == 403, one.name
 

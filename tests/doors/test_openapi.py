@@ -15,13 +15,14 @@ from holdfast.web.app import build_app
 from holdfast.web.openapi import description
 from holdfast.web.problems import STATUS_OF_CODE, status_of
 from holdfast.web.routes import OPERATIONS
-from tests.doors.conftest import FACT, House, make_hall
+from tests.doors.beside import beside_house
+from tests.doors.conftest import FACT, House
 from tests.test_errors import _all_kinds, _example
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    return House(make_hall(tmp_path_factory.mktemp("described") / "store.db"))
+    return beside_house(tmp_path_factory.mktemp("described"))
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,9 @@ def _checked(name: str, schema: Any, house: House, data: st.DataObject, mode: st
 
 def _places(path: str, app: ASGIApp, headers: dict[str, str]) -> dict[str, str]:
     """What is really there, for the names in an address."""
-    client, places = TestClient(app, headers=headers), {"namespace": "default", "seq": "1"}
-    if "{run_id}" in path:
+    client = TestClient(app, headers=headers)
+    places = {"namespace": "default", "seq": "1", "run_id": "run-a", "ns": "agent", "prompt_key": "support"}
+    if "/runs/{run_id}" in path:
         body = {"workflow": "triage", "mode": "buffered_write"}
         keyed = {"Idempotency-Key": "the-one-of-this-test"}
         places["run_id"] = client.post("/v1/namespaces/default/runs", json=body, headers=keyed).json()[
@@ -83,6 +85,7 @@ FALLIBLE_ROUTES = [one.name for one in OPERATIONS if one.has_body or one.asks.__
 ALWAYS_DONE = {
     *("status", "get_proposal", "due", "sweep", "receipt"),
     *("checkpoint", "verify", "get_run", "discard_run", "commit_run"),
+    *("list_traces", "get_trace"),
 }
 
 

@@ -3,7 +3,7 @@
 Every route and every tool names one act; nothing reaches memory without asking here. The roles are those of API keys:
 
     agent      reads its namespaces, and has things judged, remembered, proposed and forgotten there
-    operator   all that, and manages: hands in signatures, sweeps, signs checkpoints, reads the ledger
+    operator   all that, and manages: hands in signatures, sweeps, signs checkpoints, reads the ledger, changes prompts
     auditor    reads everything, and changes nothing
 
 No role seals. Law is made by a human's signature, which is checked for what it is whoever hands it in.
@@ -53,6 +53,10 @@ class Act(StrEnum):
     SWEEP = "sweep"
     LEDGER = "ledger"
     CHECKPOINT = "checkpoint"
+    READ_TRACES = "read_traces"
+    READ_BENCH = "read_bench"
+    READ_PROMPT = "read_prompt"
+    CHANGE_PROMPT = "change_prompt"
     METRICS = "metrics"
 
 
@@ -93,6 +97,10 @@ ROLES_OF_ACT: Final = {
     Act.SWEEP: _OPERATORS,
     Act.LEDGER: _OVERSEERS,
     Act.CHECKPOINT: _OPERATORS,
+    Act.READ_TRACES: _OVERSEERS,
+    Act.READ_BENCH: _OVERSEERS,
+    Act.READ_PROMPT: _ALL,
+    Act.CHANGE_PROMPT: _OPERATORS,
     Act.METRICS: _OVERSEERS,
 }
 CHANGING_ACTS: Final = frozenset(
@@ -106,14 +114,20 @@ CHANGING_ACTS: Final = frozenset(
         Act.DECIDE,
         Act.SWEEP,
         Act.CHECKPOINT,
+        Act.CHANGE_PROMPT,
     }
 )
-# The ledger and the checkpoint tell of every namespace. Verifying, receipts and metrics are for everybody whose role has
+# The ledger and the checkpoint tell of every namespace; traces, bench results and prompts belong to none, and a trace
+# may hold what a run read in any. Verifying, receipts and metrics are for everybody whose role has
 # them: their answers leave out what is not the caller's.
 REACH_OF_ACT: Final = {
     **dict.fromkeys(Act, Reach.NAMESPACE),
     Act.LEDGER: Reach.STORE,
     Act.CHECKPOINT: Reach.STORE,
+    Act.READ_TRACES: Reach.STORE,
+    Act.READ_BENCH: Reach.STORE,
+    Act.READ_PROMPT: Reach.STORE,
+    Act.CHANGE_PROMPT: Reach.STORE,
     Act.VERIFY: Reach.OPEN,
     Act.RECEIPT: Reach.OPEN,
     Act.METRICS: Reach.OPEN,

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
+from holdfast.client.beside import RemotePrompts, RemoteTraces
 from holdfast.client.wire import Wire
 from holdfast.clock import Clock, IdSource, RandomIds, SystemClock
 from holdfast.errors import HoldfastError
@@ -19,6 +20,7 @@ from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.settings import KEY_VARIABLE
 from holdfast.store.commit import Receipt
 from holdfast.store.records import Change, Chapter
+from holdfast.verbs.beside.shapes import BenchResults
 from holdfast.verbs.shapes import (
     Committed,
     Diff,
@@ -150,6 +152,20 @@ class Client:
         """Every entry of the ledger, in order."""
         for page in self._pages("/v1/ledger", {}, LedgerPage):
             yield from page.entries
+
+    # What stands beside memory.
+
+    def traces(self) -> RemoteTraces:
+        """The runs that left a trace with the server."""
+        return RemoteTraces(self._wire)
+
+    def bench(self, *, budget_bytes: int | None = None) -> BenchResults:
+        """The leaderboard of the server's finished grid, and a report for each policy."""
+        return self._get("/v1/bench", {"budget_bytes": budget_bytes}, BenchResults)
+
+    def prompts(self) -> RemotePrompts:
+        """The overrides of prompts that the server keeps."""
+        return RemotePrompts(self._wire)
 
     def close(self) -> None:
         """Let go of this thread's connection."""

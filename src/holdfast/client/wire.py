@@ -45,6 +45,7 @@ class Wire:
         body: dict[str, Any] | None = None,
         *,
         request_key: str | None = None,
+        if_version: int | None = None,
         safe: bool = False,
     ) -> Any:
         """What the server answers. What is ``safe``, or has a key, is sent again where the first try broke off."""
@@ -54,6 +55,8 @@ class Wire:
             headers["Content-Type"] = "application/json"
         if request_key is not None:
             headers["Idempotency-Key"] = request_key
+        if if_version is not None:
+            headers["If-Match"] = f'"{if_version}"'
         attempts = MAX_ATTEMPTS if safe or request_key is not None else 1
         for left in range(attempts - 1, -1, -1):
             try:

@@ -14,6 +14,7 @@
     │   ├── Overloaded            overloaded             more is under way than the server takes on at once
     │   ├── TooManyRuns           too_many_runs          one caller holds all the open runs that one may
     │   ├── NotFound              not_found              there is no such thing, or it is not the caller's
+    │   │   └── NotConfigured     not_configured         the server's settings name no place for this
     │   ├── RequestReused         request_reused         the same idempotency key came with another request
     │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
     │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in

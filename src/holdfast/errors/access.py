@@ -52,6 +52,13 @@ class NotFound(AccessError):
     says = "There is no {what}."
 
 
+class NotConfigured(NotFound):
+    """The server's settings name no place for this."""
+
+    code = "not_configured"
+    says = "This server has no {what}; name one in its settings: {setting} = …"
+
+
 class RequestReused(AccessError):
     """The same idempotency key came with another request."""
 

@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Final, Self
 
@@ -20,9 +21,10 @@ from holdfast.limits import (
     MAX_NAMESPACES_HELD,
 )
 from holdfast.memory import Memory
+from holdfast.prompts.overrides import PromptOverridesStore
 from holdfast.settings import Settings
 from holdfast.vocabulary import Value
-from holdfast.wiring import memory_in, open_memory, signers_of
+from holdfast.wiring import memory_in, open_memory, open_overrides, signers_of
 
 VERSION: Final = version("holdfast")
 
@@ -43,6 +45,8 @@ class Hall:
         *,
         memory_in: Callable[[str], Memory],
         signers: Callable[[], Signers],
+        bench_results: str = "",
+        overrides: Callable[[], PromptOverridesStore] | None = None,
         calls_per_second: float = CALLS_PER_SECOND,
         failed_calls_per_second: float = FAILED_CALLS_PER_SECOND,
     ) -> None:
@@ -51,6 +55,8 @@ class Hall:
         self.keyring = Keyring(home.store)
         self.refusals = Refusals(home.store)
         self.signers = signers
+        self.bench_results = bench_results
+        self.overrides = overrides
         self.clock = home.store.clock
         self._calls = Pace(
             self.clock,
@@ -75,6 +81,8 @@ class Hall:
             home,
             memory_in=lambda namespace: memory_in(settings, home.store, namespace),
             signers=lambda: signers_of(settings),
+            bench_results=settings.bench_results,
+            overrides=cache(lambda: open_overrides(at)) if (at := settings.prompt_overrides) else None,
             calls_per_second=calls_per_second,
         )
 

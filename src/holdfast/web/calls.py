@@ -21,8 +21,8 @@ from holdfast.verbs.hall import Hall
 from holdfast.verbs.spans import Spans
 from holdfast.vocabulary import Value
 from holdfast.web.metrics import Metrics
+from holdfast.web.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Call, Operation
 from holdfast.web.problems import TRY_AGAIN, answer_of, plain_problem, status_of
-from holdfast.web.routes import REQUEST_KEY_HEADER, Call, Operation
 from holdfast.web.runs import OpenRuns
 
 log: Final = logging.getLogger("holdfast.web")
@@ -32,6 +32,7 @@ CALLER_IN_SCOPE: Final = "holdfast.caller"
 _SMALL_BYTES: Final = 16 << 10
 _MAX_QUERY_FIELDS: Final = 20
 _REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
+_VERSION: Final = re.compile('"(0|[1-9][0-9]{0,14})"')
 _T = TypeVar("_T")
 
 
@@ -112,12 +113,17 @@ class Door:
                 path=request.path_params,
                 asked=_asked(request, operation, body),
                 request_key=_request_key(request) if operation.takes_request_key else None,
+                if_version=_version(request) if operation.takes_version else 0,
             )
             with self.spans.of(operation.act, namespace):
                 answer = operation.does(call)
         except HoldfastError as error:
             return self.refuse(error, request, operation.act.value, namespace)
-        return Response(msgspec.json.encode(answer), operation.status, media_type="application/json")
+        version_of = operation.version_of
+        headers = None if version_of is None else {"ETag": f'"{version_of(answer)}"'}
+        return Response(
+            msgspec.json.encode(answer), operation.status, media_type="application/json", headers=headers
+        )
 
 
 def token_of(request: Request) -> str | None:
@@ -179,3 +185,13 @@ def _request_key(request: Request) -> str | None:
             problem=f"{REQUEST_KEY_HEADER} is 1 to {MAX_NAME_CHARS} visible ASCII characters, once"
         )
     return keys[0]
+
+
+def _version(request: Request) -> int:
+    """The version that is to be changed. Without one, a caller would undo what it never saw."""
+    given = request.headers.getlist(VERSION_HEADER)
+    found = _VERSION.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None:
+        problem = f'{VERSION_HEADER} is the version that is to be changed, as its ETag says: "3", once'
+        raise BadRequest(problem=problem)
+    return int(found[1])

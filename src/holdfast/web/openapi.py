@@ -7,12 +7,14 @@ import msgspec
 
 from holdfast.limits import MAX_NAME_CHARS
 from holdfast.verbs.hall import VERSION
+from holdfast.web.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Operation
 from holdfast.web.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
-from holdfast.web.routes import OPERATIONS, REQUEST_KEY_HEADER, Operation
+from holdfast.web.routes import OPERATIONS
 
 # What any call can be answered with: what our errors say, and HTTP's own: method, slowness, media type, host, headers.
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})
 _REF: Final = "#/components/schemas/{name}"
+_VERSION: Final = {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,14})"$'}
 
 
 @cache
@@ -66,7 +68,7 @@ def _in_path(one: Operation) -> list[dict[str, Any]]:
 
 
 def _in_query(one: Operation, components: dict[str, Any]) -> list[dict[str, Any]]:
-    if one.method == "POST":
+    if one.method in ("POST", "PUT"):
         return []
     shape = components[one.asks.__name__]
     return [
@@ -82,17 +84,29 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_headers(one: Operation) -> list[dict[str, Any]]:
-    if not one.takes_request_key:
-        return []
-    schema = {"type": "string", "pattern": "^[!-~]+$", "maxLength": MAX_NAME_CHARS}
-    says = "The same key with the same request has one effect, and the same answer."
-    return [
-        {"name": REQUEST_KEY_HEADER, "in": "header", "required": False, "schema": schema, "description": says}
-    ]
+    told = []
+    if one.takes_request_key:
+        schema = {"type": "string", "pattern": "^[!-~]+$", "maxLength": MAX_NAME_CHARS}
+        says = "The same key with the same request has one effect, and the same answer."
+        told.append(_header(REQUEST_KEY_HEADER, schema, says, required=False))
+    if one.takes_version:
+        says = 'The version that is to be changed, as its ETag says; `"0"` if there is nothing yet.'
+        told.append(_header(VERSION_HEADER, _VERSION, says, required=True))
+    return told
+
+
+def _header(name: str, schema: dict[str, Any], says: str, *, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": required, "schema": schema, "description": says}
 
 
 def _answer(one: Operation) -> dict[str, Any]:
-    return {"description": "Done.", "content": {"application/json": {"schema": _ref(one.answers)}}}
+    told: dict[str, Any] = {
+        "description": "Done.",
+        "content": {"application/json": {"schema": _ref(one.answers)}},
+    }
+    if one.version_of is not None:
+        told["headers"] = {"ETag": {"schema": _VERSION, "description": "The version, in quotation marks."}}
+    return told
 
 
 def _problem() -> dict[str, Any]:

@@ -28,6 +28,7 @@ STATUS_OF_CODE: Final = {
     "overloaded": 503,
     "too_many_runs": 429,
     "not_found": 404,
+    "not_configured": 404,
     "request_reused": 422,
     "bad_request": 400,
     "store": 500,
@@ -50,6 +51,11 @@ STATUS_OF_CODE: Final = {
     "not_canonical": 400,
     "canon_size": 413,
     "recall": 422,
+    "prompt": 422,
+    "version_conflict": 412,
+    "overrides_unavailable": 503,
+    "damaged_override": 500,
+    "no_rollback": 409,
 }
 TRY_AGAIN: Final = frozenset(
     {"rate_limited", "overloaded", "store_busy", "store_failed", "outcome_unknown", "mirror_failed"}

@@ -3,69 +3,16 @@
 A route has one act of the access table; whatever it calls asks that table again on its way to memory.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from holdfast.access.table import Act, Caller
+from holdfast.access.table import Act
 from holdfast.errors import NotFound
 from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.limits import SAFE_INTEGER
 from holdfast.store.commit import Receipt
 from holdfast.verbs import governing, reading, shapes, writing
-from holdfast.verbs.hall import Hall
-from holdfast.vocabulary import Value
-from holdfast.web.runs import OpenRuns
-
-REQUEST_KEY_HEADER: Final = "Idempotency-Key"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One call that was read: who, where, what."""
-
-    hall: Hall
-    runs: OpenRuns
-    caller: Caller
-    path: dict[str, str]
-    asked: Any
-    request_key: str | None = None
-
-    @property
-    def namespace(self) -> str:
-        """The namespace in the address."""
-        return self.path["namespace"]
-
-    @property
-    def run_id(self) -> str:
-        """The run in the address."""
-        return self.path["run_id"]
-
-    @property
-    def place(self) -> tuple[Hall, Caller, str]:
-        """What the verbs of a namespace begin with."""
-        return self.hall, self.caller, self.namespace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One route: ``asks`` comes as the body of a POST and as the query of a GET; ``does`` gives an ``answers``."""
-
-    name: str
-    act: Act
-    method: str
-    path: str
-    says: str
-    does: Callable[[Call], Value]
-    answers: type[Value]
-    asks: type[Value] = shapes.Nothing
-    status: int = 200
-    takes_request_key: bool = False
-
-    @property
-    def has_body(self) -> bool:
-        """Whether what is asked comes as a JSON body."""
-        return self.method == "POST" and self.asks is not shapes.Nothing
+from holdfast.web.beside import BESIDE_OPERATIONS
+from holdfast.web.operation import Call, Operation, do, read
 
 
 def _seq(call: Call) -> int:
@@ -80,21 +27,8 @@ def _seq(call: Call) -> int:
 _IN: Final = "/v1/namespaces/{namespace}"
 _RUN: Final = f"{_IN}/runs/{{run_id}}"
 
-
-def _read(
-    name: str, act: Act, path: str, says: str, *, does: Callable[[Call], Value], **rest: Any
-) -> Operation:
-    return Operation(name=name, act=act, method="GET", path=path, says=says, does=does, **rest)
-
-
-def _do(
-    name: str, act: Act, path: str, says: str, *, does: Callable[[Call], Value], **rest: Any
-) -> Operation:
-    return Operation(name=name, act=act, method="POST", path=path, says=says, does=does, **rest)
-
-
 OPERATIONS: Final = (
-    _read(
+    read(
         "status",
         Act.STATUS,
         f"{_IN}/status",
@@ -102,7 +36,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.status(*call.place),
         answers=shapes.Status,
     ),
-    _do(
+    do(
         "recall",
         Act.RECALL,
         f"{_IN}/recall",
@@ -111,7 +45,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.recall(*call.place, call.asked),
         answers=shapes.Recalled,
     ),
-    _read(
+    read(
         "list_records",
         Act.LIST_RECORDS,
         f"{_IN}/records",
@@ -120,7 +54,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.list_records(*call.place, call.asked),
         answers=shapes.RecordsPage,
     ),
-    _read(
+    read(
         "get_record",
         Act.GET_RECORD,
         f"{_IN}/record",
@@ -129,7 +63,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.get_record(*call.place, call.asked),
         answers=shapes.RecordsPage,
     ),
-    _read(
+    read(
         "history",
         Act.HISTORY,
         f"{_IN}/history",
@@ -138,7 +72,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.history(*call.place, call.asked),
         answers=shapes.HistoryPage,
     ),
-    _read(
+    read(
         "snapshots",
         Act.SNAPSHOTS,
         f"{_IN}/snapshots",
@@ -147,7 +81,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.snapshots(*call.place, call.asked),
         answers=shapes.SnapshotsPage,
     ),
-    _read(
+    read(
         "diff",
         Act.DIFF,
         f"{_IN}/diff",
@@ -156,7 +90,7 @@ OPERATIONS: Final = (
         does=lambda call: reading.diff(*call.place, call.asked),
         answers=shapes.Diff,
     ),
-    _do(
+    do(
         "remember",
         Act.REMEMBER,
         f"{_IN}/remember",
@@ -166,7 +100,7 @@ OPERATIONS: Final = (
         answers=shapes.Remembered,
         takes_request_key=True,
     ),
-    _do(
+    do(
         "forget",
         Act.FORGET,
         f"{_IN}/forget",
@@ -176,7 +110,7 @@ OPERATIONS: Final = (
         answers=shapes.Forgotten,
         takes_request_key=True,
     ),
-    _do(
+    do(
         "open_run",
         Act.OPEN_RUN,
         f"{_IN}/runs",
@@ -187,7 +121,7 @@ OPERATIONS: Final = (
         status=201,
         takes_request_key=True,
     ),
-    _read(
+    read(
         "get_run",
         Act.GET_RUN,
         _RUN,
@@ -204,7 +138,7 @@ OPERATIONS: Final = (
         does=lambda call: call.runs.discard(call.caller, call.namespace, call.run_id),
         answers=shapes.ShownRun,
     ),
-    _do(
+    do(
         "recall_in_run",
         Act.RECALL,
         f"{_RUN}/recall",
@@ -213,7 +147,7 @@ OPERATIONS: Final = (
         does=lambda call: call.runs.recall(call.caller, call.namespace, call.run_id, call.asked),
         answers=shapes.Recalled,
     ),
-    _do(
+    do(
         "remember_in_run",
         Act.REMEMBER,
         f"{_RUN}/remember",
@@ -222,7 +156,7 @@ OPERATIONS: Final = (
         does=lambda call: call.runs.remember(call.caller, call.namespace, call.run_id, call.asked),
         answers=shapes.Remembered,
     ),
-    _do(
+    do(
         "forget_in_run",
         Act.FORGET,
         f"{_RUN}/forget",
@@ -231,7 +165,7 @@ OPERATIONS: Final = (
         does=lambda call: call.runs.forget(call.caller, call.namespace, call.run_id, call.asked),
         answers=shapes.Forgotten,
     ),
-    _do(
+    do(
         "commit_run",
         Act.COMMIT,
         f"{_RUN}/commit",
@@ -239,7 +173,7 @@ OPERATIONS: Final = (
         does=lambda call: call.runs.commit(call.caller, call.namespace, call.run_id),
         answers=shapes.Committed,
     ),
-    _read(
+    read(
         "list_proposals",
         Act.LIST_PROPOSALS,
         f"{_IN}/proposals",
@@ -248,7 +182,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.list_proposals(*call.place, call.asked),
         answers=shapes.ProposalsPage,
     ),
-    _read(
+    read(
         "get_proposal",
         Act.GET_PROPOSAL,
         f"{_IN}/proposals/{{proposal_id}}",
@@ -257,7 +191,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.get_proposal(*call.place, call.path["proposal_id"], call.asked),
         answers=shapes.ShownProposal,
     ),
-    _do(
+    do(
         "decide",
         Act.DECIDE,
         f"{_IN}/proposals/{{proposal_id}}/decision",
@@ -266,7 +200,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.decide(*call.place, call.path["proposal_id"], call.asked),
         answers=Receipt,
     ),
-    _read(
+    read(
         "due",
         Act.DUE,
         f"{_IN}/retention",
@@ -274,7 +208,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.due(*call.place),
         answers=shapes.DueList,
     ),
-    _do(
+    do(
         "sweep",
         Act.SWEEP,
         f"{_IN}/retention/sweep",
@@ -282,7 +216,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.sweep(*call.place),
         answers=shapes.Swept,
     ),
-    _read(
+    read(
         "ledger",
         Act.LEDGER,
         "/v1/ledger",
@@ -291,7 +225,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.ledger(call.hall, call.caller, call.asked),
         answers=shapes.LedgerPage,
     ),
-    _read(
+    read(
         "receipt",
         Act.RECEIPT,
         "/v1/ledger/{seq}/receipt",
@@ -299,7 +233,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.receipt(call.hall, call.caller, _seq(call)),
         answers=InclusionReceipt,
     ),
-    _do(
+    do(
         "checkpoint",
         Act.CHECKPOINT,
         "/v1/ledger/checkpoint",
@@ -307,7 +241,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.checkpoint(call.hall, call.caller),
         answers=shapes.SignedHead,
     ),
-    _do(
+    do(
         "verify",
         Act.VERIFY,
         "/v1/verify",
@@ -315,6 +249,7 @@ OPERATIONS: Final = (
         does=lambda call: governing.verify(call.hall, call.caller),
         answers=shapes.Verified,
     ),
+    *BESIDE_OPERATIONS,
 )
 OPERATION_NAMED: Final = {operation.name: operation for operation in OPERATIONS}
 assert len(OPERATION_NAMED) == len({(one.method, one.path) for one in OPERATIONS}) == len(OPERATIONS)

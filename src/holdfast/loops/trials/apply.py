@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast.errors import BaselineMoved, HoldfastError, NoRollback
+from holdfast.errors import BaselineMoved, HoldfastError, NoRollback, VersionConflict
 from holdfast.loops.trials.report import Modification, OptimizationReport
 from holdfast.prompts.overrides import (
     STABLE,
     PromptOverride,
     PromptOverridesStore,
+    RollbackRecord,
     SectionOverride,
     applied,
     template_of,
 )
 from holdfast.prompts.prompt import Fallback, FellBack, Prompt, ResolvedPrompt
+from holdfast.prompts.template import PromptTemplate
 from holdfast.vocabulary import Value
 
 
@@ -104,20 +106,74 @@ def apply_report(
     )
 
 
+def set_overrides(
+    store: PromptOverridesStore,
+    prompt: Any,
+    overrides: Sequence[SectionOverride],
+    *,
+    tag: str = STABLE,
+    if_version: int,
+    sealer: Sealer | None = None,
+) -> PromptOverride:
+    """Set all that the tag holds, if that still is its version (0: nothing is there), keeping the way back."""
+    template = template_of(prompt)
+    _require_version(store, template, tag, if_version)
+    # What a tag holds for another source can't be built on, but it can be replaced.
+    before = Prompt(template, overrides_tag=tag, overrides_store=store, fallback=Fallback.TEMPLATE).resolve()
+    wanted = sorted(overrides, key=lambda override: override.path)
+    change = _change(prompt, wanted, before, tag=tag, kind="set", from_version=if_version)
+    return _sealed_change(store, prompt, wanted, change, sealer)
+
+
 def rollback(
     store: PromptOverridesStore, prompt: Any, *, tag: str = STABLE, sealer: Sealer | None = None
 ) -> PromptOverride | None:
     """Make the tag what it was before the last apply; None if it then held nothing. Rolling back again undoes it."""
+    record, changed = _rolled_back(store, prompt, tag, None, sealer)
+    return changed if record.overrides is not None else None
+
+
+def restore(
+    store: PromptOverridesStore,
+    prompt: Any,
+    *,
+    tag: str = STABLE,
+    if_version: int,
+    sealer: Sealer | None = None,
+) -> PromptOverride:
+    """Roll back if that still is the tag's version, so that who asks twice does not undo it; gives what it holds now."""
+    return _rolled_back(store, prompt, tag, if_version, sealer)[1]
+
+
+def _rolled_back(
+    store: PromptOverridesStore, prompt: Any, tag: str, if_version: int | None, sealer: Sealer | None
+) -> tuple[RollbackRecord, PromptOverride]:
     template = template_of(prompt)
-    held = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
+    held = _require_version(store, template, tag, if_version)
     if held is None or held.rollback is None:
         raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag)
     before = _resolved(store, prompt, tag)
     # To hold nothing and to override nothing render the same; the latter keeps a way forward again.
     wanted = list(held.rollback.overrides or ())
-    change = _change(prompt, wanted, before, tag=tag, kind="rollback")
-    changed = _sealed_change(store, prompt, wanted, change, sealer)
-    return changed if held.rollback.overrides is not None else None
+    change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=held.version)
+    return held.rollback, _sealed_change(store, prompt, wanted, change, sealer)
+
+
+def _require_version(
+    store: PromptOverridesStore, template: PromptTemplate, tag: str, if_version: int | None
+) -> PromptOverride | None:
+    """What the tag holds. A change that is bound to fail should not be proposed to the ledger first."""
+    held = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
+    version = 0 if held is None else held.version
+    if if_version is not None and if_version != version:
+        raise VersionConflict(
+            ns=template.ns,
+            prompt_key=template.key,
+            tag=tag,
+            version=version,
+            expected_version=str(if_version),
+        )
+    return held
 
 
 def _sealed_change(
@@ -154,6 +210,7 @@ def _change(
     tag: str,
     kind: str,
     experiment_id: str | None = None,
+    from_version: int | None = None,
 ) -> PromptChange:
     after = applied(template_of(prompt).descriptor, wanted, tag=tag)
     changed = [
@@ -166,7 +223,7 @@ def _change(
         ns=after.ns,
         prompt_key=after.key,
         tag=tag,
-        from_version=before.version or 0,
+        from_version=(before.version or 0) if from_version is None else from_version,
         from_digest=before.descriptor.digest,
         to_digest=after.digest,
         sections=tuple(changed),
