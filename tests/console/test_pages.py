@@ -178,6 +178,7 @@ def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
         ("/console/trace?run=none", 404),
         ("/console/trace?run=run-z", 422),
         ("/console/compare?left=none&right=none", 404),
+        ("/console/bench?budget=7", 200),
         ("/console/entry?seq=0", 404),
         ("/console/entry?seq=99999", 404),
         ("/console/report?file=..%2F..%2Fetc%2Fpasswd", 404),
@@ -366,6 +367,22 @@ def test_pages_of_the_ledger_hang_together(operator: Visitor, house: Furnished) 
     assert f"{last} " in newest
     assert "Newer" not in newest
     assert "created: operator, operator" in oldest
+
+
+@pytest.mark.parametrize("row", ['{"condition": "plain"}', '["x"]', "{", ""])
+def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row: str) -> None:
+    (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
+    hall = make_hall(tmp_path / "store.db")
+    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
+    app = build_app(hall, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as client:
+        visitor = Visitor(client)
+        visitor.sign_in(key)
+        answer = visitor.get("/console/bench")
+    hall.close()
+
+    assert answer.status_code == 200
+    assert "There are no results to show" in words_of(answer)
 
 
 def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> None:

@@ -121,7 +121,7 @@ class Console:
                 try:
                     return work(request, _fields(body) if body else {})
                 except HoldfastError as error:
-                    return self._refused(error, request, None, None)
+                    return self._refused(error, request, "form")
 
             try:
                 return await self._door.threads.do(answered)
@@ -139,14 +139,14 @@ class Console:
         visit: Visit | None = None
         try:
             caller = self._hall.returning(session.key_id)
+            visit = self._visit(request, form, caller)
             if request.method == "POST":
                 self._require_own_form(request, session, form, caller)
-            visit = self._visit(request, form, caller)
             handler = address.does if request.method == "POST" and address.does else address.shows
             page = handler(visit)
             return self._shown(page, address, session, visit)
         except HoldfastError as error:
-            return self._refused(error, request, session, visit)
+            return self._refused(error, request, address.path or "overview", session, visit)
 
     def _visit(self, request: Request, form: Mapping[str, str], caller: Caller) -> Visit:
         words = _normal(request.query_params.multi_items())
@@ -190,13 +190,18 @@ class Console:
         }
 
     def _refused(
-        self, error: HoldfastError, request: Request, session: Session | None, visit: Visit | None
+        self,
+        error: HoldfastError,
+        request: Request,
+        act: str,
+        session: Session | None = None,
+        visit: Visit | None = None,
     ) -> Response:
         """An error as a page; the access log is told of refusals, the log of our own troubles."""
         self._hall.refused(
             error,
             door="console",
-            act=request.url.path.removeprefix(f"{ROOT}/")[:40] or "overview",
+            act=act,
             caller=None if visit is None else visit.caller,
             namespace=None if visit is None else visit.namespace,
             peer=peer_of(request),
