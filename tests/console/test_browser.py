@@ -196,6 +196,17 @@ else:
         assert found["dark"][0] < 0.05
         assert min(contrast for _, contrast in found.values()) >= 4.5
 
+    def test_a_link_from_another_site_leads_in_without_signing_in_again(
+        address: str, chrome: Browser, house: Furnished
+    ) -> None:
+        page = chrome.new_page()
+        sign_in(page, address, house.operator)
+        page.goto("about:blank")
+        page.set_content(f'<a href="{address}/console/memory">look</a>')
+        page.get_by_text("look").click()
+        page.get_by_role("heading", name="Memory").wait_for()
+        page.close()
+
     def test_a_human_signs_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
         with furnished(tmp_path, memory_only=True) as house, serving(house) as served:
             page = chrome.new_page()

@@ -1,7 +1,5 @@
 """Every page over plain HTTP: what it says, to whom, with which headers, and that it says it escaped."""
 
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import quote
@@ -18,10 +16,9 @@ from holdfast.settings import Settings
 from holdfast.web.app import build_app
 from holdfast.web.console.room import ADDRESSES, console_room
 from holdfast.web.doors import doors
-from tests.console.conftest import Visitor, elements_of, visiting, words_of
-from tests.console.furnished import Furnished, furnished
+from tests.console.conftest import Visitor, elements_of, words_of
+from tests.console.furnished import Furnished
 from tests.doors.conftest import make_hall
-from tests.govern import openssh
 
 OF_HOUSE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
@@ -178,6 +175,7 @@ def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
         ("/console/trace?run=none", 404),
         ("/console/trace?run=run-z", 422),
         ("/console/compare?left=none&right=none", 404),
+        ("/console/bench?budget=7", 200),
         ("/console/entry?seq=0", 404),
         ("/console/entry?seq=99999", 404),
         ("/console/report?file=..%2F..%2Fetc%2Fpasswd", 404),
@@ -264,91 +262,6 @@ def test_serve_opens_the_console_beside_the_api(house: Furnished, monkeypatch: p
     assert paths == ["/v1", "/console"]
 
 
-@pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: str) -> None:
-    """The shell runs it as it stands on the page, with the path of a key of one's own."""
-    with furnished(tmp_path, memory_only=True) as house, visiting(house, house.operator) as visitor:
-        page = visitor.get(house.pages()["proposal"])
-        statement = _value(page, decision)
-        key = openssh.key_file(tmp_path, openssh.private_key("alice"))
-        command = (
-            f"printf %s {shlex.quote(statement)} | ssh-keygen -Y sign -n holdfast-seal -f ~/.ssh/id_ed25519"
-        )
-        shown = command in words_of(page)
-        openssh.tool("ssh-keygen")
-        signature = subprocess.run(
-            command.replace("~/.ssh/id_ed25519", shlex.quote(str(key))),
-            shell=True,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        answer = visitor.post(
-            "/console/proposal",
-            id=house.proposal_id,
-            statement=statement,
-            signature=signature,
-            **{"in": house.namespace},
-        )
-        after = visitor.get(answer.headers["location"])
-        listed = visitor.get("/console/approvals?decided=1")
-        sealed = words_of(visitor.get("/console/memory?band=VAULT"))
-        verified = words_of(visitor.post("/console/ledger"))
-
-    assert shown
-    assert answer.status_code == 303
-    assert "alice@example.com" in words_of(after)
-    assert "law/refunds" in words_of(listed)
-    assert ("Refunds over 500 euros" in sealed) == (decision == "approve")
-    assert "Everything holds" in verified
-
-
-def test_a_signature_that_does_not_count_is_refused_and_can_be_mended(
-    house: Furnished, operator: Visitor
-) -> None:
-    statement = _value(operator.get(house.pages()["proposal"]), "approve")
-    answer = operator.post(
-        "/console/proposal", id=house.proposal_id, statement=statement, signature="not one"
-    )
-
-    assert answer.status_code == 422
-    assert "The signature was refused; nothing was changed" in words_of(answer)
-    assert _value(answer, "approve") == statement
-    assert "not one" in words_of(answer)
-
-
-def test_an_auditor_is_shown_no_form_and_can_hand_in_nothing(
-    house: Furnished, operator: Visitor, auditor: Visitor
-) -> None:
-    statement = _value(operator.get(house.pages()["proposal"]), "approve")
-    page = auditor.get(house.pages()["proposal"])
-    answer = auditor.post("/console/proposal", id=house.proposal_id, statement=statement, signature="x")
-
-    assert "Your key can look" in words_of(page)
-    assert answer.status_code == 403
-
-
-def test_verifying_tells_what_is_wrong_to_those_who_oversee_everything(tmp_path: Path) -> None:
-    with (
-        furnished(tmp_path, memory_only=True) as house,
-        visiting(house, house.operator) as operator,
-        visiting(house, house.agent) as agent,
-    ):
-        for visitor in (operator, agent):
-            visitor.get("/console/ledger")
-        sound = words_of(operator.post("/console/ledger"))
-        entries = house.hall.store.storage._entries  # type: ignore[attr-defined]
-        kept = entries[4]
-        entries[4] = msgspec.structs.replace(kept, hash="0" * 64)
-        broken, limited = words_of(operator.post("/console/ledger")), words_of(agent.post("/console/ledger"))
-        entries[4] = kept
-
-    assert "Everything holds" in sound
-    assert "entry 5" in broken.lower()
-    assert "problem" in limited
-    assert "What is wrong is told to those whose key is for all namespaces." in limited
-
-
 def test_a_receipt_that_was_downloaded_proves_its_entry(house: Furnished, operator: Visitor) -> None:
     answer = operator.get("/console/receipt?seq=5")
     receipt = InclusionReceipt.from_json(msgspec.json.decode(answer.content))
@@ -368,6 +281,22 @@ def test_pages_of_the_ledger_hang_together(operator: Visitor, house: Furnished) 
     assert "created: operator, operator" in oldest
 
 
+@pytest.mark.parametrize("row", ['{"condition": "plain"}', '["x"]', "{", ""])
+def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row: str) -> None:
+    (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
+    hall = make_hall(tmp_path / "store.db")
+    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
+    app = build_app(hall, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as client:
+        visitor = Visitor(client)
+        visitor.sign_in(key)
+        answer = visitor.get("/console/bench")
+    hall.close()
+
+    assert answer.status_code == 200
+    assert "There are no results to show" in words_of(answer)
+
+
 def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> None:
     for name, kind in (
         ("console.css", "text/css"),
@@ -379,13 +308,3 @@ def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> No
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(kind)
         assert "immutable" in answer.headers["cache-control"]
-
-
-def _value(answer: object, decision: str) -> str:
-    """The statement in the form of a decision."""
-    statements = [
-        str(attributes["value"])
-        for _, attributes in elements_of(answer)  # type: ignore[arg-type]
-        if attributes.get("name") == "statement"
-    ]
-    return next(one for one in statements if f'"decision":"{decision}"' in one)

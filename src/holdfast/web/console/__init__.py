@@ -1,6 +1,7 @@
 """The web console: pages for the people who answer for a memory. Rendered here, escaped by default, no build step.
 
 room.py         the addresses, and what every visit passes: session, form token, errors as pages      <- START HERE
+entrance.py     signing in and out
 sessions.py     who is signed in: a signed cookie, and a token for every form
 visit.py        one visit as the pages see it, and the page that answers it
 looking.py      overview, memory and search, a record's history, snapshots, differences

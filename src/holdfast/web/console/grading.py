@@ -32,10 +32,14 @@ def bench(visit: Visit) -> Page:
     visit.enter_house()
     folder = visit.settings.bench_results
     try:
-        rows, curves = _results(folder)
+        return Page(template="bench.html", facts=_board(visit, folder, *_results(folder)))
     except BadFile as error:
-        return Page(template="bench.html", facts={"folder": folder, "problem": error, "standings": None})
-    return Page(template="bench.html", facts=_board(visit, folder, rows, curves))
+        problem = error
+    except (ArithmeticError, LookupError, TypeError):
+        problem = BadFile(
+            file=folder, problem="its rows are not those of a grid; run the grid again with --fresh"
+        )
+    return Page(template="bench.html", facts={"folder": folder, "problem": problem, "standings": None})
 
 
 def _results(folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -64,8 +68,7 @@ def _board(
     )
 
     if rows[0]["condition"] != "plain":
-        problem = BadFile(file=folder, problem="only the plain condition has a leaderboard")
-        return {"folder": folder, "problem": problem, "standings": None}
+        raise BadFile(file=folder, problem="only the plain condition has a leaderboard")
     budget = leaderboard_budget(rows, visit.asked(AskedBoard).budget)
     standings, budgets = leaderboard(rows, budget), budgets_of(rows)
     best = standings[:SERIES_COLOURS]
@@ -165,5 +168,5 @@ def _report(file: Path) -> "OptimizationReport":
         if file.stat().st_size > MAX_REPORT_BYTES:
             raise InvalidValue(what=f"report {file.name}", problem="it is too large for a page")
         return OptimizationReport.from_json(json.loads(file.read_bytes()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidValue(what=f"report {file.name}", problem=str(error)) from None

@@ -4,16 +4,26 @@ import difflib
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
 
 from holdfast.limits import MAX_COMPARED_WORDS
+from holdfast.verbs.hall import VERSION
 
 ROOT: Final = "/console"
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
 STATIC_TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -29,6 +39,17 @@ _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 def render(template: str, facts: dict[str, Any]) -> str:
     """A template with facts in it."""
     return _environment().get_template(template).render(facts)
+
+
+def html(template: str, facts: Mapping[str, Any], status: int = 200) -> Response:
+    """The page as an answer; what stands around pages is nothing, unless the facts say otherwise."""
+    around = {"caller": None, "title": None, "here": None, "version": VERSION, "namespace": None}
+    return Response(render(template, {**around, **facts}), status, media_type="text/html", headers=HEADERS)
+
+
+def onward(to: str) -> Response:
+    """Go to another page."""
+    return RedirectResponse(to, 303, headers=HEADERS)
 
 
 @cache

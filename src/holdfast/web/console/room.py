@@ -7,32 +7,23 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.access.table import Caller
 from holdfast.canon import normal_string
-from holdfast.errors import BadRequest, Forbidden, HoldfastError, NotCanonical, NotFound, Unauthenticated
-from holdfast.limits import CONSOLE_SESSION_SECONDS
+from holdfast.errors import BadRequest, HoldfastError, NotCanonical, NotFound, Unauthenticated
 from holdfast.settings import Settings
-from holdfast.verbs.hall import VERSION
 from holdfast.web.calls import OPERATION_IN_SCOPE, Door, peer_of
 from holdfast.web.console import auditing, deciding, grading, looking, running
-from holdfast.web.console.rendering import ROOT, STATIC_TYPES, link, render, static_file
-from holdfast.web.console.sessions import Session, Sessions
+from holdfast.web.console.entrance import Entrance
+from holdfast.web.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, onward, static_file
+from holdfast.web.console.sessions import Session
 from holdfast.web.console.tally import Tallies
 from holdfast.web.console.visit import Handler, Page, Visit
 from holdfast.web.problems import problem_of, status_of
 
 log: Final = logging.getLogger("holdfast.web")
-COOKIE: Final = "holdfast_console"
-HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
 _MAX_FORM_FIELDS: Final = 10
 
 
@@ -86,16 +77,15 @@ class Console:
         self._door = door
         self._hall = door.hall
         self._settings = settings
-        self._behind_tls = behind_tls
-        self._sessions = Sessions(clock=door.hall.clock, ids=door.hall.store.ids)
+        self._entrance = Entrance(door.hall, behind_tls=behind_tls)
         self._tallies = Tallies()
 
     def routes(self) -> list[BaseRoute]:
         """Every address; what is none of them is a page too."""
         routes: list[BaseRoute] = [
             Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
-            Route(f"{ROOT}/login", self._in_thread(self._login), methods=["GET", "POST"]),
-            Route(f"{ROOT}/logout", self._in_thread(self._logout), methods=["GET", "POST"]),
+            Route(f"{ROOT}/login", self._in_thread(self._entrance.login), methods=["GET", "POST"]),
+            Route(f"{ROOT}/logout", self._in_thread(self._entrance.logout), methods=["GET", "POST"]),
         ]
         for address in ADDRESSES:
             methods = ["GET", "POST"] if address.does else ["GET"]
@@ -121,32 +111,30 @@ class Console:
                 try:
                     return work(request, _fields(body) if body else {})
                 except HoldfastError as error:
-                    return self._refused(error, request, None, None)
+                    return self._refused(error, request, "form")
 
             try:
                 return await self._door.threads.do(answered)
             except HoldfastError as error:
-                return _html("error.html", {"problem": problem_of(error)}, status_of(error))
+                return html("error.html", {"problem": problem_of(error)}, status_of(error))
 
         return endpoint
 
-    # Pages.
-
     def _answer(self, request: Request, form: Mapping[str, str], address: Address) -> Response:
-        session = self._sessions.read(request.cookies.get(COOKIE))
-        if session is None or not session.is_signed_in:
-            return self._not_signed_in(request)
+        session = self._entrance.session_of(request)
+        if session is None:
+            return self._entrance.ask(request)
         visit: Visit | None = None
         try:
             caller = self._hall.returning(session.key_id)
-            if request.method == "POST":
-                self._require_own_form(request, session, form, caller)
             visit = self._visit(request, form, caller)
+            if request.method == "POST":
+                self._entrance.require_own_form(request, session, form, caller)
             handler = address.does if request.method == "POST" and address.does else address.shows
             page = handler(visit)
             return self._shown(page, address, session, visit)
         except HoldfastError as error:
-            return self._refused(error, request, session, visit)
+            return self._refused(error, request, address.path or "overview", session, visit)
 
     def _visit(self, request: Request, form: Mapping[str, str], caller: Caller) -> Visit:
         words = _normal(request.query_params.multi_items())
@@ -164,7 +152,7 @@ class Console:
 
     def _shown(self, page: Page, address: Address, session: Session, visit: Visit) -> Response:
         if page.to is not None:
-            return RedirectResponse(page.to, 303, headers=HEADERS)
+            return onward(page.to)
         if page.file_name is not None:
             attached = {"Content-Disposition": f'attachment; filename="{page.file_name}"'}
             return Response(
@@ -176,7 +164,7 @@ class Console:
             "here": _section(address),
             **page.facts,
         }
-        return _html(page.template, facts, page.status)
+        return html(page.template, facts, page.status)
 
     def _frame(self, session: Session, visit: Visit) -> dict[str, Any]:
         """What stands around every page of somebody who is signed in."""
@@ -186,17 +174,22 @@ class Console:
             "namespace": visit.namespace,
             "namespaces": visit.namespaces(),
             "menu": menu,
-            "form_token": self._sessions.form_token(session),
+            "form_token": self._entrance.form_token(session),
         }
 
     def _refused(
-        self, error: HoldfastError, request: Request, session: Session | None, visit: Visit | None
+        self,
+        error: HoldfastError,
+        request: Request,
+        act: str,
+        session: Session | None = None,
+        visit: Visit | None = None,
     ) -> Response:
         """An error as a page; the access log is told of refusals, the log of our own troubles."""
         self._hall.refused(
             error,
             door="console",
-            act=request.url.path.removeprefix(f"{ROOT}/")[:40] or "overview",
+            act=act,
             caller=None if visit is None else visit.caller,
             namespace=None if visit is None else visit.namespace,
             peer=peer_of(request),
@@ -205,9 +198,9 @@ class Console:
         if status >= 500:
             log.error("console: %s [%s]", error, error.code)
         frame = {} if session is None or visit is None else self._frame_of_refusal(session, visit)
-        answer = _html("error.html", {**frame, "problem": problem_of(error)}, status)
+        answer = html("error.html", {**frame, "problem": problem_of(error)}, status)
         if isinstance(error, Unauthenticated):
-            answer.delete_cookie(COOKIE, path=ROOT)
+            self._entrance.drop_cookie(answer)
         return answer
 
     def _frame_of_refusal(self, session: Session, visit: Visit) -> dict[str, Any]:
@@ -217,90 +210,11 @@ class Console:
             frame["namespace"] = None
         return {**frame, "title": "Refused", "here": None}
 
-    # Signing in and out.
-
-    def _not_signed_in(self, request: Request) -> Response:
-        if request.method == "POST":
-            raise Unauthenticated(problem="the session is over; sign in again")
-        if request.headers.get("sec-fetch-site") == "cross-site":
-            # A strict cookie does not come with a link from elsewhere; once this page goes on by itself, it does.
-            return _html("onward.html", {"to": _own_path(request)}, 200)
-        return RedirectResponse(link("login", to=_own_path(request)), 303, headers=HEADERS)
-
-    def _login(self, request: Request, form: Mapping[str, str]) -> Response:
-        session = self._sessions.read(request.cookies.get(COOKIE))
-        if session is not None and session.is_signed_in and request.method == "GET":
-            return RedirectResponse(_safe(request.query_params.get("to")), 303, headers=HEADERS)
-        if request.method == "GET":
-            return self._login_page(session, to=_safe(request.query_params.get("to")))
-        if session is None or not self._is_own(request, session, form):
-            return self._login_page(None, to=_safe(form.get("to")), status=403, stale=True)
-        try:
-            caller = self._hall.caller_of(form.get("key", "").strip(), peer=peer_of(request))
-        except HoldfastError as error:
-            self._hall.refused(error, door="console", act="login", caller=None, peer=peer_of(request))
-            return self._login_page(session, to=_safe(form.get("to")), status=status_of(error), problem=error)
-        self._sessions.end(session)
-        answer = RedirectResponse(_safe(form.get("to")), 303, headers=HEADERS)
-        self._set_cookie(answer, self._sessions.begin(caller.key_id))
-        return answer
-
-    def _login_page(
-        self,
-        session: Session | None,
-        *,
-        to: str,
-        status: int = 200,
-        problem: HoldfastError | None = None,
-        stale: bool = False,
-    ) -> Response:
-        known = self._sessions.begin() if session is None or session.is_signed_in else session
-        facts = {
-            "form_token": self._sessions.form_token(known),
-            "to": to,
-            "problem": None if problem is None else problem.facts.get("problem", str(problem)),
-            "stale": stale,
-        }
-        answer = _html("login.html", facts, status)
-        self._set_cookie(answer, known)
-        return answer
-
-    def _logout(self, request: Request, form: Mapping[str, str]) -> Response:
-        session = self._sessions.read(request.cookies.get(COOKIE))
-        if request.method == "POST" and session is not None and self._is_own(request, session, form):
-            self._sessions.end(session)
-            answer = RedirectResponse(link("login"), 303, headers=HEADERS)
-            answer.delete_cookie(COOKIE, path=ROOT)
-            return answer
-        return RedirectResponse(link(""), 303, headers=HEADERS)
-
-    def _set_cookie(self, answer: Response, session: Session) -> None:
-        answer.set_cookie(
-            COOKIE,
-            self._sessions.cookie_of(session),
-            max_age=CONSOLE_SESSION_SECONDS,
-            path=ROOT,
-            secure=self._behind_tls,
-            httponly=True,
-            samesite="strict",
-        )
-
-    def _require_own_form(
-        self, request: Request, session: Session, form: Mapping[str, str], caller: Caller
-    ) -> None:
-        if not self._is_own(request, session, form):
-            problem = "the form did not come from a page of this session; load the page again"
-            raise Forbidden(role=caller.role.value, act="form", where="the console", problem=problem)
-
-    def _is_own(self, request: Request, session: Session, form: Mapping[str, str]) -> bool:
-        from_here = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
-        return from_here and self._sessions.is_own_form(session, form.get("form_token", ""))
-
     async def _static(self, request: Request) -> Response:
         request.scope[OPERATION_IN_SCOPE] = "console"
         name = request.path_params["name"]
         if name not in STATIC_TYPES:
-            return _html("error.html", {"problem": problem_of(NotFound(what="such file"))}, 404)
+            return html("error.html", {"problem": problem_of(NotFound(what="such file"))}, 404)
         kept = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Type": STATIC_TYPES[name]}
         return Response(static_file(name), headers=HEADERS | kept)
 
@@ -311,25 +225,6 @@ def _missing(_: Visit) -> Page:
 
 def _section(address: Address) -> str:
     return SECTION_OF.get(address.path, address.path)
-
-
-def _html(template: str, facts: Mapping[str, Any], status: int) -> Response:
-    around = {"caller": None, "title": None, "here": None, "version": VERSION, "namespace": None}
-    text = render(template, {**around, **facts})
-    return Response(text, status, media_type="text/html", headers=HEADERS)
-
-
-def _own_path(request: Request) -> str:
-    query = request.url.query
-    return request.url.path + (f"?{query}" if query else "")
-
-
-def _safe(to: str | None) -> str:
-    """Where to go after signing in: a page of ours, whatever the address says."""
-    is_ours = (
-        to is not None and to.startswith(f"{ROOT}/") and to.isascii() and to.isprintable() and "\\" not in to
-    )
-    return to if is_ours and to is not None else link("")
 
 
 def _fields(body: bytes) -> dict[str, str]:
