@@ -54,13 +54,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folder in which traces of runs are kept; none are kept without one."""
 
     bench_results: str = "bench-results"
-    """The folder of a finished grid, which the console shows; 'holdfast bench run' writes there."""
+    """The folder of a finished grid, which the console and the API show; 'holdfast bench run' writes there."""
 
     prompt_reports: str = "."
     """The folder whose optimization*.json the console shows; 'holdfast optimize run' writes such reports."""
 
     prompt_overrides: str = "overrides"
-    """Where overrides of prompts are kept, for the console to show: a folder, redis://… or s3://bucket/prefix."""
+    """Where overrides of prompts are kept, for the console and the API: a folder, redis://… or s3://bucket/prefix."""
 
     band_policies: dict[Band, str] = {}
     """Which write policy spends a band's bytes, by name; 'holdfast bench leaderboard --deploy' prints such lines."""

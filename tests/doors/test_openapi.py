@@ -59,17 +59,18 @@ def _checked(name: str, schema: Any, house: House, data: st.DataObject, mode: st
 def _places(path: str, app: ASGIApp, headers: dict[str, str]) -> dict[str, str]:
     """What is really there, for the names in an address."""
     client = TestClient(app, headers=headers)
-    places = {"namespace": "default", "seq": "1", "run_id": "run-a", "ns": "agent", "prompt_key": "support"}
+    # Not the home's namespace, whose runs leave traces: the runs of these tests are opened under one key again and again.
+    places = {"namespace": "described", "seq": "1", "run_id": "run-a", "ns": "agent", "prompt_key": "support"}
     if "/runs/{run_id}" in path:
         body = {"workflow": "triage", "mode": "buffered_write"}
         keyed = {"Idempotency-Key": "the-one-of-this-test"}
-        places["run_id"] = client.post("/v1/namespaces/default/runs", json=body, headers=keyed).json()[
+        places["run_id"] = client.post("/v1/namespaces/described/runs", json=body, headers=keyed).json()[
             "run_id"
         ]
     if "{proposal_id}" in path:
         proposed = {**FACT, "subject": None, "text": f"Rule {len(path)} of 7.", "propose": True}
-        client.post("/v1/namespaces/default/remember", json=proposed)
-        waiting = client.get("/v1/namespaces/default/proposals").json()["proposals"]
+        client.post("/v1/namespaces/described/remember", json=proposed)
+        waiting = client.get("/v1/namespaces/described/proposals").json()["proposals"]
         places["proposal_id"] = waiting[0]["proposal_id"]
     return {name: value for name, value in places.items() if f"{{{name}}}" in path}
 
