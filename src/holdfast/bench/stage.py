@@ -99,7 +99,8 @@ class Scene:
         """The steps that a track sees, and their prices, which all its policies share."""
         key = VISIBLE[track]
         if key not in self._views:
-            prices = Prices(self.model)
+            beside = next((prices for _, prices in self._views.values()), None)
+            prices = Prices(self.model, beside=beside)
             steps = view(self.episode.steps, track)
             for step, size in zip(steps, self._sizes, strict=True):
                 prices.note(step, size)

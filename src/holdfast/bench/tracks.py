@@ -24,8 +24,11 @@ assert set(VISIBLE) == set(Track)
 def view(steps: tuple[Step, ...], track: Track) -> tuple[Step, ...]:
     """The steps as a policy on this track sees them."""
     allowed = VISIBLE[track]
+    names = frozenset(allowed)
     return tuple(
-        Step(
+        step
+        if step.metadata.keys() <= names
+        else Step(
             t=step.t,
             observation=step.observation,
             metadata={key: step.metadata[key] for key in allowed if key in step.metadata},

@@ -37,11 +37,14 @@ class Prices:
     that was tampered with after it was priced keeps its price.
     """
 
-    def __init__(self, model: ByteModel = ByteModel.SPEC) -> None:
+    def __init__(self, model: ByteModel = ByteModel.SPEC, *, beside: "Prices | None" = None) -> None:
+        """Prices of the same observations with other metadata can stand ``beside``: they have the same deltas."""
         self.model = model
         self.known: dict[int, MemoryItem] = {}
         """What was priced so far, by timestep; a store looks here first."""
-        self._deltas: dict[tuple[int, int], tuple[Step, Step, MemoryItem]] = {}
+        self.changes: dict[tuple[int, int], tuple[Any, Any, MemoryItem]] = (
+            beside.changes if beside is not None else {}
+        )
 
     def of(self, step: Step) -> int:
         """What a WRITE of this step costs."""
@@ -65,13 +68,14 @@ class Prices:
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
         """What a MERGE of this step into that base would hold; an empty observation means that nothing changes."""
+        old, new = base.step.observation, step.observation
         key = (base.step.t, step.t)
-        known = self._deltas.get(key)
-        if known is not None and known[0] is base.step and known[1] is step:
+        known = self.changes.get(key)
+        if known is not None and known[0] is old and known[1] is new:
             return known[2]
-        if len(self._deltas) >= MAX_PRICED_STEPS:
-            self._deltas.clear()
-        patch = canonical_delta(base.step.observation, step.observation)
+        if len(self.changes) >= MAX_PRICED_STEPS:
+            self.changes.clear()
+        patch = canonical_delta(old, new)
         changed = Step(t=step.t, observation=patch, metadata={PARENT: base.step.t})
         item = MemoryItem(
             step=changed,
@@ -81,5 +85,5 @@ class Prices:
             api=base.api,
             merge_parent_t=base.step.t,
         )
-        self._deltas[key] = (base.step, step, item)
+        self.changes[key] = (old, new, item)
         return item
