@@ -60,10 +60,7 @@ def test_every_command_has_its_file_and_every_file_its_command() -> None:
     parts = {
         path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    files = {
-        "import" if name == "import_" else name
-        for name in parts - {"__init__", "__main__", "options", "output", "progress"}
-    }
+    files = {"import" if name == "import_" else name for name in parts - {"__init__", "options", "output"}}
 
     assert {name for name in files if name.partition("_")[0] not in files - {name}} == set(COMMANDS)
     for name in COMMANDS:
