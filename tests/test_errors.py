@@ -13,7 +13,10 @@ def _all_kinds(kind: type[errors.HoldfastError] = errors.HoldfastError) -> list[
 
 
 def _example(kind: type[errors.HoldfastError]) -> errors.HoldfastError:
-    names = {name for _, name, _, _ in Formatter().parse(kind.says) if name} - {"path"}
+    names = {name for _, name, _, _ in Formatter().parse(kind.says) if name}
+    if issubclass(kind, errors.NotCanonical):
+        # They know it themselves.
+        names -= {"path"}
     return kind(**{name: f"<{name}>" for name in names})
 
 

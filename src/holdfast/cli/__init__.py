@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli.output import INTERRUPTED, Failure
+from holdfast.cli.output import INTERRUPTED, Failure, Misuse, note_json, wants_json
 from holdfast.errors import HoldfastError
 
 # What each is for, told here so that help need not load them; a test holds the commands to it.
@@ -54,11 +54,17 @@ class _Door(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        note_json(ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except HoldfastError as error:
             raise Failure(error) from error
+        except click.ClickException as error:
+            raise (Misuse(error) if wants_json(ctx) else error) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             raise SystemExit(INTERRUPTED) from None

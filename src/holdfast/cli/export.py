@@ -5,6 +5,7 @@ from typing import BinaryIO
 import click
 
 from holdfast.cli.options import namespace_option, opened, settings, store_option
+from holdfast.cli.output import json_option
 from holdfast.store.transfer import export_lines
 
 
@@ -15,7 +16,14 @@ from holdfast.store.transfer import export_lines
 @click.option(
     "--at", type=click.IntRange(min=0), default=None, help="The snapshot to export; by default the newest."
 )
-def command(file: BinaryIO, store_url: str | None, namespace: str | None, at: int | None) -> None:
+@json_option
+def command(
+    file: BinaryIO,
+    store_url: str | None,
+    namespace: str | None,
+    at: int | None,
+    as_json: bool,  # noqa: ARG001  # The lines are JSON; errors follow.
+) -> None:
     """Write the records of a namespace to FILE (or standard output), one JSON object a line, by key.
 
     'holdfast read' accepts such a file, and 'holdfast import' brings it back with the same fingerprints.

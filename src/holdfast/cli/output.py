@@ -28,6 +28,12 @@ def json_option(command: _F) -> _F:
     return option(command)
 
 
+def note_json(context: click.Context, words: list[str]) -> None:
+    """Whether ``--json`` is asked for, seen before all words are understood, so that a mistake in them is told in that form."""
+    options = words[: words.index("--")] if "--" in words else words
+    context.meta[_JSON] = "--json" in options
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """Print one JSON object on one line, keys in the order in which they are told."""
     click.echo(json.dumps(answer, ensure_ascii=False))
@@ -49,3 +55,20 @@ class Failure(click.ClickException):
             print_json({"error": self.error.as_json()})
         else:
             click.echo(f"Error: {self.message} [{self.error.code}]", file=file, err=True)
+
+
+class Misuse(click.ClickException):
+    """A call that click can't make sense of, for machines: an object on stdout, as all errors are with ``--json``."""
+
+    def __init__(self, error: click.ClickException) -> None:
+        super().__init__(error.format_message())
+        self.exit_code = error.exit_code
+
+    def show(self, file: Any = None) -> None:  # noqa: ARG002  # click's signature; machines read stdout.
+        """Print it as the other errors are printed."""
+        print_json({"error": {"code": "usage", "message": self.message, "facts": {}}})
+
+
+def wants_json(context: click.Context) -> bool:
+    """Whether the answer, and so an error, is for a machine."""
+    return bool(context.meta.get(_JSON))

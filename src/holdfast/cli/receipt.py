@@ -4,12 +4,14 @@ import click
 
 from holdfast.canon import canonical_bytes
 from holdfast.cli.options import memory, store_option
+from holdfast.cli.output import json_option
 
 
 @click.command("receipt")
 @click.argument("entry", type=click.IntRange(1))
 @store_option
-def command(entry: int, store_url: str | None) -> None:
+@json_option
+def command(entry: int, store_url: str | None, as_json: bool) -> None:  # noqa: ARG001  # A receipt is JSON; errors follow.
     """Print a receipt for ledger entry number ENTRY: the entry, its inclusion proof, a signed checkpoint.
 
     Keep it in a file; `holdfast verify --receipt FILE` checks it years later with the public key alone.
