@@ -151,8 +151,6 @@ GATE_LEVEL: Final = 0.05
 GATE_MARGIN: Final = 0.1
 STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "compress")
 EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
-MAX_SESSIONS: Final = 1_000
-SESSION_SECONDS: Final = 43_200.0
 SESSION_IDLE_SECONDS: Final = 3_600.0
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
