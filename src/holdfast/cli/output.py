@@ -62,7 +62,7 @@ class Misuse(click.ClickException):
 
     def __init__(self, error: click.ClickException) -> None:
         super().__init__(error.format_message())
-        self.exit_code = error.exit_code
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click reads it off the instance.
 
     def show(self, file: Any = None) -> None:  # noqa: ARG002  # click's signature; machines read stdout.
         """Print it as the other errors are printed."""
