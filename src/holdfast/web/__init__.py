@@ -9,5 +9,6 @@ runs.py        runs that are open between calls
 openapi.py     the table as an OpenAPI document
 problems.py    errors as answers
 metrics.py     counts for Prometheus; spans.py: spans for OpenTelemetry
+console/       pages for people, on the same verbs
 app.py         all of it put together; server.py: served
 """
