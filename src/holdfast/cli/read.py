@@ -47,7 +47,12 @@ _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 )
 @click.option("--trust", default=None, help="A trust snapshot: JSON lines that mark records as malicious.")
 @click.option("--deny", "denied", multiple=True, help="Leave out what is marked as this instead; repeatable.")
-@click.option("--dropped", type=click.Choice([*DroppedForm]), default=DroppedForm.COUNTS, show_default=True)
+@click.option(
+    "--dropped",
+    type=click.Choice([form.value for form in DroppedForm]),
+    default=DroppedForm.COUNTS.value,
+    help="Tell what was not selected as counts (the default) or in full.",
+)
 @click.option(
     "--at", type=click.IntRange(min=0), default=None, help="The snapshot of a Holdfast store to read."
 )
