@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.cli import main
-from holdfast.memory import Memory
 from tests.house.cli_reference import contexts
 
 # These end when they are told to; each of the mistakes below must keep them from beginning.
@@ -22,6 +21,8 @@ LEAVES = {
     if not isinstance(context.command, click.Group)
 }
 NAMES = sorted(set(LEAVES) - {TOUR})
+QUIET = [name for name in NAMES if name not in SERVERS]
+WITH_STORE = [name for name in NAMES if any("--store" in one.opts for one in LEAVES[name].params)]
 BAD_VALUES = (
     "",
     "no/such/thing",
@@ -43,8 +44,6 @@ def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sqlite3.connect("theirs.db") as theirs:
         theirs.execute("CREATE TABLE contacts (name TEXT)")
     theirs.close()
-    with Memory.open("ours.db") as memory, memory.run(workflow="w", mode="buffered_write") as run:
-        run.remember("Cats purr.", subject="cats", source={"kind": "doc", "id": "cats"})
 
 
 def call(name: str, *words: str) -> Result:
@@ -73,41 +72,44 @@ def filled(name: str, value: str) -> list[str]:
     return [*needed, "--", *given] if given else needed
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SERVERS])
-def test_bad_arguments_are_told_in_words(name: str) -> None:
-    for value in BAD_VALUES:
-        call(name, *filled(name, value))
+def test_bad_arguments_are_told_in_words() -> None:
+    for name in QUIET:
+        for value in BAD_VALUES:
+            call(name, *filled(name, value))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SERVERS])
-def test_bad_options_are_told_in_words(name: str) -> None:
-    _, options = parts(name)
-    for place, option in enumerate(options):
-        for value in BAD_VALUES[place % 2 :: 2]:
-            call(name, f"{option.opts[-1]}={value}", *filled(name, "1"))
+@pytest.mark.slow
+def test_bad_options_are_told_in_words() -> None:
+    for name in QUIET:
+        for option in parts(name)[1]:
+            for value in BAD_VALUES:
+                call(name, f"{option.opts[-1]}={value}", *filled(name, "1"))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SERVERS])
-def test_an_unknown_option_and_a_missing_argument_have_exit_code_2(name: str) -> None:
-    assert call(name, "--no-such-option").exit_code == 2
-    if any(one.required for one in LEAVES[name].params):
-        assert call(name).exit_code == 2
+def test_an_unknown_option_and_a_missing_argument_have_exit_code_2() -> None:
+    for name in QUIET:
+        assert call(name, "--no-such-option").exit_code == 2
+        if any(one.required for one in LEAVES[name].params):
+            assert call(name).exit_code == 2
 
 
-WITH_STORE = [name for name in NAMES if any("--store" in one.opts for one in LEAVES[name].params)]
-
-
-@pytest.mark.parametrize("name", WITH_STORE)
-@pytest.mark.parametrize(
-    "store", ["garbage.bin", "theirs.db", "folder", "no/such/folder/x.db", "postgresql://no.such.host/x"]
-)
-def test_a_store_that_is_none_is_refused_in_words_and_left_alone(name: str, store: str) -> None:
+@pytest.mark.parametrize("store", ["garbage.bin", "theirs.db", "folder", "no/such/folder/x.db"])
+def test_a_store_that_is_none_is_refused_in_words_and_left_alone(store: str) -> None:
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
-    result = call(name, "--store", store, *filled(name, "1"))
+    for name in WITH_STORE:
+        result = call(name, "--store", store, *filled(name, "1"))
+        # A file that is no store is read as JSON lines, each of which may be bad.
+        expected = 0 if (name, store) == ("holdfast read", "garbage.bin") else 2
+        assert result.exit_code == expected, f"{name}: {result.output}"
 
-    # A file that is no store is read as JSON lines, each of which may be bad.
-    assert result.exit_code == (0 if (name, store) == ("holdfast read", "garbage.bin") else 2), result.output
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_server_that_is_not_there_is_told_in_words() -> None:
+    result = call("holdfast history", "--store", "postgresql://127.0.0.1:1/x", "cats")
+
+    assert result.exit_code == 2
+    assert "cannot_open" in result.output or "store_failed" in result.output
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,19 @@ def test_a_budget_that_makes_no_sense_is_refused(changes: dict[str, object], pro
     fields: dict[str, object] = {"band": Band.ACTIVE, "max_bytes": 100, "policy": "AlwaysWrite"}
     with pytest.raises(InvalidValue, match=problem):
         BandBudget.from_json(fields | changes)
+
+
+def test_the_history_of_a_subject_tells_the_versions_that_a_budget_let_go() -> None:
+    memory = budgeted(memory_store(), "RecencyBias(expiries=0)", 100)
+    for number in range(3):
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            run.remember(f"Sensor {number} is hot.", subject="sensor", source=HANDBOOK)
+    told = [(one.key, one.action) for one in memory.history("sensor") if one.key.startswith(Band.ACTIVE)]
+
+    assert told == [
+        ("ACTIVE/sensor@1.0", "WRITE"),
+        ("ACTIVE/sensor@1.0", "EXPIRE"),
+        ("ACTIVE/sensor@1.1", "WRITE"),
+        ("ACTIVE/sensor@1.1", "EXPIRE"),
+        ("ACTIVE/sensor@1.2", "WRITE"),
+    ]

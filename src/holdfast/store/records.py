@@ -70,7 +70,10 @@ def is_band_row(key: str) -> bool:
 def history_of(store: Store, namespace: str, memory_id: str) -> list[Chapter]:
     """Every version of a thing in every band, what was only logged of it too, oldest first."""
     keys = [f"{band}/{memory_id}" for band in Band]
-    keys += [version.key for band in Band for version in _ever(store, namespace, f"{band}/{memory_id}~")]
+    # What was only logged stands behind a tilde, what a band with a budget holds side by side behind an at sign.
+    for mark in "~@":
+        rows = (version for band in Band for version in _ever(store, namespace, f"{band}/{memory_id}{mark}"))
+        keys += [version.key for version in rows]
     chapters = [
         _chapter(store, verified(version)) for key in keys for version in store.history(namespace, key)
     ]
