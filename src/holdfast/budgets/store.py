@@ -123,10 +123,16 @@ class ByteMemoryStore:
         bases = self._bases.get(api)
         return self._items[next(reversed(bases))] if bases else None
 
-    def newest_base_for(self, step: Step) -> MemoryItem | None:
-        """The newest base of the step's own endpoint."""
-        api = self._base(step).api
-        return self.newest_base(api) if api is not None else None
+    def delta_for(self, step: Step) -> MemoryItem | None:
+        """What a MERGE of this step into the newest base of its endpoint would hold; nothing if there is no such base.
+
+        Its ``merge_parent_t`` is the base; an empty observation would be refused, because nothing changes.
+        """
+        item = self._known.get(step.t)
+        if item is None or item.step is not step:
+            item = self._base(step)
+        base = self.newest_base(item.api) if item.api is not None else None
+        return self.prices.delta(base, step) if base is not None else None
 
     def deltas_of(self, t: int) -> KeysView[int]:
         """The timesteps of the deltas that hang on a base, in order; they stay when the base goes, as orphans."""

@@ -38,11 +38,10 @@ class _ValuePerByte(ABC):
         if value <= 0:
             return SKIP
         whole = store.cost_of(step)
-        base = store.newest_base_for(step)
-        delta = store.delta_on(base.step.t, step) if base is not None else None
-        if base is None or delta is None or not delta.step.observation or delta.byte_cost >= whole:
+        delta = store.delta_for(step)
+        group = delta.merge_parent_t if delta is not None else None
+        if delta is None or group is None or not delta.step.observation or delta.byte_cost >= whole:
             return self._kept(write(step), step.t, value, whole, store)
-        group = base.step.t
         if not store.has_room(delta.byte_cost) and self._held.outgrown(group, value, delta.byte_cost, whole):
             return self._kept(write(step), step.t, value, whole, store, instead_of=group)
         return self._kept(merge(step, group), group, value, delta.byte_cost, store)

@@ -141,11 +141,10 @@ class MergeAggressive:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Merge if there is a base, otherwise keep the newest."""
-        base = store.newest_base_for(step)
-        delta = store.delta_on(base.step.t, step) if base is not None else None
-        if base is None or delta is None:
+        delta = store.delta_for(step)
+        if delta is None or delta.merge_parent_t is None:
             return self._recency.select(step, store)
-        merged = merge(step, base.step.t)
+        merged = merge(step, delta.merge_parent_t)
         if store.has_room(delta.byte_cost):
             return (merged,)
         oldest = store.oldest_item()
