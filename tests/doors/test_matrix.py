@@ -17,8 +17,8 @@ from holdfast.mcp.reception import Reception
 from holdfast.mcp.server import all_offers, build_server
 from holdfast.verbs.hall import Hall
 from holdfast.web.app import build_app
-from holdfast.web.operation import Operation
 from holdfast.web.routes import OPERATIONS
+from holdfast.web.rows.operation import Operation
 from tests.doors.beside import TEMPLATE, beside_house, put_body
 from tests.doors.conftest import FACT, HANDBOOK, House
 

@@ -2,8 +2,7 @@
 
 gate.py        what every request passes: host, size, time, headers, errors as problem+json
 routes.py      THE table: method, address, act, what goes in, what comes out          <- START HERE
-beside.py      its rows for traces, bench results and prompts
-operation.py   what a row is, and the call that reaches its verb
+rows/          what a row is, the call that reaches its verb, and the rows for traces, bench results and prompts
 calls.py       one call: read it, let the caller in, do it in a thread, answer
 runs.py        runs that are open between calls
 openapi.py     the table as an OpenAPI document

@@ -20,9 +20,9 @@ from holdfast.web.calls import OPERATION_IN_SCOPE, Door
 from holdfast.web.gate import Gate
 from holdfast.web.metrics import CONTENT_TYPE
 from holdfast.web.openapi import description
-from holdfast.web.operation import Operation
 from holdfast.web.problems import plain_problem
 from holdfast.web.routes import OPERATIONS
+from holdfast.web.rows.operation import Operation
 
 HOUSEKEEPING_SECONDS: Final = 5.0
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]

@@ -21,8 +21,8 @@ from holdfast.verbs.hall import Hall
 from holdfast.verbs.spans import Spans
 from holdfast.vocabulary import Value
 from holdfast.web.metrics import Metrics
-from holdfast.web.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Call, Operation
 from holdfast.web.problems import TRY_AGAIN, answer_of, plain_problem, status_of
+from holdfast.web.rows.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Call, Operation
 from holdfast.web.runs import OpenRuns
 
 log: Final = logging.getLogger("holdfast.web")

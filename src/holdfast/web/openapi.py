@@ -7,9 +7,9 @@ import msgspec
 
 from holdfast.limits import MAX_NAME_CHARS
 from holdfast.verbs.hall import VERSION
-from holdfast.web.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Operation
 from holdfast.web.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from holdfast.web.routes import OPERATIONS
+from holdfast.web.rows.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Operation
 
 # What any call can be answered with: what our errors say, and HTTP's own: method, slowness, media type, host, headers.
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})

@@ -11,8 +11,8 @@ from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.limits import SAFE_INTEGER
 from holdfast.store.commit import Receipt
 from holdfast.verbs import governing, reading, shapes, writing
-from holdfast.web.beside import BESIDE_OPERATIONS
-from holdfast.web.operation import Call, Operation, do, read
+from holdfast.web.rows.beside import BESIDE_OPERATIONS
+from holdfast.web.rows.operation import Call, Operation, do, read
 
 
 def _seq(call: Call) -> int:

@@ -7,7 +7,7 @@ from holdfast.prompts.overrides import PromptOverride
 from holdfast.traces.artifact import Trace
 from holdfast.traces.equivalence import Comparison
 from holdfast.verbs.beside import grading, prompting, shapes, tracing
-from holdfast.web.operation import Call, Operation, do, read
+from holdfast.web.rows.operation import Call, Operation, do, read
 
 _PROMPT: Final = "/v1/prompts/{ns}/{prompt_key}"
 
