@@ -112,3 +112,16 @@ def test_traces_are_kept_in_a_folder(tmp_path: Path) -> None:
     assert folder.get("one").run_id == "one"
     assert "run_failed" in {gap.code for gap in folder.get("two").metadata.gaps}
     memory.close()
+
+
+def test_a_trace_that_can_not_be_kept_fails_nothing_that_was_committed(tmp_path: Path) -> None:
+    folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
+    memory = Memory.open(":memory:", traces=folder)
+    runs = [memory.run(workflow="w", mode="buffered_write", run_id="twice") for _ in range(2)]
+    runs[0].remember("EU refunds take 14 days.", source=HANDBOOK)
+    runs[0].commit()
+    runs[1].discard()
+
+    assert runs[0].receipt is not None
+    assert runs[1].trace_problem is not None
+    assert runs[1].trace_problem.code == "trace_exists"

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from msgspec.structs import replace
 
 from holdfast.canon import fingerprint, utc_text
-from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, PayloadMismatch, RunOver
+from holdfast.errors import (
+    CommitAborted,
+    InvalidValue,
+    NotAllowed,
+    NotAuthorised,
+    PayloadMismatch,
+    RunOver,
+    TraceError,
+)
 from holdfast.govern import stages
 from holdfast.govern.authority import Role
 from holdfast.govern.judge import Claim, Surroundings
@@ -61,6 +69,7 @@ class Run(TracedRun):
         self._over = False
         self._commit: Commit | None = None
         self.trace: Trace | None = None
+        self.trace_problem: TraceError | None = None
 
     def recall(  # type: ignore[override]  # It names the options that the supertype hands on.
         self,
@@ -187,7 +196,11 @@ class Run(TracedRun):
     def _end_trace(self, error: BaseException | None) -> None:
         self.trace = self.recorder.finish(error=error)
         if self.memory.traces is not None:
-            self.memory.traces.put(self.trace)
+            try:
+                self.memory.traces.put(self.trace)
+            except TraceError as problem:
+                # What was committed is committed; a trace that can't be kept must not make it look otherwise.
+                self.trace_problem = problem
 
     def discard(self, error: BaseException | None = None) -> None:
         """Forget the buffer; nothing of it was ever visible."""
