@@ -13,6 +13,7 @@ BENCHMARKS = [
     "store_postgres",
     "judge",
     "traces",
+    "memory",
     "mailboxes",
     "governance",
     "optimizer",

@@ -1,0 +1,142 @@
+"""A whole request through memory: a run that recalls 800 tokens, remembers one thing and commits, against its parts alone.
+
+What it adds to a bare commit and a bare recall is what judging, evidence, the ledger's facts and the trace cost together.
+"""
+
+import itertools
+import os
+import tempfile
+from pathlib import Path
+
+from benchmarks.measure import Ratio, at_most, best_seconds, shown
+from holdfast.clock import RandomIds, SystemClock
+from holdfast.memory import Memory, Run
+from holdfast.memory.past import Past
+from holdfast.recall.package import ContextPackage
+from holdfast.store.run import StoreRun
+from holdfast.traces.folder import TraceFolder
+from holdfast.traces.identity import ModelConfig
+from holdfast.traces.recorder import Recorder
+from holdfast.traces.traced_run import REMEMBER
+from holdfast.vocabulary import Band, Remembered, Verdict, VisibilityMode
+
+TITLE = "A whole run through memory"
+KNOWN = 1_000
+QUERY = "refund rules for customers of shop 7 in region 3"
+SOURCE = {"kind": "doc", "id": "handbook#4"}
+MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=1)
+ROUNDS = 8
+CALLS = 4
+
+
+def run() -> list[Ratio]:
+    """Over one SQLite file that knows a thousand things."""
+    with tempfile.TemporaryDirectory() as folder:
+        traces = TraceFolder(Path(folder) / "traces", ids=RandomIds())
+        with Memory.open(f"{folder}/agent.db") as memory:
+            _seed(memory)
+            kept = Memory(memory.store, traces=traces)
+            return _measured(memory, kept, Path(folder))
+
+
+def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
+    numbers = itertools.count(KNOWN)
+    last, past, package = _request(memory, next(numbers)), memory.at(1), memory.recall(QUERY, tokens=800)
+    with (folder / "synced").open("wb", buffering=0) as file:
+
+        def sync() -> None:
+            file.write(b"x" * 4_096)
+            os.fsync(file.fileno())
+
+        best = best_seconds(
+            {
+                "whole": lambda: _request(memory, next(numbers)),
+                "whole, trace kept": lambda: _request(kept, next(numbers)),
+                "recall": lambda: memory.recall(QUERY, tokens=800),
+                "commit": lambda: _bare_commit(memory, next(numbers)),
+                "recording": lambda: _recorded_alone(past, package, last),
+                "sync": sync,
+            },
+            calls=CALLS,
+            rounds=ROUNDS,
+        )
+    parts = best["recall"] + best["commit"]
+    told = {name: f"{seconds * 1e3:.2f} ms" for name, seconds in best.items()}
+    return [
+        shown(
+            "a whole run against a bare commit",
+            best["whole"] / best["commit"],
+            f"{told['whole']} against {told['commit']}",
+        ),
+        shown(
+            "a whole run against a bare recall",
+            best["whole"] / best["recall"],
+            f"{KNOWN} records, {told['recall']}",
+        ),
+        at_most(
+            "a whole run against both together",
+            best["whole"] / parts,
+            3,
+            "judging, evidence and the trace are the rest",
+        ),
+        at_most(
+            "of which recording is, in percent",
+            best["recording"] / best["whole"] * 100,
+            25,
+            told["recording"],
+            unit=" %",
+        ),
+        shown(
+            "with its trace written durably",
+            best["whole, trace kept"] / best["whole"],
+            told["whole, trace kept"],
+        ),
+        shown(
+            "a whole run against a bare sync",
+            best["whole"] / best["sync"],
+            f"the disk's own limit, {told['sync']}",
+        ),
+    ]
+
+
+def _seed(memory: Memory) -> None:
+    """Facts that differ, so that none is refused as known."""
+    for start in range(0, KNOWN, 200):
+        with memory.run(workflow="seed", mode="buffered_write") as opened:
+            for number in range(start, start + 200):
+                opened.remember(_fact(number), subject=f"shop/{number}", source=SOURCE)
+
+
+def _fact(number: int) -> str:
+    return f"Shop {number} in region {number % 9} refunds its customers within {number % 31 + 1} days."
+
+
+def _request(memory: Memory, number: int) -> Run:
+    with memory.run(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE, model=MODEL) as opened:
+        opened.recall(QUERY, tokens=800)
+        opened.remember(_fact(number), subject=f"shop/{number}", source=SOURCE)
+        opened.output({"type": "text", "sections": ["answer"]})
+    return opened
+
+
+def _bare_commit(memory: Memory, number: int) -> None:
+    """The same two rows, not judged."""
+    with StoreRun.open(
+        memory.store,
+        workflow_id="bare",
+        policy_set_id="none",
+        namespace="bare",
+        mode=VisibilityMode.BUFFERED_WRITE,
+    ) as opened:
+        for band in ("LEDGER", "ACTIVE"):
+            opened.write(f"{band}/shop/{number}", {"memory_id": f"shop/{number}", "text": _fact(number)})
+
+
+def _recorded_alone(past: Past, package: ContextPackage, like: Run) -> None:
+    """What is recorded of such a run, with nothing done."""
+    recorder = Recorder(like.identity, clock=SystemClock(), model=MODEL)
+    recorder.retrieval(**past.retrieval_facts(package))
+    answer = Remembered(memory_id="shop/1", verdict=Verdict.SEAL, bands=(Band.LEDGER, Band.ACTIVE)).as_json()
+    recorder.perform(REMEMBER, {"text": _fact(1), "subject": "shop/1", "source": SOURCE}, lambda: answer)
+    recorder.output({"type": "text", "sections": ["answer"]})
+    recorder.finish()
