@@ -47,6 +47,8 @@ LONG = {
 REGIMES = [regime for regime in Regime if regime is not Regime.ADVERSARIAL]
 MEGABYTE = 1 << 20
 SLICE_STEPS = 12
+# Beside the project, where a machine has them.
+FROZEN = sorted((Path(__file__).parents[2] / "shared" / "data" / "wpb").glob("*.jsonl"))
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -191,9 +193,14 @@ def run() -> list[Ratio]:
             # As the reference release's own: eight endpoints, schemas only.
             settings = DriftSettings(steps=200, regime=regime, endpoints=8, docs_share=0.0)
             write_jsonl(files[-1], (generate(settings, number) for number in range(10)))
-        ours, theirs = _grid(files)
-        detail = f"1,920 runs of 200 steps: {ours:.2f} s against {theirs:.1f} s"
-        ratios.append(at_least("the grid of 12 policy-tracks", theirs / ours, 25, detail))
+        for name, some in (("its own frozen episodes", FROZEN), ("episodes of ours", files)):
+            if some:
+                ours, theirs = _grid(some)
+                detail = f"1,920 runs of 200 steps: {ours:.2f} s against {theirs:.1f} s"
+                label = f"the grid of 12 policy-tracks, {name}"
+                promised = some is FROZEN or not FROZEN
+                ratio = theirs / ours
+                ratios.append(at_least(label, ratio, 25, detail) if promised else shown(label, ratio, detail))
         long = Path(folder) / "long.jsonl"
         settings = DriftSettings(steps=10_000, regime=Regime.BURSTS_REDUNDANCY)
         write_jsonl(long, (generate(settings, number) for number in range(3)))

@@ -82,6 +82,7 @@ def test_an_independent_solver_agrees_at_length(seed: int) -> None:
             assert best_subset(sizes, values, capacity)[0] == _solver(sizes, values, capacity)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file in REAL if "long" in file.name], ids=lambda file: file.name)
 def test_ten_thousand_real_steps_at_a_megabyte_agree_with_an_integer_programme(file: object) -> None:
     episode = read_episode(places(str(file))[0])
