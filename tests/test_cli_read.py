@@ -97,7 +97,7 @@ def test_a_holdfast_store_is_read_at_any_snapshot() -> None:
         _call("refunds", "--store", "holdfast.db", "--at", "0", "--tokens", "100", "--json").stdout
     )
 
-    assert [item["store_path"] for item in now["selection"]["selected"]] == ["holdfast.db"]
+    assert [item["store_path"] for item in now["selection"]["selected"]] == ["holdfast:default/LEDGER"]
     assert before["selection"]["selected"] == []
 
 
