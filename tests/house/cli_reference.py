@@ -12,7 +12,16 @@ HEADER = """\
 Written by `make cli-docs` from the commands' own help; a test fails when the two differ.
 
 Every command that answers has `--json`, which prints one JSON object; errors then come as `{"error": …}` with a stable
-`code`. Exit codes: 0 done, 1 the answer is no, 2 the call or its input was wrong, 130 interrupted.
+`code`, `usage` for a call that is not understood.
+
+| exit code | means | and what was under way |
+|---|---|---|
+| 0 | done | is done, durably |
+| 1 | the answer is no: refused, different, not proven, nothing known, or you said no | what was refused is kept as such |
+| 2 | the call, its input, the settings or the store was wrong, or the disk failed; the message and its code say which | nothing was changed, or the message says how to learn it |
+| 130 | interrupted by Ctrl-C | happened in full or not at all; what was acknowledged is there |
+
+Shell completion: `eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)"`, or `zsh_source`, or `fish_source`.
 """
 
 
