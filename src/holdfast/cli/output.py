@@ -60,10 +60,9 @@ class Failure(click.ClickException):
 class Misuse(click.ClickException):
     """A call that click can't make sense of, for machines: an object on stdout, as all errors are with ``--json``."""
 
-    exit_code = BAD_INPUT
-
     def __init__(self, error: click.ClickException) -> None:
         super().__init__(error.format_message())
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click reads it off the instance.
 
     def show(self, file: Any = None) -> None:  # noqa: ARG002  # click's signature; machines read stdout.
         """Print it as the other errors are printed."""
