@@ -72,18 +72,17 @@ def filled(name: str, value: str) -> list[str]:
     return [*needed, "--", *given] if given else needed
 
 
-def test_bad_arguments_are_told_in_words() -> None:
-    for name in QUIET:
+@pytest.mark.parametrize("name", QUIET)
+def test_bad_arguments_are_told_in_words(name: str) -> None:
+    for value in BAD_VALUES:
+        call(name, *filled(name, value))
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_bad_options_are_told_in_words(name: str) -> None:
+    for option in parts(name)[1]:
         for value in BAD_VALUES:
-            call(name, *filled(name, value))
-
-
-@pytest.mark.slow
-def test_bad_options_are_told_in_words() -> None:
-    for name in QUIET:
-        for option in parts(name)[1]:
-            for value in BAD_VALUES:
-                call(name, f"{option.opts[-1]}={value}", *filled(name, "1"))
+            call(name, f"{option.opts[-1]}={value}", *filled(name, "1"))
 
 
 def test_an_unknown_option_and_a_missing_argument_have_exit_code_2() -> None:

@@ -16,7 +16,7 @@ from tests.figures import Figures
 
 # Says when it begins, so that the moments are those of our own code and not of the interpreter's start.
 PROGRAM = "from holdfast.__main__ import main; print('ready', flush=True); main()"
-SHORT, LONG = 12, 300
+SHORT, LONG = 8, 300
 
 
 def _remember(store: Path, number: int, wait_seconds: float | None) -> tuple[int, str, str, float]:

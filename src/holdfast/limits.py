@@ -37,6 +37,7 @@ MAX_SEEN_ENDPOINTS: Final = 1 << 16
 MAX_IDLE_ACTIONS: Final = 1_000
 MAX_EPISODE_BYTES: Final = 64 << 20
 MAX_EPISODE_STEPS: Final = 1_000_000
+MAX_GENERATED_EPISODES: Final = 100_000
 MAX_SOURCE_BYTES: Final = 64 << 20
 
 # Commits and their recovery.

@@ -109,7 +109,7 @@ def reference(batch: Iterable[Op], kept: InMemoryStore) -> list[object]:
 
 
 @given(batches)
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_it_answers_as_langgraphs_own_store_does(played: list[list[Op]]) -> None:
     ours, theirs = HoldfastStore(a_memory()), InMemoryStore()
 

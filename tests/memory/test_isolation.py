@@ -148,7 +148,7 @@ def played(new_memories: Callable[[], list[Memory]], steps: list[tuple[int, str,
 
 
 @given(steps=STEPS)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_runs_at_the_same_time_see_nothing_of_each_other(
     new_memories: Callable[[], list[Memory]], steps: list[tuple[int, str, str]]
 ) -> None:

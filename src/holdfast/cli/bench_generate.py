@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.output import json_option, print_json
+from holdfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
 
 
 @click.command("generate")
@@ -16,8 +17,8 @@ from holdfast.cli.output import json_option, print_json
     default="default",
     show_default=True,
 )
-@click.option("--steps", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--episodes", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--steps", type=click.IntRange(1, MAX_EPISODE_STEPS), default=100, show_default=True)
+@click.option("--episodes", type=click.IntRange(1, MAX_GENERATED_EPISODES), default=10, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--drift-rate", type=click.FloatRange(0, 1), default=0.12, show_default=True)
 @click.option("--against", default=None, help="The policy that adversarial drift is made against.")
