@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Corruption, InvalidValue
-from holdfast.store.commit import Commit
+from holdfast.errors import CommitAborted, Corruption
+from holdfast.store.commit import Commit, Write
 from holdfast.store.store import Store
 from holdfast.store.transfer import copy_store
+from holdfast.vocabulary import ActionType
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 from tests.store.conftest import Opener
 
@@ -79,9 +80,33 @@ def test_an_erasure_whose_record_changed_meanwhile_erases_nothing(store: Store) 
     assert contents(store, at=1) == {"a": f'"{SECRET}"'}
 
 
-def test_a_new_record_has_nothing_to_erase() -> None:
-    with pytest.raises(InvalidValue, match="nothing to erase"):
-        commit("r", write("a").__class__.of(NAMESPACE, "a", write("a").action, "x", erases="why"))
+def test_what_has_ended_can_be_ended_again_to_erase_it(store: Store) -> None:
+    store.commit(commit("r1", write("a", SECRET)))
+    store.commit(commit("r2", expire("a"), at=1))
+    assert contents(store, at=1) == {"a": f'"{SECRET}"'}
+    store.commit(commit("r3", expire("a", erases="asked for"), at=2))
+
+    assert [contents(store, at=at) for at in (1, 2, 3)] == [{}] * 3
+    assert list(store.verify()) == []
+
+
+def test_what_has_ended_is_not_ended_again_for_nothing(store: Store) -> None:
+    store.commit(commit("r1", write("a", SECRET)))
+    store.commit(commit("r2", expire("a"), at=1))
+    for again in (expire("a"), merge("a", "more", erases="asked for")):
+        with pytest.raises(CommitAborted, match="expired in snapshot 2"):
+            store.commit(commit(f"r3-{again.action}", again, at=2))
+
+
+def test_what_begins_anew_can_erase_what_ended_there(store: Store) -> None:
+    store.commit(commit("r1", write("a", SECRET)))
+    store.commit(commit("r2", expire("a"), at=1))
+    store.commit(
+        commit("r3", Write.of(NAMESPACE, "a", ActionType.WRITE, "a new life", erases="asked for"), at=2)
+    )
+
+    assert [contents(store, at=at) for at in (1, 2, 3)] == [{}, {}, {"a": '"a new life"'}]
+    assert list(store.verify()) == []
 
 
 def test_erased_bytes_are_nowhere_in_the_files(tmp_path: Path) -> None:

@@ -159,6 +159,16 @@ class ByteMemoryStore:
                     kept.discard(t)
         return kept
 
+    def adopt_orphan(self, step: Step, parent_t: int, byte_cost: int) -> None:
+        """Hold what was merged into a base that nobody knows any more: what it said is lost, what it costs is not."""
+        fits = self._budget.consume(byte_cost)
+        assert fits, "it was held together with its base"
+        lost = Step(t=step.t, observation={}, metadata=step.metadata)
+        item = MemoryItem(step=lost, written_at=step.t, byte_cost=byte_cost, merge_parent_t=parent_t)
+        self._deltas.setdefault(parent_t, {})[step.t] = None
+        self.held_bytes += byte_cost
+        self._items[step.t] = item
+
     def fork(self) -> "ByteMemoryStore":
         """A store that holds the same under a budget of its own, and goes its own way from here."""
         twin = ByteMemoryStore(ByteBudget(self._budget.max_bytes), prices=self.prices)

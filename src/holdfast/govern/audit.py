@@ -29,10 +29,9 @@ from holdfast.govern.seals.desk import (
 )
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.stages import HUMAN_SEAL_FLOOR
-from holdfast.limits import SCAN_PAGE_RECORDS
 from holdfast.store.audit import verified
 from holdfast.store.protocol import Version
-from holdfast.store.records import record_of
+from holdfast.store.records import record_of, rows_ever
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record
 
@@ -59,7 +58,7 @@ class _Audit:
         checks = {DECISION_PREFIX: self._check_decision, **{f"{band}/": self._check for band in Band}}
         checks[f"{Band.PHOENIX}/"] = self._check_proposal
         for prefix, check in checks.items():
-            for version in self._rows(prefix):
+            for version in rows_ever(self._store, self._namespace, prefix, at=self._head):
                 # Only law has a past that counts: what else is gone is gone.
                 past = self._history(version) if prefix == f"{Band.VAULT}/" else (version,)
                 for one in past:
@@ -67,18 +66,6 @@ class _Audit:
                         check(verified(one))
                     except HoldfastError as error:
                         yield f"{self._namespace}/{one.key} in snapshot {one.memory_snapshot_id}: {error}"
-
-    def _rows(self, prefix: str) -> Iterator[Version]:
-        """The newest version of each key, ended ones too, unverified: a damaged one must not hide the rest."""
-        after = prefix
-        while page := self._store.storage.scan(
-            self._namespace, self._head, after=after, limit=SCAN_PAGE_RECORDS
-        ):
-            for version in page:
-                if not version.key.startswith(prefix):
-                    return
-                yield version
-            after = page[-1].key
 
     def _history(self, version: Version) -> list[Version]:
         versions = self._store.storage.history(self._namespace, version.key)

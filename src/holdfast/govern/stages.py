@@ -266,12 +266,12 @@ def keys_written(judged: Iterable[Judged], scars: Iterable[Record]) -> list[str]
 def _write(
     namespace: str, key: str, row: dict[str, Any], present: Mapping[str, str | None], erases: str | None
 ) -> Write | None:
-    write = Write.of(namespace, key, ActionType.WRITE, row)
+    write = Write.of(namespace, key, ActionType.WRITE, row, erases=erases)
     if key not in present:
         return write
     if present[key] == write.fingerprint and erases is None:
         return None
-    return msgspec.structs.replace(write, action=ActionType.MERGE, erases=erases)
+    return msgspec.structs.replace(write, action=ActionType.MERGE)
 
 
 def _require_governed(one: Judged) -> None:

@@ -2,23 +2,26 @@
 
 What is old is archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases what the record
 ever said; its fingerprints, its reason and the note by which refused content is recognised stay. Age is counted from
-the commit that made the present version, by the clock that is handed in.
+the commit that made the newest version, by the clock that is handed in. What a byte budget let go is deleted at the same
+age, and so is what the budget's stream tells of it.
 """
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.canon import parse
 from holdfast.errors import CommitAborted, Corruption
 from holdfast.govern.evidence import read_instant
 from holdfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from holdfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
-from holdfast.store.commit import Commit, Fact, Receipt, Write
+from holdfast.store.audit import verified
+from holdfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
 from holdfast.store.protocol import Version
-from holdfast.store.records import record_of
+from holdfast.store.records import STREAM, record_of, rows_ever
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Tier
 
@@ -41,6 +44,11 @@ class Due(NamedTuple):
     def is_deletion(self) -> bool:
         """Whether it goes for good."""
         return not self.decision.keep
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it is a row of a budget's stream."""
+        return self.key.startswith(STREAM)
 
     def write(self) -> Write:
         """The change that carries it out."""
@@ -65,25 +73,75 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
     """All that is due in a namespace, in the order of its bands and keys; nothing is changed."""
     head = store.head() if at is None else at
     ages = _Ages(store, now)
+    budgeted = [band for band in _SWEPT_BANDS if store.read(namespace, [f"budget/{band}"], at=head)]
     for band in _SWEPT_BANDS:
-        for version in store.scan(namespace, prefix=f"{band}/", at=head):
-            record = record_of(version)
-            age = ages.of(version)
-            decision = decide_retention(record, age)
-            if not decision.keep or decision.move_to_band == Tier.COLD:
-                yield Due(version.key, version, record, age, decision)
+        if band in budgeted:
+            yield from _due_where_budgets_expire(store, namespace, band, head, ages)
+        else:
+            for version in store.scan(namespace, prefix=f"{band}/", at=head):
+                yield from _due(version, ages)
     for version in store.scan(namespace, prefix="mark/", at=head):
         if (age := ages.of(version)) > RETENTION_VOID_DAYS:
-            reason = f"a mark past {RETENTION_VOID_DAYS} days: deleted"
-            yield Due(version.key, version, None, age, RetentionDecision(False, None, reason, 0))
+            yield _deletion(version, age, f"a mark past {RETENTION_VOID_DAYS} days: deleted")
+    for band in budgeted:
+        yield from _due_in_stream(store, namespace, band, head, ages)
+
+
+def _due(version: Version, ages: "_Ages") -> Iterator[Due]:
+    record, age = record_of(version), ages.of(version)
+    decision = decide_retention(record, age)
+    if not decision.keep or decision.move_to_band == Tier.COLD:
+        yield Due(version.key, version, record, age, decision)
+
+
+def _due_where_budgets_expire(
+    store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
+) -> Iterator[Due]:
+    """What a budget let go has ended, but what it said is still there: it is deleted when it would have been."""
+    for version in rows_ever(store, namespace, f"{band}/", at=head):
+        said = _newest_said(store, verified(version))
+        found = () if said is None else _due(said, ages)
+        yield from (one for one in found if one.is_deletion or version.content is not None)
+
+
+def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_Ages") -> Iterator[Due]:
+    """Rows go with the records of which they tell; what was never kept, at the age at which it would have gone."""
+    for version in store.scan(namespace, prefix=f"{STREAM}{band}/", at=head):
+        key, age = parse(version.content or b"").get("key"), ages.of(version)
+        known = store.history(namespace, key) if key else []
+        if key and not known:
+            goes = not decide_retention({"band": band}, age).keep
+        else:
+            said = _newest_said(store, known[-1]) if known else None
+            goes = bool(known) and (said is None or any(one.is_deletion for one in _due(said, ages)))
+        if goes:
+            yield _deletion(version, age, f"told of what {band} holds no more: deleted")
+
+
+def _newest_said(store: Store, version: Version) -> Version | None:
+    """The newest version at a place of which the content is there; ``version`` is the newest of all."""
+    if version.content is not None:
+        return version
+    told = [one for one in store.history(version.namespace, version.key) if one.content is not None]
+    return told[-1] if told else None
+
+
+def _deletion(version: Version, age: float, reason: str) -> Due:
+    return Due(version.key, version, None, age, RetentionDecision(False, None, reason, 0))
 
 
 def sweep(
-    store: Store, namespace: str, now: datetime, *, progress: Callable[[int], None] = lambda _: None
+    store: Store,
+    namespace: str,
+    now: datetime,
+    *,
+    progress: Callable[[int], None] = lambda _: None,
+    beside: Beside = nothing_beside,
 ) -> list[Receipt]:
     """Carry out what is due, in as many commits as it takes; each is complete in itself, so a crash loses nothing.
 
-    What a run changes meanwhile is looked at anew; ``progress`` is told how many things are done.
+    What a run changes meanwhile is looked at anew; ``progress`` is told how many things are done. ``beside`` is asked, for
+    rows of streams that are to go, what else must be written as of a snapshot.
     """
     receipts: list[Receipt] = []
     done = 0
@@ -91,10 +149,14 @@ def sweep(
         head = store.head()
         found = due(store, namespace, now, at=head)
         try:
-            while page := list(islice(found, FACT_PAGE_WRITES)):
-                receipts.append(store.commit(_commit(store, namespace, head, page)))
-                done += len(page)
-                progress(done)
+            for is_streamed, group in groupby(found, key=lambda one: one.is_streamed):
+                while page := list(islice(group, FACT_PAGE_WRITES)):
+                    # Each page of a stream changes its budget, and so begins where the one before it ended.
+                    at = store.head() if is_streamed else head
+                    commit = _commit(store, namespace, at, page)
+                    receipts.append(store.commit(commit.beside(beside(at, [one.key for one in page]))))
+                    done += len(page)
+                    progress(done)
         except CommitAborted:
             if not attempts_left:
                 raise
@@ -103,11 +165,11 @@ def sweep(
     return receipts
 
 
-def _commit(store: Store, namespace: str, head: int, page: list[Due]) -> Commit:
+def _commit(store: Store, namespace: str, at: int, page: list[Due]) -> Commit:
     told = {"namespace": namespace, "swept": [one.as_json() for one in page]}
     return Commit.of(
         run_id=f"sweep-{store.ids.new_id()}",
-        memory_snapshot_id=head,
+        memory_snapshot_id=at,
         policy_set_id=POLICY_SET_ID,
         writes=[one.write() for one in page],
         facts=[Fact.of("retention", told)],

@@ -1,7 +1,7 @@
 """Memory: the store of one namespace with all that governs it."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,18 +17,18 @@ from holdfast.govern.sweep import Due, due, sweep
 from holdfast.ledger.notary import Notary
 from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.memory.past import Past, corpus_of
-from holdfast.memory.purses import Purses
+from holdfast.memory.purses import Purses, restarts
 from holdfast.memory.run import Run
 from holdfast.policies.spending import BandBudget
 from holdfast.recall.package import ContextPackage
 from holdfast.recall.sources.snapshot import StoreCorpus
-from holdfast.store.commit import Receipt
+from holdfast.store.commit import Receipt, Write
 from holdfast.store.opening import open_store
-from holdfast.store.records import Change, Chapter, changes_between, history_of, record_of
+from holdfast.store.records import STREAM, Change, Chapter, changes_between, history_of, record_of
 from holdfast.store.store import Store
 from holdfast.traces.folder import TraceFolder
 from holdfast.traces.identity import ModelConfig
-from holdfast.vocabulary import Band, Record, VisibilityMode
+from holdfast.vocabulary import ActionType, Band, Record, VisibilityMode
 from holdfast.vocabulary import Run as RunIdentity
 
 
@@ -162,7 +162,7 @@ class Memory:
 
     def approvals(self) -> Desk:
         """The desk where proposals wait for a human's signature."""
-        return Desk(self.store, self.namespace, clock=self.store.clock)
+        return Desk(self.store, self.namespace, clock=self.store.clock, beside=self._restarted)
 
     def due(self) -> Iterator[Due]:
         """What a retention sweep would move or delete now; nothing is changed."""
@@ -170,7 +170,13 @@ class Memory:
 
     def sweep(self) -> list[Receipt]:
         """Carry out retention, as commits of their own."""
-        return sweep(self.store, self.namespace, self.store.clock.now())
+        return sweep(self.store, self.namespace, self.store.clock.now(), beside=self._restarted)
+
+    def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
+        """What the budgets' streams must tell when something is erased from them."""
+        rows = restarts(self.store, self.namespace, at, erased)
+        actions = {key: ActionType.WRITE if key.startswith(STREAM) else ActionType.MERGE for key in rows}
+        return [Write.of(self.namespace, key, actions[key], row) for key, row in rows.items()]
 
     def verify(self) -> Iterator[str]:
         """Walk everything: storage, ledger, signed checkpoints, commits, evidence, seals. Nothing told: all holds."""

@@ -28,7 +28,7 @@ from holdfast.memory.past import RECALLED_BANDS, Past
 from holdfast.memory.sealing import only_budgets_moved, sealed
 from holdfast.recall.package import ContextPackage
 from holdfast.store.commit import Commit, Receipt, Write
-from holdfast.store.records import record_of
+from holdfast.store.records import keys_telling_of, record_of
 from holdfast.traces.artifact import Trace
 from holdfast.traces.identity import ModelConfig
 from holdfast.traces.recorder import Recorder
@@ -133,16 +133,12 @@ class Run(TracedRun):
     def _forget(self, subject: str, reason: str) -> None:
         with self._lock:
             store, namespace = self.memory.store, self.memory.namespace
-            keys = [f"{band}/{subject}" for band in (Band.VAULT, *FORGETTABLE)]
-            present = set(store.read(namespace, keys, at=self._at))
-            for band in self.memory.purses.budgets:
-                rows = store.scan(namespace, prefix=f"{band}/{subject}@", at=self._at)
-                present.update(version.key for version in rows)
-            if keys[0] in present:
+            if store.read(namespace, [f"{Band.VAULT}/{subject}"], at=self._at):
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            if not present:
+            keys = keys_telling_of(store, namespace, subject, FORGETTABLE, at=self._at)
+            if not keys:
                 raise InvalidValue(what="subject", problem=f"nothing is known of {subject!r:.80}")
-            self._forgotten |= dict.fromkeys(present, reason)
+            self._forgotten |= dict.fromkeys(keys, reason)
             if self._is_live:
                 self._commit_live()
 

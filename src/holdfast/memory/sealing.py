@@ -7,6 +7,7 @@ from holdfast.govern import stages
 from holdfast.govern.scars import MOST_MARKS_COUNTED, Mark
 from holdfast.govern.stages import Judged
 from holdfast.store.commit import Commit
+from holdfast.store.records import STREAM
 from holdfast.vocabulary import Run
 
 if TYPE_CHECKING:
@@ -50,11 +51,18 @@ def _counted(memory: "Memory", at: int, judged: Sequence[Judged]) -> dict[Mark, 
 
 
 def only_budgets_moved(memory: "Memory", commit: Commit | None, run: Run, head: int) -> bool:
-    """Whether a commit was refused only because others spent the same budget: what the run itself changes is as it was."""
+    """Whether a commit was refused only because others spent the same budget: what the run itself changes is as it was.
+
+    What stands in a band with a budget the policy decides anew, but for what the run forgets.
+    """
     if commit is None or not memory.purses.budgets or head == run.memory_snapshot_id:
         return False
-    spent = tuple(f"{prefix}/{band}" for band in memory.purses.budgets for prefix in ("budget", "stream"))
-    keys = [write.key for write in commit.writes if not write.key.startswith(spent)]
+    spent = tuple(
+        place
+        for band in memory.purses.budgets
+        for place in (f"{band}/", f"budget/{band}", f"{STREAM}{band}/")
+    )
+    keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
     before = memory.store.read(memory.namespace, keys, at=run.memory_snapshot_id)
     after = memory.store.read(memory.namespace, keys, at=head)
     return {key: row.fingerprint for key, row in before.items()} == {

@@ -3,24 +3,32 @@
 A budget names its policy, and the policy is the very object that the benchmark grades. What goes into the band is a stream
 of steps; each is shown to the policy once, which writes, merges, skips, or expires what is held. The stream is kept beside
 the band, so that whoever opens the store later comes to the same state by showing the policy the same steps again.
+
+Steps can be taken out of a stream, because what they told must be forgotten. Nobody can be shown them again, so the
+stream then says what is held, and the policy begins anew with that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from holdfast.budgets.budget import ByteBudget
 from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.items import Prices
+from holdfast.budgets.items import MemoryItem, Prices
 from holdfast.budgets.store import ByteMemoryStore
 from holdfast.errors import InvalidValue
-from holdfast.policies.protocol import Track, expire, take_turn
+from holdfast.policies.protocol import Track, expire, merge, take_turn, write
 from holdfast.policies.registry import PolicySpec
 from holdfast.vocabulary import ActionType, Band, Record, Step, Value
 
 # Law is sealed one by one by humans, proposals wait for them, and what was refused is kept to be diagnosed.
 BUDGETED_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
 OBSERVATION: Final = "observation"
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_decode: Final = msgspec.json.Decoder().decode
 RELEASED: Final = "released"
+HELD: Final = "held"
 
 
 class BandBudget(Value, frozen=True, kw_only=True):
@@ -47,11 +55,11 @@ class BandBudget(Value, frozen=True, kw_only=True):
 
 
 class Turn(NamedTuple):
-    """What a policy made of one thing: whether it is kept, and which earlier ones go for it."""
+    """What a policy made of one thing: what is held of it, and which earlier ones go for it."""
 
     t: int
     key: str
-    kept: bool
+    held: MemoryItem | None
     gone: tuple[str, ...]
     actions: tuple[str, ...]
 
@@ -62,7 +70,7 @@ class Purse:
     def __init__(self, budget: BandBudget) -> None:
         self.budget = budget
         self.steps = 0
-        self._policy = PolicySpec.parse(budget.policy).build(seed=budget.seed)
+        self.begin_anew()
         self._held = ByteMemoryStore(ByteBudget(budget.max_bytes), prices=Prices(budget.byte_model))
         self._keys: dict[int, str] = {}
 
@@ -75,16 +83,38 @@ class Purse:
         """The steps that memory can still tell of."""
         return self._held.retained()
 
-    def replay(self, rows: Iterable[dict[str, Any]]) -> int:
-        """Go through a stream again, from the rows that ``row_of`` and ``release_row`` made; gives their number."""
-        count = 0
-        for row in rows:
-            count += 1
-            if RELEASED in row:
+    def begin_anew(self) -> None:
+        """Forget what the policy knows; it takes over what is held when it is next asked."""
+        self._policy = PolicySpec.parse(self.budget.policy).build(seed=self.budget.seed)
+
+    def replay(self, rows: Sequence[tuple[int, dict[str, Any]]], *, since: int, steps: int) -> None:
+        """Go through a stream again: numbered rows that ``row_of``, ``release_row`` and ``restart_row`` made.
+
+        The policy is asked from row ``since`` on; the row before that says what of the earlier ones was held.
+        """
+        held = {key for number, row in rows if number == since - 1 for key in row[HELD]}
+        for number, row in rows:
+            if number < since:
+                if row.get("key") in held:
+                    self._take_over(row)
+            elif RELEASED in row:
                 self.release(row[RELEASED])
             else:
-                self._turn(row["key"], row["observation"], row["metadata"])
-        return count
+                self.steps = row["t"]
+                self._turn(row["key"], *map(_decode, row["shown"]))
+        self.steps = steps
+
+    def _take_over(self, row: dict[str, Any]) -> None:
+        """Hold again what was held, as it was."""
+        observation, metadata = map(_decode, row["shown"])
+        step, base_t = Step(t=row["t"], observation=observation, metadata=metadata), row["base_t"]
+        if base_t is None:
+            self._held.apply(write(step))
+        elif base_t in self._held:
+            self._held.apply(merge(step, base_t))
+        else:
+            self._held.adopt_orphan(step, base_t, row["byte_cost"])
+        self._keys[step.t] = row["key"]
 
     @property
     def keys(self) -> set[str]:
@@ -111,10 +141,10 @@ class Purse:
             actions.append(action.action.value if done else f"{action.action.value} refused")
             if done and action.action is ActionType.EXPIRE and action.target_t is not None:
                 gone.append(self._keys.pop(action.target_t))
-        kept = t in self._held
-        if kept:
+        item = self._held.item_at(t)
+        if item is not None:
             self._keys[t] = key
-        return Turn(t, key, kept, tuple(gone), tuple(actions) or ("SKIP",))
+        return Turn(t, key, item, tuple(gone), tuple(actions) or ("SKIP",))
 
 
 def observed(record: Record) -> tuple[Any, dict[str, Any]]:
@@ -130,11 +160,22 @@ def observed(record: Record) -> tuple[Any, dict[str, Any]]:
 
 
 def row_of(turn: Turn, record: Record) -> dict[str, Any]:
-    """What is kept of a step, so that the policy can be shown it again."""
-    observation, metadata = observed(record)
-    return {"key": turn.key, "metadata": metadata, "observation": observation}
+    """What is kept of a step, so that the policy can be shown it again, and what was held of it."""
+    return {
+        "base_t": None if turn.held is None else turn.held.merge_parent_t,
+        "byte_cost": 0 if turn.held is None else turn.held.byte_cost,
+        "key": turn.key,
+        # As text, because canonical JSON writes 1.0 as 1, which costs two bytes less.
+        "shown": [_encode(part).decode() for part in observed(record)],
+        "t": turn.t,
+    }
 
 
 def release_row(keys: Iterable[str]) -> dict[str, Any]:
     """What is kept of a release."""
     return {RELEASED: sorted(keys)}
+
+
+def restart_row(keys: Iterable[str]) -> dict[str, Any]:
+    """What is kept where the policy begins anew: all that is held."""
+    return {HELD: sorted(keys)}

@@ -1,7 +1,7 @@
 """What is committed: writes, the facts that the ledger is told with them, and the receipt that answers for it."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Self
 
 import msgspec
@@ -44,8 +44,8 @@ class Write(Value, frozen=True, kw_only=True):
     """One change of one record. Build it with ``of``; the content is kept as the canonical bytes that are stored.
 
     WRITE makes a new record. MERGE puts a new version on a record, EXPIRE ends it; both fail if the record changed
-    since the run's snapshot. Either may also erase what the record said before: ``erases`` is the reason, which the
-    ledger is told; fingerprints stay, so that everything can still be verified.
+    since the run's snapshot. Each may also erase what was said there before: ``erases`` is the reason, which the ledger
+    is told; fingerprints stay, so that everything can still be verified. What has ended can be ended again to erase it.
     """
 
     namespace: str
@@ -88,12 +88,20 @@ class Write(Value, frozen=True, kw_only=True):
         )
         if self.erases is not None:
             self._require_name("erases", self.erases)
-            self._require(self.action != ActionType.WRITE, "a new record has nothing to erase")
 
     @property
     def place(self) -> tuple[str, str]:
         """Where it lands: namespace and key."""
         return self.namespace, self.key
+
+
+Beside = Callable[[int, Sequence[str]], Sequence[Write]]
+"""Told a snapshot and keys that are to be erased, it gives what else must be written with that."""
+
+
+def nothing_beside(at: int, erased: Sequence[str]) -> Sequence[Write]:  # noqa: ARG001  # The signature of ``Beside``.
+    """Where nobody keeps anything beside what is erased."""
+    return ()
 
 
 class Commit(Value, frozen=True, kw_only=True):

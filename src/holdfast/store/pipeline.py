@@ -179,7 +179,9 @@ def _conflict_at(write: Write, latest: Version | None, start: int) -> str | None
         return "there is no such record"
     if latest.memory_snapshot_id > start:
         return f"the run started at snapshot {start}, and the record changed in {latest.memory_snapshot_id}"
-    return None if live else f"the record expired in snapshot {latest.memory_snapshot_id}"
+    if live or (write.action is ActionType.EXPIRE and write.erases is not None):
+        return None
+    return f"the record expired in snapshot {latest.memory_snapshot_id}"
 
 
 def _commit_of(view: View, snapshot: int) -> str:

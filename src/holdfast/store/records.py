@@ -1,17 +1,21 @@
 """Rows as records: reading one back, the history of one, and what changed between two snapshots."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.canon import parse
 from holdfast.errors import Corruption, HoldfastError
 from holdfast.limits import SCAN_PAGE_RECORDS
-from holdfast.store.audit import verified
 from holdfast.store.protocol import Version
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
-NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", "stream/")
+STREAM: Final = "stream/"
+"""Where what policies are shown again stands, by band: ``stream/BAND/epoch-number``."""
+NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", STREAM)
+# What was only logged stands behind a tilde, what a band with a budget holds side by side behind an at sign.
+_BESIDE: Final = re.compile(r"(~[0-9a-f]{12})?(@[0-9]+\.[0-9]+)?")
 
 
 class Chapter(Value, frozen=True, kw_only=True):
@@ -67,23 +71,52 @@ def is_band_row(key: str) -> bool:
     return bool(slash) and band in Band.__members__ and band != Band.PHOENIX
 
 
+def is_of(memory_id: str, key: str) -> bool:
+    """Whether a key in a band is a thing's own, or one under which a version of it stands beside the others."""
+    name = key.partition("/")[2]
+    return name.startswith(memory_id) and _BESIDE.fullmatch(name, len(memory_id)) is not None
+
+
 def history_of(store: Store, namespace: str, memory_id: str) -> list[Chapter]:
     """Every version of a thing in every band, what was only logged of it too, oldest first."""
-    keys = [f"{band}/{memory_id}" for band in Band]
-    # What was only logged stands behind a tilde, what a band with a budget holds side by side behind an at sign.
-    for mark in "~@":
-        rows = (version for band in Band for version in _ever(store, namespace, f"{band}/{memory_id}{mark}"))
-        keys += [version.key for version in rows]
-    chapters = [
-        _chapter(store, verified(version)) for key in keys for version in store.history(namespace, key)
-    ]
+    keys = keys_of(store, namespace, memory_id, Band, at=store.head())
+    chapters = [_chapter(store, version) for key in keys for version in store.history(namespace, key)]
     return sorted(chapters, key=lambda chapter: (chapter.memory_snapshot_id, chapter.key))
 
 
-def _ever(store: Store, namespace: str, prefix: str) -> Iterator[Version]:
-    """Rows under a prefix, those too that have ended."""
+def keys_of(store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int) -> list[str]:
+    """Every key in these bands that is or was a thing's by a snapshot."""
+    keys: list[str] = []
+    for band in bands:
+        own = f"{band}/{memory_id}"
+        keys.append(own)
+        for mark in "~@":
+            rows = rows_ever(store, namespace, own + mark, at=at)
+            keys += [version.key for version in rows if is_of(memory_id, version.key)]
+    return keys
+
+
+def keys_telling_of(
+    store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int
+) -> list[str]:
+    """Every key whose content tells of a thing: in these bands, ended or not, and in the streams of budgets."""
+    in_bands = [
+        key
+        for key in keys_of(store, namespace, memory_id, bands, at=at)
+        if any(version.content is not None for version in store.history(namespace, key))
+    ]
+    in_streams = [
+        row.key
+        for row in store.scan(namespace, prefix=STREAM, at=at)
+        if is_of(memory_id, parse(row.content or b"").get("key", ""))
+    ]
+    return in_bands + in_streams
+
+
+def rows_ever(store: Store, namespace: str, prefix: str, *, at: int) -> Iterator[Version]:
+    """The newest version of each key under a prefix, ended ones too, unverified: a damaged one must not hide the rest."""
     after = prefix
-    while page := store.storage.scan(namespace, store.head(), after=after, limit=SCAN_PAGE_RECORDS):
+    while page := store.storage.scan(namespace, at, after=after, limit=SCAN_PAGE_RECORDS):
         for version in page:
             if not version.key.startswith(prefix):
                 return

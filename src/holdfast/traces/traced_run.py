@@ -110,8 +110,8 @@ class TracedRun:
     def forget(self, subject: str, *, reason: str) -> None:
         """End what is known of a subject (or memory id) and erase what it said; the ledger keeps that it was, and why.
 
-        What is sealed stays: only humans end law. Where a band has a byte budget, the policy's own stream still holds the
-        text (docs/budgets.md).
+        What is sealed stays: only humans end law. What was refused stays in VOID until retention deletes it, and what waits
+        for a human until it is rejected.
         """
         self._before_write("forget")
         args = {"subject": subject, "reason": reason}

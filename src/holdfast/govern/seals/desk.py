@@ -23,8 +23,9 @@ from holdfast.govern.seals.approvals import Approval, Proposal, ProposalState, c
 from holdfast.govern.seals.signers import Signers
 from holdfast.govern.stages import human_seal, logged, refused_key, refused_row
 from holdfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from holdfast.store.commit import Commit, Fact, Receipt, Write
+from holdfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
 from holdfast.store.protocol import Version
+from holdfast.store.records import keys_telling_of
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Band, Record, Value
 
@@ -51,10 +52,13 @@ class Decided(Value, frozen=True, kw_only=True):
 class Desk:
     """Proposals of one namespace of a store."""
 
-    def __init__(self, store: Store, namespace: str, *, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, namespace: str, *, clock: Clock, beside: Beside = nothing_beside
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._clock = clock
+        self._beside = beside
 
     def waiting(self) -> Iterator[Waiting]:
         """All that waits, in the order of their ids."""
@@ -119,6 +123,7 @@ class Desk:
             found=found,
             decided=decided,
             approval=approval,
+            beside=self._beside,
         ).commit(signers, now)
         try:
             return self._store.commit(commit)
@@ -139,6 +144,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
     found: Waiting
     decided: Proposal
     approval: Approval
+    beside: Beside
 
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
@@ -200,12 +206,12 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def _refused(self) -> list[Write]:
         """What was logged of it goes too, and the same content is recognised if it comes back."""
         reading = Reading(self.found.record.text).fingerprint
-        key = logged(self.found.record).key
+        own = logged(self.found.record)
         reason = f"rejected by {self.approval.principal}"
-        present = self.store.read(self.namespace, [key], at=self.head)
-        gone = [Write.of(self.namespace, name, ActionType.EXPIRE, erases=reason) for name in present]
+        keys = keys_telling_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
+        gone = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
         noted = Write.of(self.namespace, refused_key(reading), ActionType.WRITE, refused_row(reading))
-        return [*gone, noted]
+        return [*gone, noted, *self.beside(self.head, keys)]
 
 
 def _waiting_key(proposal_id: str) -> str:

@@ -189,7 +189,7 @@ class StoreCorpus:
 
     def _change(self, version: Version, made: int) -> None:
         key = version.key.removeprefix(self._prefix)
-        if self._end(key, made):
+        if self._end(key, made) or version.action is ActionType.EXPIRE:
             self._refuse_if_erased(version, made)
         line = _line(version)
         if line is None:
