@@ -36,21 +36,23 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
 
     def handle(self, request: EvalRequest[InputT, ExpectedT]) -> EvalResult:
         """The grade of one sample."""
-        rendering = self._loop.render(
-            MainLoopRequest(
-                request=request.sample.params,
-                experiment=request.experiment,
-                repeat=request.repeat,
-                request_id=request.request_id,
-                created_at=request.created_at,
-            )
+        asked: MainLoopRequest[Any] = MainLoopRequest(
+            request=request.sample.params,
+            experiment=request.experiment,
+            repeat=request.repeat,
+            request_id=request.request_id,
+            created_at=request.created_at,
         )
-        key = self._key(request, rendering)
-        known = None if self._cache is None else self._cache.get(key)
-        if known is None:
-            answer = self._loop.answer(rendering)
-            score = self._evaluator(answer.output, request.sample.expected)
-            known = self._keep(CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage))
+        with self._loop.rendered(asked) as rendering:
+            key = self._key(request, rendering)
+            known = None if self._cache is None else self._cache.get(key)
+            if known is None:
+                answer = self._loop.answer(rendering)
+                score = self._evaluator(answer.output, request.sample.expected)
+                grade = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
+                known = self._keep(grade)
+            else:
+                self._loop.answer_again(rendering, known.output)
         return known.result(request_id=request.request_id, sample=request.sample)
 
     def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:

@@ -9,10 +9,10 @@ from holdfast.access.table import Act, Caller
 from holdfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from holdfast.limits import MAX_RUN_ITEMS
 from holdfast.memory import Memory, Run
+from holdfast.memory.slips import Slip
 from holdfast.store.commit import Receipt, Write
 from holdfast.verbs.hall import Hall
 from holdfast.verbs.shapes import Forget, Forgotten, Remember, Remembered
-from holdfast.verbs.slips import Slip
 from holdfast.vocabulary import VisibilityMode
 
 DEFAULT_WORKFLOW: Final = "door"
@@ -101,7 +101,7 @@ def _slip(
 ) -> Slip | None:
     if request_key is None:
         return None
-    return Slip.of(caller, namespace, request_key, [verb, wanted.as_json()])
+    return Slip.of(caller.key_id, namespace, request_key, [verb, wanted.as_json()])
 
 
 def _once(

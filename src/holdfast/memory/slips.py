@@ -1,6 +1,6 @@
 """Slips: what makes the same request twice have one effect.
 
-A slip is a row that is written in the very transaction of the request's effect. Its key is made of the caller, the
+A slip is a row that is written in the very transaction of the request's effect. Its key is made of who asks, the
 namespace and the idempotency key; it holds the request's fingerprint and the answer. Who asks again is given the answer of
 then; who asks for something else under the same key is refused. Of two that arrive at once, one commits and the other
 finds its slip.
@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import msgspec
 
-from holdfast.access.table import Caller
 from holdfast.canon import fingerprint, parse
 from holdfast.errors import RequestReused
 from holdfast.govern.seals.desk import SYSTEM_NAMESPACE
@@ -35,11 +34,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True):
     request: str
 
     @classmethod
-    def of(cls, caller: Caller, namespace: str, request_key: str, request: list[Any]) -> Self:
+    def of(cls, asker: str, namespace: str, request_key: str, request: list[Any]) -> Self:
         """The slip of a request: ``request`` is what must be the same for it to be the same request."""
         return cls(
             request_key=request_key,
-            digest=fingerprint(["request/v1", caller.key_id, namespace, request_key]),
+            digest=fingerprint(["request/v1", asker, namespace, request_key]),
             request=fingerprint(request),
         )
 
