@@ -122,7 +122,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                 result = self.answer(self._rendered(request, run, recorder))
                 if run is not None and slip is not None and remembered is None:
                     remembered = self._remember(request, result, run)
-                    run.commit(beside=[slip.write({"remembered": remembered})])
+                    run.commit(beside=[slip.write({"remembered": remembered}, recorder.run)])
         except CommitAborted:
             # A worker whose lease had ended may have had the same request, and was faster: its effect is the only one.
             remembered = self._remembered_before(slip)

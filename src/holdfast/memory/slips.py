@@ -13,10 +13,10 @@ import msgspec
 from holdfast.canon import fingerprint, parse
 from holdfast.errors import RequestReused
 from holdfast.govern.seals.desk import SYSTEM_NAMESPACE
-from holdfast.store.commit import Receipt, Write
+from holdfast.store.commit import Receipt, Write, commit_id_of
 from holdfast.store.pipeline import receipt_of
 from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from holdfast.vocabulary import ActionType, Run
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -52,9 +52,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True):
         """Where the slip is kept."""
         return f"request/{self.digest}"
 
-    def write(self, answer: dict[str, Any]) -> Write:
-        """The row that goes with the request's effect."""
-        content = {"answer": answer, "request": self.request}
+    def write(self, answer: dict[str, Any], run: Run) -> Write:
+        """The row that goes with the request's effect, which this run is about to have."""
+        # Writing what is there already is no conflict to the store, so that no two attempts may write the same.
+        attempt = commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id)
+        content = {"answer": answer, "attempt": attempt, "request": self.request}
         return Write.of(SYSTEM_NAMESPACE, self.row, ActionType.WRITE, content)
 
     def answered(self, store: Store) -> Answered | None:

@@ -122,7 +122,7 @@ def _once(
         run_id=None if slip is None else slip.run_id,
     )
     answer = act(run)
-    beside: list[Write] = [] if slip is None else [slip.write(answer.as_json())]
+    beside: list[Write] = [] if slip is None else [slip.write(answer.as_json(), run.identity)]
     try:
         receipt: Receipt | None = run.commit(beside=beside)
     except (CommitAborted, PayloadMismatch):

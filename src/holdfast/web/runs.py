@@ -160,7 +160,7 @@ class OpenRuns:
         held = self._find(caller, namespace, run_id)
         try:
             with held.lock:
-                receipt = held.run.commit(beside=[slip.write({})])
+                receipt = held.run.commit(beside=[slip.write({}, held.run.identity)])
         except (CommitAborted, PayloadMismatch):
             # The run is over; but the same run may have been repeated and committed by a call that came first.
             self._drop(namespace, run_id, caller)
