@@ -150,7 +150,7 @@ MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_REFUSAL_GROUPS: Final = 64
 GATE_LEVEL: Final = 0.05
 GATE_MARGIN: Final = 0.1
-STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "compress")
+STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress")
 EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
 SESSION_IDLE_SECONDS: Final = 3_600.0
 
