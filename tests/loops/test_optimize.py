@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.budgets.tokens import EstimatedCounter
 from holdfast.canon import canonical_bytes, fingerprint
 from holdfast.errors import (
     EvalsUnanswered,
@@ -15,6 +16,7 @@ from holdfast.errors import (
 )
 from holdfast.evals.results import EvalRequest, EvalResult
 from holdfast.evals.samples import Dataset
+from holdfast.limits import PROBED_SAMPLES
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.rulings import RejectReason
 from holdfast.loops.gate.settings import GateSettings
@@ -310,6 +312,44 @@ def test_doing_it_again_in_another_process_costs_no_call_with_a_model_that_propo
     assert first.rejected == again.rejected
     assert paid > 0
     assert unpaid == 0
+
+
+def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
+    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both sides."""
+    asked: list[tuple[str, int, str]] = []
+
+    class Watched(EvalLoop[Any, Any]):
+        def handle(self, request: EvalRequest[Any, Any]) -> EvalResult:
+            assert request.experiment is not None
+            asked.append((request.sample.id, request.repeat, request.experiment.overrides_tag))
+            return super().handle(request)
+
+    World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
+    probe, rest = asked[:PROBED_SAMPLES], asked[PROBED_SAMPLES:]
+    probed = {(sample, repeat) for sample, repeat, _ in probe}
+    alternating = [run for run in rest if run[:2] not in probed]
+
+    assert len({tag for _, _, tag in asked}) == 2
+    assert len(asked) == len(set(asked)) == SAMPLES * 3 * 2
+    for (sample, repeat, tag), (other_sample, other_repeat, other_tag) in zip(
+        alternating[::2], alternating[1::2], strict=True
+    ):
+        assert (sample, repeat) == (other_sample, other_repeat)
+        assert tag != other_tag
+
+
+def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
+    class Estimating(World):
+        def optimize_loop(self, evals: Any, requests: Any) -> Any:
+            made = super().optimize_loop(evals, requests)
+            made._counter = EstimatedCounter()
+            return made
+
+    report = Estimating(tmp_path, agent(), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
+
+    assert (report.tokenizer, report.tokens_are_exact) == ("estimate:chars/4", False)
+    assert "an estimate" in as_lines(report)[0]
+    assert "an estimate" in html_report(report)
 
 
 def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
