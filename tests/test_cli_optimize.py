@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.cli import main
+from holdfast.memory import Memory
+from holdfast.prompts.local import LocalPromptOverridesStore
 
 PROMPT = """
 ns = "agent"
@@ -89,6 +91,67 @@ def test_nothing_to_change_is_a_no(folder: Path) -> None:
     assert ran.exit_code == 1
     assert "not_enough_samples" in ran.output
     assert _call("apply", "optimization.json", "prompt.toml").exit_code == 1
+
+
+RECALLING = """
+ns = "agent"
+key = "sum"
+
+[[sections]]
+key = "memory"
+title = "Memory"
+body = "${memory}"
+recall_tokens = 80
+
+[[sections]]
+key = "task"
+title = "Task"
+body = "Add ${a} and ${b}."
+"""
+
+
+def test_the_smallest_recall_budget_is_found_applied_and_rolled_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget has room for two memories, of which the agent needs one."""
+    monkeypatch.setenv("HOLDFAST_TRACES", "traces")
+    (folder / "prompt.toml").write_text(RECALLING, encoding="utf-8")
+    samples = [
+        {"id": f"s{n}", "input": {"a": n, "b": 1, "ask": "how to add"}, "expected": str(n + 1)}
+        for n in range(45)
+    ]
+    _write(folder / "data.jsonl", samples)
+    rules = [{"contains": ["count on", f"Add {n} and 1."], "answer": str(n + 1)} for n in range(45)]
+    _write(folder / "rules.jsonl", [*rules, {"contains": [], "answer": "?"}])
+    with Memory.open("agent.db") as memory, memory.run(workflow="seed", mode="buffered_write") as run:
+        for text in ("How to add: count on.", "The sea is wide and there is much to see on it."):
+            run.remember(text, source={"kind": "doc", "id": "handbook"})
+    words = (*RUN, "--store", "agent.db", "--margin", "0.2", "--strategy", "recall")
+    ran = _call(*words)
+
+    assert ran.exit_code == 0, ran.output
+    report = json.loads((folder / "optimization.json").read_text(encoding="utf-8"))
+    [smaller] = report["modifications"]
+    assert (smaller["original_recall_tokens"], smaller["recall_tokens"]) == (80, 5)
+    assert smaller["token_reduction"] == 75
+    assert not (folder / "traces").exists()
+    assert _call("apply", "optimization.json", "prompt.toml", "--store", "agent.db").exit_code == 0
+    [override] = LocalPromptOverridesStore("overrides").list()[0].overrides
+    assert override.recall_tokens == 5
+    assert _call("rollback", "prompt.toml", "--store", "agent.db").exit_code == 0
+
+
+def test_a_recall_budget_that_nothing_is_recalled_under_proves_nothing(folder: Path) -> None:
+    """A prompt without memory, and samples that bring what it would have handed back."""
+    without = _call(*RUN, "--strategy", "recall")
+    (folder / "prompt.toml").write_text(RECALLING, encoding="utf-8")
+    samples = [{"id": "s", "input": {"a": 1, "b": 1, "memory": "count on"}, "expected": "2"}]
+    _write(folder / "data.jsonl", samples)
+    brought = _call(*RUN, "--strategy", "recall")
+
+    for result in (without, brought):
+        assert result.exit_code == 2
+        assert "recall needs a prompt with a memory section" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ MAX_RETRY_DELAY_SECONDS: Final = 900.0
 LOOP_STALL_SECONDS: Final = 600.0
 EVAL_PATIENCE_SECONDS: Final = 300.0
 EVAL_ATTEMPTS: Final = 3
+PROBED_SAMPLES: Final = 16
 # Evidence and the write policy.
 MAX_EVIDENCE_BYTES: Final = 1 << 16
 MAX_PROBLEM_CHARS: Final = 200
@@ -150,7 +151,7 @@ MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_REFUSAL_GROUPS: Final = 64
 GATE_LEVEL: Final = 0.05
 GATE_MARGIN: Final = 0.1
-STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "compress")
+STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress")
 EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
 SESSION_IDLE_SECONDS: Final = 3_600.0
 

@@ -1,27 +1,29 @@
 """The agent's loop: recall, render, ask, remember, and what tools can see."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.clock import ManualClock
+from holdfast.clock import CountedIds, ManualClock
 from holdfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
 from holdfast.loops.main import MainLoop, ToRemember
 from holdfast.loops.requests import MainLoopRequest
 from holdfast.loops.strategies.recall import RecallBudget
 from holdfast.loops.tools import Tool, ToolContext
 from holdfast.mailboxes.in_memory import InMemoryMailbox
+from holdfast.memory import Memory
 from holdfast.prompts.local import LocalPromptOverridesStore
 from holdfast.prompts.overrides import SectionOverride
 from holdfast.prompts.section import Section, memory_section
 from holdfast.prompts.template import PromptTemplate
 from holdfast.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
 from holdfast.providers.scripted import ScriptedProvider
-from holdfast.vocabulary import Budget, Experiment
+from holdfast.traces.identity import ToolProfile
+from holdfast.vocabulary import Band, Budget, Experiment
 from tests.loops.world import World, dataset
 
 TEMPLATE = PromptTemplate(
@@ -32,43 +34,26 @@ TEMPLATE = PromptTemplate(
 EXPERIMENT = Experiment(id="e", name="trial", overrides_tag="opt-1", created_at="2026")
 
 
-@dataclass(frozen=True)
-class Package:
-    """What memory hands back."""
+def known(*texts: str) -> Memory:
+    """A memory that holds these texts, in one snapshot."""
+    memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+    with memory.run(workflow="seed", mode="buffered_write") as run:
+        for number, text in enumerate(texts):
+            run.remember(text, subject=f"fact/{number}", source={"kind": "doc", "id": f"handbook#{number}"})
+    return memory
 
-    text: str
-    package_hash: str = "h" * 64
+
+class Numbers(MainLoop[Any]):
+    """Asks memory for the same, whatever it is to add."""
+
+    def query(self, request: Any) -> str:  # noqa: ARG002  # As told.
+        """What it needs to know."""
+        return "add a number"
 
 
-@dataclass
-class FakeMemory:
-    """Memory of a few words; a run's buffer is committed or discarded as the real one's."""
-
-    words: str = "EU refunds take 14 days"
-    modes: list[str] = field(default_factory=list)
-    kept: list[dict[str, Any]] = field(default_factory=list)
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    _buffer: list[dict[str, Any]] = field(default_factory=list)
-
-    @contextmanager
-    def run(self, *, workflow: str, mode: str) -> Iterator["FakeMemory"]:
-        """A run."""
-        assert workflow == "support"
-        self.modes.append(mode)
-        self._buffer = []
-        yield self
-        self.kept += self._buffer
-
-    def recall(self, query: str, *, tokens: int) -> Package:
-        """As many words as the budget allows."""
-        self.asked.append((query, tokens))
-        return Package(" ".join(self.words.split()[:tokens]))
-
-    def remember(
-        self, text: str, *, tags: Sequence[str], subject: str | None, source: dict[str, Any]
-    ) -> None:
-        """Into the buffer."""
-        self._buffer.append({"text": text, "tags": tuple(tags), "subject": subject, "source": source})
+def refunds() -> Memory:
+    """A memory that holds what the agent needs."""
+    return known("EU refunds take 14 days.")
 
 
 class Support(MainLoop[Any]):
@@ -79,7 +64,7 @@ class Support(MainLoop[Any]):
         return [ToRemember(text=output, tags=("answer",), subject=f"q/{request['question']}")]
 
 
-def _support(memory: FakeMemory, **options: Any) -> Support:
+def _support(memory: Memory, **options: Any) -> Support:
     provider = ScriptedProvider(lambda request: "14 days" if "14 days" in request.prompt else "?")
     return Support(
         adapter=options.pop("adapter", provider),
@@ -91,22 +76,21 @@ def _support(memory: FakeMemory, **options: Any) -> Support:
 
 
 def test_a_request_goes_through_memory_prompt_and_model(tmp_path: Path) -> None:
-    memory, events = FakeMemory(), list[dict[str, Any]]()
+    memory, events = refunds(), list[dict[str, Any]]()
     loop = _support(memory, bus=events.append, overrides_store=LocalPromptOverridesStore(tmp_path))
     result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, request_id="r1"))
 
     assert (result.output, result.remembered, result.error) == ("14 days", 1, None)
-    assert result.package_hash == "h" * 64
+    assert result.package_hash == memory.at(1).recall("refunds?", tokens=100).package_hash
     assert result.fell_back == "missing"
-    assert memory.asked == [("refunds?", 100)]
-    assert memory.modes == ["buffered_write"]
-    [kept] = memory.kept
-    assert kept["source"] == {"kind": "main-loop", "id": "r1"}
+    [kept] = [record for record in memory.records(band=Band.LEDGER) if record.tags == ("answer",)]
+    assert kept.source == {"kind": "main-loop", "id": result.rendered_digest}
     assert [event["event"] for event in events] == ["rendered", "answered"]
+    assert events[-1]["run_id"] == result.run_id
 
 
 def test_under_an_experiment_nothing_is_remembered_and_its_tag_is_used(tmp_path: Path) -> None:
-    store, memory = LocalPromptOverridesStore(tmp_path), FakeMemory()
+    store, memory = LocalPromptOverridesStore(tmp_path), refunds()
     section = TEMPLATE.sections[0]
     smaller = SectionOverride(
         path=("memory",), expected_hash=section.content_hash, body=section.body, recall_tokens=3
@@ -116,18 +100,17 @@ def test_under_an_experiment_nothing_is_remembered_and_its_tag_is_used(tmp_path:
     result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, experiment=EXPERIMENT))
 
     assert (result.output, result.remembered) == ("?", 0)
-    assert memory.asked == [("refunds?", 3)]
-    assert memory.modes == ["read_only"]
-    assert memory.kept == []
+    assert result.package_hash == memory.recall("refunds?", tokens=3).package_hash
+    assert memory.store.head() == 1
 
 
 def test_an_experiment_without_its_override_is_an_error_not_another_prompt() -> None:
     with pytest.raises(MissingOverride):
-        _support(FakeMemory()).execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT))
+        _support(refunds()).execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT))
 
 
 def test_what_fails_is_not_remembered() -> None:
-    memory = FakeMemory()
+    memory = refunds()
 
     def fails(_: ModelRequest) -> str:
         raise ProviderGarbled(provider="scripted", problem="nonsense")
@@ -140,16 +123,16 @@ def test_what_fails_is_not_remembered() -> None:
     )
 
     assert "nonsense" in replies.receive()[0].body.error
-    assert memory.kept == []
+    assert memory.store.head() == 1
 
 
 def test_a_budget_caps_what_memory_hands_back_and_a_deadline_is_kept() -> None:
-    memory = FakeMemory()
+    memory = refunds()
     loop = _support(memory, clock=ManualClock())
-    request: dict[str, Any] = {"request": {"question": "?"}}
-    loop.execute(MainLoopRequest(**request, budget=Budget(max_excerpt_tokens=2)))
+    request: dict[str, Any] = {"request": {"question": "refunds?"}}
+    capped = loop.execute(MainLoopRequest(**request, budget=Budget(max_excerpt_tokens=2)))
 
-    assert memory.asked == [("?", 2)]
+    assert capped.package_hash == memory.at(1).recall("refunds?", tokens=2).package_hash
     with pytest.raises(DeadlinePassed):
         loop.execute(MainLoopRequest(**request, deadline="2025-12-31T23:59:59.000000Z"))
     with pytest.raises(InvalidValue):
@@ -179,7 +162,7 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
     store = LocalPromptOverridesStore(tmp_path)
     store.replace(TEMPLATE, [], tag="opt-1")
     loop = _support(
-        FakeMemory(),
+        refunds(),
         adapter=ScriptedProvider(script),
         tools=[Tool(spec=spec, handler=look_up)],
         overrides_store=store,
@@ -196,29 +179,41 @@ def test_a_model_that_only_calls_tools_is_stopped() -> None:
     adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))
 
     with pytest.raises(ProviderGarbled, match="never answered"):
-        _support(FakeMemory(), adapter=adapter).execute(MainLoopRequest(request={"question": "?"}))
+        _support(refunds(), adapter=adapter).execute(MainLoopRequest(request={"question": "?"}))
+
+
+def test_every_tool_has_a_name_of_its_own() -> None:
+    spec = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
+    ours = ToolSpec(name="prompt.render", description="Not the user's.", parameters={"type": "object"})
+    tool = Tool(spec=spec, handler=lambda _arguments, _context: "")
+    for tools in ([tool, tool], [replace(tool, spec=ours)], [replace(tool, profile=ToolProfile.whole("x"))]):
+        with pytest.raises(InvalidValue, match="name of its own"):
+            _support(refunds(), tools=tools)
 
 
 def test_the_smallest_recall_budget_that_does_not_regress_is_found(tmp_path: Path) -> None:
-    """Of eight words, the first four are all that the agent needs."""
-    memory = FakeMemory(words="the sum is easy and the sea is wide")
+    """The first of two memories is all that the agent needs; the budget has room for both."""
+    memory = known(
+        "To add a number and a number is easy.", "The sea is wide, and a number of ships are on it."
+    )
     template = PromptTemplate(
         ns="agent",
         key="sum",
-        sections=(memory_section(tokens=8), Section(key="task", title="Task", body="Add ${a} and ${b}.")),
+        sections=(memory_section(tokens=80), Section(key="task", title="Task", body="Add ${a} and ${b}.")),
     )
 
     def script(request: ModelRequest) -> str:
-        import re
-
         found = re.search(r"Add (\d+) and (\d+)", request.prompt)
         assert found is not None
-        return str(int(found[1]) + int(found[2])) if "the sum is easy" in request.prompt else "?"
+        return str(int(found[1]) + int(found[2])) if "is easy" in request.prompt else "?"
 
-    world = World(tmp_path, ScriptedProvider(script), RecallBudget(0.25, 0.5, 0.75), template=template)
-    world.main._memory, world.main._workflow = memory, "support"
-    report = world.optimize(dataset(100))
+    world = World(tmp_path, ScriptedProvider(script), RecallBudget(0.02, 0.2), template=template)
+    world.main = Numbers(
+        adapter=world.provider, template=template, overrides_store=world.store, memory=memory
+    )
+    report = world.optimize(dataset(80))
 
     [modification] = report.modifications
-    assert (modification.original_recall_tokens, modification.recall_tokens) == (8, 4)
-    assert modification.token_reduction == 4
+    assert (modification.original_recall_tokens, modification.recall_tokens) == (80, 16)
+    assert modification.token_reduction == 64
+    assert memory.store.head() == 1

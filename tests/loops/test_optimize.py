@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.budgets.tokens import EstimatedCounter
 from holdfast.canon import canonical_bytes, fingerprint
 from holdfast.errors import (
     EvalsUnanswered,
@@ -15,11 +16,13 @@ from holdfast.errors import (
 )
 from holdfast.evals.results import EvalRequest, EvalResult
 from holdfast.evals.samples import Dataset
+from holdfast.limits import PROBED_SAMPLES
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.rulings import RejectReason
 from holdfast.loops.gate.settings import GateSettings
 from holdfast.loops.requests import OptimizeRequest
 from holdfast.loops.strategies.ablation import Ablation
+from holdfast.loops.strategies.compress import LLMCompressStrategy
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
 from holdfast.loops.strategies.proposals import Strategies
 from holdfast.loops.strategies.rewriting import rewriting_strategies
@@ -28,8 +31,10 @@ from holdfast.loops.trials.report import OptimizationReport, as_lines
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.prompts.overrides import SectionOverride
 from holdfast.providers.adapter import ModelRequest
+from holdfast.providers.scripted import ScriptedProvider
+from holdfast.wiring import open_result_cache
 from tests.figures import Figures
-from tests.loops.world import TEMPLATE, Planted, World, agent, dataset, temporary_tags
+from tests.loops.world import RIGHT, TEMPLATE, Planted, World, agent, dataset, temporary_tags
 
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
 SAMPLES = 100
@@ -277,6 +282,74 @@ def test_doing_it_again_costs_no_call(tmp_path: Path) -> None:
     world.optimize(dataset(60), request_id="another request")
 
     assert world.provider.calls == calls > 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "redis"])
+def test_doing_it_again_in_another_process_costs_no_call_with_a_model_that_proposes(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Grades and proposals are in the same cache; the second worker has nothing but that."""
+    url = request.getfixturevalue("redis_url") if kind == "redis" else str(tmp_path / "cache")
+
+    def script(asked: ModelRequest) -> str:
+        if "You shorten one section" in asked.prompt:
+            return f"<shortened>{SHORT_ROLE}</shortened>" if "calculator" in asked.prompt else "No."
+        found = RIGHT.search(asked.prompt)
+        assert found is not None
+        return str(int(found[1]) + int(found[2]))
+
+    def optimized(request_id: str) -> tuple[OptimizationReport, int]:
+        provider, cache = ScriptedProvider(script), open_result_cache(url)
+        strategy = LLMCompressStrategy(provider, least_tokens=10, cache=cache)
+        gate = GateSettings(margin=MARGIN)
+        world = World(tmp_path / request_id, provider, strategy, gate=gate, cache=cache)
+        return world.optimize(dataset(45), request_id=request_id), provider.calls
+
+    (first, paid), (again, unpaid) = optimized("one"), optimized("another")
+
+    assert [one.strategy for one in first.modifications] == ["compress:script"]
+    assert first.modifications == again.modifications
+    assert first.rejected == again.rejected
+    assert paid > 0
+    assert unpaid == 0
+
+
+def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
+    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both sides."""
+    asked: list[tuple[str, int, str]] = []
+
+    class Watched(EvalLoop[Any, Any]):
+        def handle(self, request: EvalRequest[Any, Any]) -> EvalResult:
+            assert request.experiment is not None
+            asked.append((request.sample.id, request.repeat, request.experiment.overrides_tag))
+            return super().handle(request)
+
+    World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
+    probe, rest = asked[:PROBED_SAMPLES], asked[PROBED_SAMPLES:]
+    probed = {(sample, repeat) for sample, repeat, _ in probe}
+    alternating = [run for run in rest if run[:2] not in probed]
+
+    assert len({tag for _, _, tag in asked}) == 2
+    assert len(asked) == len(set(asked)) == SAMPLES * 3 * 2
+    for (sample, repeat, tag), (other_sample, other_repeat, other_tag) in zip(
+        alternating[::2], alternating[1::2], strict=True
+    ):
+        assert (sample, repeat) == (other_sample, other_repeat)
+        assert tag != other_tag
+
+
+def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
+    class Estimating(World):
+        def optimize_loop(self, evals: Any, requests: Any) -> Any:
+            made = super().optimize_loop(evals, requests)
+            made._counter = EstimatedCounter()
+            return made
+
+    report = Estimating(tmp_path, agent(), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
+
+    assert (report.tokenizer, report.tokens_are_exact) == ("estimate:chars/4", False)
+    assert "an estimate" in as_lines(report)[0]
+    assert "an estimate" in html_report(report)
 
 
 def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:

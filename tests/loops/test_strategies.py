@@ -8,7 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import ProviderRefused
+from holdfast.evals.cache import InMemoryResultCache
 from holdfast.loops.gate.static import protected
+from holdfast.loops.strategies import compress
 from holdfast.loops.strategies.ablation import Ablation, Place, largest_removal
 from holdfast.loops.strategies.compress import LLMCompressStrategy
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
@@ -206,3 +208,22 @@ def test_a_model_is_asked_to_shorten_and_not_trusted() -> None:
     assert proposed["lost"] == proposed["none"] == []
     with pytest.raises(ProviderRefused):
         LLMCompressStrategy().propose(_prompt(long), adapter=None, session=SESSION)
+
+
+def test_what_a_model_proposed_is_kept_by_model_section_and_instruction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies = [
+        f"You are a very helpful calculator, who always adds {n} to ${{a}} for everybody." for n in (1, 2)
+    ]
+    cache = InMemoryResultCache()
+
+    def calls(body: str, *, seed: int = 0) -> int:
+        provider = ScriptedProvider(lambda _: "<shortened>Add ${a}.</shortened>", seed=seed)
+        strategy = LLMCompressStrategy(provider, least_tokens=5, cache=cache)
+        assert len(strategy.propose(_prompt(body), adapter=None, session=SESSION)) == 1
+        return provider.calls
+
+    assert [calls(bodies[0]), calls(bodies[0]), calls(bodies[1]), calls(bodies[0], seed=1)] == [1, 0, 1, 1]
+    monkeypatch.setattr(compress, "_REQUEST", f"Shorter! {compress._REQUEST}")
+    assert [calls(bodies[0]), calls(bodies[0])] == [1, 0]

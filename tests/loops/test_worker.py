@@ -1,10 +1,12 @@
 """The worker loop: leases kept, failures answered, an orderly end, and nothing that stops it but shutdown."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import redis
 
 from holdfast.clock import ManualClock
 from holdfast.errors import MailboxUnavailable, OverridesUnavailable
@@ -14,9 +16,10 @@ from holdfast.loops.requests import OptimizeRequest
 from holdfast.loops.worker import WorkerLoop
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.mailboxes.mailbox import DeadReason
+from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
 from tests.loops.world import Planted, World, agent, dataset
-from tests.mailboxes.desks import GarblingCodec
+from tests.mailboxes.desks import AnyMailbox, GarblingCodec
 
 
 class Echo(WorkerLoop[str, str]):
@@ -38,16 +41,23 @@ class Echo(WorkerLoop[str, str]):
         return f"{request} failed: {error}"
 
 
-@pytest.fixture
-def requests() -> InMemoryMailbox[Any, Any]:
-    return InMemoryMailbox(name="work", reply_resolver=InMemoryMailboxResolver(), codec=GarblingCodec())
+@pytest.fixture(params=["in_memory", "redis"])
+def requests(request: pytest.FixtureRequest) -> Iterator[AnyMailbox]:
+    """A mailbox of either kind, in real time."""
+    if request.param == "in_memory":
+        yield InMemoryMailbox(name="work", reply_resolver=InMemoryMailboxResolver(), codec=GarblingCodec())
+        return
+    client = redis.Redis.from_url(request.getfixturevalue("redis_url"))
+    resolver = RedisMailboxResolver(client=client)
+    yield RedisMailbox(name="work", client=client, reply_resolver=resolver, codec=GarblingCodec())
+    client.close()
 
 
 def _run(loop: Echo, iterations: int = 1) -> None:
     loop.run(max_iterations=iterations, wait_time_seconds=0)
 
 
-def test_a_request_is_answered_and_gone(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_a_request_is_answered_and_gone(requests: AnyMailbox) -> None:
     replies = requests.reply_mailbox("me")
     requests.send("hello", reply_to="me")
     _run(Echo(requests))
@@ -56,7 +66,7 @@ def test_a_request_is_answered_and_gone(requests: InMemoryMailbox[Any, Any]) -> 
     assert requests.counts().ready == requests.counts().leased == 0
 
 
-def test_shutdown_before_run_still_shuts_down(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_shutdown_before_run_still_shuts_down(requests: AnyMailbox) -> None:
     requests.send("hello")
     loop = Echo(requests)
 
@@ -65,7 +75,7 @@ def test_shutdown_before_run_still_shuts_down(requests: InMemoryMailbox[Any, Any
     assert requests.counts().ready == 1
 
 
-def test_shutdown_wakes_a_waiting_loop_and_waits_for_a_busy_one(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_shutdown_wakes_a_waiting_loop_and_waits_for_a_busy_one(requests: AnyMailbox) -> None:
     at_work, go_on = threading.Event(), threading.Event()
 
     def slow(_: Echo, said: str) -> str:
@@ -90,7 +100,7 @@ def test_shutdown_wakes_a_waiting_loop_and_waits_for_a_busy_one(requests: InMemo
         thread.join(20)
 
 
-def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: AnyMailbox) -> None:
     def interrupted(loop: Echo, said: str) -> str:
         loop._stop.set()
         loop.beat()
@@ -102,7 +112,7 @@ def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: InMemo
     assert requests.counts().ready == 1
 
 
-def test_a_lease_is_kept_while_the_handler_is_at_work(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_a_lease_is_kept_while_the_handler_is_at_work(requests: AnyMailbox) -> None:
     """The handler takes three times as long as the lease; nobody else gets the request meanwhile."""
     seen: list[int] = []
 
@@ -120,7 +130,7 @@ def test_a_lease_is_kept_while_the_handler_is_at_work(requests: InMemoryMailbox[
     assert requests.counts().ready == requests.counts().leased == 0
 
 
-def test_an_error_is_told_to_the_sender_and_the_loop_lives_on(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_an_error_is_told_to_the_sender_and_the_loop_lives_on(requests: AnyMailbox) -> None:
     def picky(_: Echo, said: str) -> str:
         if said == "bad":
             raise ValueError("I do not like it")
@@ -145,7 +155,7 @@ def test_an_error_is_told_to_the_sender_and_the_loop_lives_on(requests: InMemory
     ids=["garbage", "another kind", "no reply_to", "unknown reply_to"],
 )
 def test_what_can_not_be_answered_is_a_dead_letter(
-    requests: InMemoryMailbox[Any, Any], body: Any, reply_to: str | None, reason: DeadReason, problem: str
+    requests: AnyMailbox, body: Any, reply_to: str | None, reason: DeadReason, problem: str
 ) -> None:
     replies = requests.reply_mailbox("me")
     requests.send(body, reply_to=reply_to)
@@ -158,7 +168,7 @@ def test_what_can_not_be_answered_is_a_dead_letter(
     assert [message.body for message in replies.receive()] == ["next"]
 
 
-def test_a_reply_that_nobody_waits_for_any_more_is_dropped(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_a_reply_that_nobody_waits_for_any_more_is_dropped(requests: AnyMailbox) -> None:
     requests.send("hello", reply_to="me")
     requests.reply_mailbox("me").close()
     _run(Echo(requests))
@@ -167,7 +177,7 @@ def test_a_reply_that_nobody_waits_for_any_more_is_dropped(requests: InMemoryMai
 
 
 def test_a_passing_failure_is_tried_later_and_told_in_the_end(
-    requests: InMemoryMailbox[Any, Any],
+    requests: AnyMailbox,
 ) -> None:
     clock = ManualClock()
     mailbox: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="timed", clock=clock)
@@ -188,7 +198,7 @@ def test_a_passing_failure_is_tried_later_and_told_in_the_end(
     assert "it is away" in replies.receive()[0].body
 
 
-def test_a_mailbox_that_is_away_is_waited_for(requests: InMemoryMailbox[Any, Any]) -> None:
+def test_a_mailbox_that_is_away_is_waited_for(requests: AnyMailbox) -> None:
     replies = requests.reply_mailbox("me")
     requests.send("hello", reply_to="me")
     failures = iter([True, True, False])
@@ -206,7 +216,7 @@ def test_a_mailbox_that_is_away_is_waited_for(requests: InMemoryMailbox[Any, Any
 
 
 def test_a_reply_that_can_not_be_sent_is_told_or_buried_and_the_loop_lives_on(
-    requests: InMemoryMailbox[Any, Any],
+    requests: AnyMailbox,
 ) -> None:
     """The first reply is nothing that JSON can hold; the second error message neither."""
 
@@ -223,26 +233,37 @@ def test_a_reply_that_can_not_be_sent_is_told_or_buried_and_the_loop_lives_on(
     assert "UnsendableBody" in requests.dead_letters()[0].problem
 
 
-def test_bad_optimise_requests_get_an_error_reply_and_the_loop_lives_on(tmp_path: Any) -> None:
-    world = World(tmp_path, agent(), Planted())
-    bad: dict[str, OptimizeRequest[Any, Any]] = {
-        "unknown_prompt": OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)),
-        "invalid_dataset": OptimizeRequest(prompt_ns="agent", prompt_key="sum", dataset=dataset(0)),
-    }
-    with world.running() as requests:
-        replies = requests.reply_mailbox("me")
-        codes = []
-        for request in bad.values():
-            requests.send(request, reply_to="me")
-            [message] = replies.receive(wait_time_seconds=20)
-            codes.append(message.body.error_code)
-            assert message.body.report.experiment_id == "failed"
-            message.acknowledge()
-        requests.send(OptimizeRequest(prompt_ns="agent", prompt_key="sum", dataset=dataset(5)), reply_to="me")
-        [good] = replies.receive(wait_time_seconds=20)
+def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(
+    tmp_path: Path, requests: AnyMailbox
+) -> None:
+    """An agent that knows nothing has no baseline pass; the other requests are bad whatever it knows."""
+    world = World(tmp_path, agent(lambda number, *_: number >= 50), Planted())
+    evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=world.resolver)
+    worker = world.worker_type(loop=world.main, requests=evals, cache=world.cache)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    replies, loop = requests.reply_mailbox("me"), world.optimize_loop(evals, requests)
+    known: dict[str, Any] = {"prompt_ns": "agent", "prompt_key": "sum"}
+    bad: list[OptimizeRequest[Any, Any]] = [
+        OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)),
+        OptimizeRequest(**known, dataset=dataset(0)),
+        OptimizeRequest(**known, dataset=dataset(5)),
+    ]
+    requests.send_many([*bad, "garbage", 17], reply_to="me")
+    requests.send(OptimizeRequest(**known, dataset=dataset(3)))
+    requests.send(OptimizeRequest(**known, dataset=dataset(60)), reply_to="me")
+    loop.run(max_iterations=7, wait_time_seconds=0)
+    worker.shutdown(timeout=20)
+    thread.join(20)
+    told = [message.body for message in replies.receive(max_messages=9)]
 
-    assert codes == list(bad)
-    assert good.body.error is None
+    codes = ["unknown_prompt", "invalid_dataset", "no_baseline_pass", None]
+    assert [result.error_code for result in told] == codes
+    assert [result.report.experiment_id == "failed" for result in told] == [True, True, True, False]
+    letters = {letter.reason: letter.problem for letter in requests.dead_letters()}
+    assert len(requests.dead_letters()) == 3
+    assert letters.keys() == {DeadReason.UNDECODABLE, DeadReason.GIVEN_UP}
+    assert requests.counts().ready == requests.counts().leased == 0
 
 
 def test_an_eval_that_goes_wrong_is_an_error_result(tmp_path: Any) -> None:

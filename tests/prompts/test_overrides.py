@@ -1,6 +1,9 @@
 """One contract for the three overrides stores: versions, compare-and-set, expiry, and what a killed writer leaves."""
 
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,9 @@ from holdfast.prompts.prompt import Prompt
 from holdfast.prompts.template import PromptTemplate
 from holdfast.prompts.versioned import Kept, Name, VersionedOverrides
 from tests.prompts.builders import TEMPLATE, rules, tone
+from tests.prompts.counting_process import count
 
+ROOT = Path(__file__).parents[2]
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "support"}
 Opener = Callable[[], VersionedOverrides]
 
@@ -105,19 +110,7 @@ def test_of_many_who_write_at_once_one_wins_each_version(opener: Opener) -> None
     """Each raises a number by compare-and-set; the sum tells whether any write was lost."""
     turns, writers = 6, 3
 
-    def count(store: VersionedOverrides) -> None:
-        for _ in range(turns):
-            while True:
-                known = store.resolve(**NAME, tag="stable")
-                number = int(known.overrides[0].body) if known else 0
-                version = known.version if known else 0
-                try:
-                    store.replace(TEMPLATE, [tone(str(number + 1))], tag="stable", if_version=version)
-                    break
-                except VersionConflict:
-                    continue
-
-    threads = [threading.Thread(target=count, args=(opener(),)) for _ in range(writers)]
+    threads = [threading.Thread(target=count, args=(opener(), turns)) for _ in range(writers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -126,6 +119,26 @@ def test_of_many_who_write_at_once_one_wins_each_version(opener: Opener) -> None
 
     assert final is not None
     assert (final.overrides[0].body, final.version) == (str(turns * writers), turns * writers)
+
+
+def test_of_many_processes_on_one_folder_one_wins_each_version(tmp_path: Path) -> None:
+    """A fourth is killed in the midst of it, lock and all, and holds nobody up."""
+    command = [sys.executable, "-m", "tests.prompts.counting_process", str(tmp_path)]
+    doomed = subprocess.Popen([*command, "1000000"], cwd=ROOT)
+    store = LocalPromptOverridesStore(tmp_path)
+    while store.resolve(**NAME, tag="stable") is None:
+        time.sleep(0.01)
+    doomed.kill()
+    doomed.communicate()
+    before = store.resolve(**NAME, tag="stable")
+    others = [subprocess.Popen([*command, "10"], cwd=ROOT) for _ in range(3)]
+    codes = [other.wait() for other in others]
+    final = store.resolve(**NAME, tag="stable")
+
+    assert codes == [0, 0, 0]
+    assert before is not None
+    assert final is not None
+    assert (int(final.overrides[0].body), final.version) == (before.version + 30, before.version + 30)
 
 
 def test_temporary_tags_end_and_are_swept(store: VersionedOverrides, clock: ManualClock) -> None:

@@ -1,12 +1,12 @@
 """``holdfast optimize``: prompts that get shorter and provably no worse."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from holdfast.cli.options import opened, store_option
+from holdfast.cli.options import memory, namespace_option, opened, store_option
 from holdfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from holdfast.errors import InvalidValue, OptimizationFailed
 from holdfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
@@ -14,8 +14,11 @@ from holdfast.wiring import open_overrides, open_provider, open_result_cache, re
 
 if TYPE_CHECKING:
     # The help of all commands is printed without waiting for the loops.
+    from holdfast.evals.samples import Dataset
     from holdfast.loops.trials.ledger import LedgerSealer
     from holdfast.loops.trials.report import OptimizationReport
+    from holdfast.memory import Memory
+    from holdfast.prompts.template import PromptTemplate
 
 _FILE: Final = click.Path(dir_okay=False)
 _OVERRIDES: Final = click.option(
@@ -56,8 +59,9 @@ def command() -> None:
     "--strategy",
     type=click.Choice(STRATEGY_NAMES),
     multiple=True,
-    default=STRATEGY_NAMES[:3],
+    default=STRATEGY_NAMES[:4],
     show_default=True,
+    help="recall looks for the smallest recall budget of a memory section, compress asks the model.",
 )
 @click.option(
     "--margin",
@@ -82,11 +86,15 @@ def command() -> None:
 )
 @_OVERRIDES
 @_TAG
+@store_option
+@namespace_option
 @json_option
 def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> None:
     """Optimise the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
 
     Nothing is applied; the report says what could be. Exit code 1 if that is nothing.
+
+    A memory section recalls from the store, which is only read, unless every sample brings a text of its own for it.
     """
     from rich.console import Console  # noqa: PLC0415  # Only this command pays for all of these.
 
@@ -100,15 +108,21 @@ def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> N
     provider = open_provider(
         options["provider"], model=options["model"], base_url=options["base_url"], script=options["script"]
     )
-    with Console(stderr=True).status("evaluating …") as status:
+    cache, recalls = open_result_cache(options["cache_url"]), _recalls(template, samples)
+    strategies = _chosen(options["strategy"], recalls=recalls)
+    with (
+        _memory(options["store_url"], options["namespace"]) if recalls else nullcontext() as recalled,
+        Console(stderr=True).status("evaluating …") as status,
+    ):
         result = optimize_in_process(
             template,
             samples,
             provider=provider,
-            strategy=strategy_of(options["strategy"], provider),
+            strategy=strategy_of(strategies, provider, cache),
             overrides_store=open_overrides(options["overrides_url"]),
             evaluator=evaluator_of(options["evaluator"], provider),
-            cache=open_result_cache(options["cache_url"]),
+            memory=recalled,
+            cache=cache,
             gate=GateSettings(margin=options["margin"], level=options["level"]),
             tag=options["tag"],
             workers=options["workers"],
@@ -186,6 +200,32 @@ def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | Non
         print_json({"tag": tag, "version": None if restored is None else restored.version})
     else:
         click.echo(f"{tag} is as it was" + ("; it overrides nothing" if restored is None else ""))
+
+
+def _recalls(template: "PromptTemplate", samples: "Dataset[Any, Any]") -> bool:
+    """Whether memory is asked for what a memory section shows."""
+    from holdfast.prompts.section import MEMORY  # noqa: PLC0415  # As above.
+
+    asks = any(section.recall_tokens for section in template.descriptor.sections)
+    return asks and not all(MEMORY in sample.params for sample in samples)
+
+
+def _chosen(names: Sequence[str], *, recalls: bool) -> list[str]:
+    """The strategies that can prove something: a budget that nothing is recalled under could be cut to nothing."""
+    chosen = [name for name in names if recalls or name != "recall"]
+    if not chosen:
+        problem = "recall needs a prompt with a memory section, and samples that leave it to the store"
+        raise InvalidValue(what="--strategy", problem=problem)
+    return chosen
+
+
+@contextmanager
+def _memory(store_url: str | None, namespace: str | None) -> "Iterator[Memory]":
+    """What a memory section recalls from."""
+    with memory(store_url, namespace) as recalled:
+        # A trace of each of thousands of evaluations would bury those of the runs that matter.
+        recalled.traces = None
+        yield recalled
 
 
 @contextmanager

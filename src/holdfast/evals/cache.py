@@ -162,6 +162,16 @@ class RedisResultCache:
             raise CacheUnavailable(problem=str(error)) from None
 
 
+def kept(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
+    """The grade as the cache keeps it. Without a cache, or where it is away, it is good all the same: who asks next pays."""
+    if cache is None:
+        return grade
+    try:
+        return cache.put(grade)
+    except CacheUnavailable:
+        return grade
+
+
 def _content(grade: CachedGrade) -> bytes:
     told = canonical_bytes(grade.as_json())
     return fingerprint_of_bytes(told).encode() + b"\n" + told + b"\n"

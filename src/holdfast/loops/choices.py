@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.evals.cache import ResultCache
 from holdfast.evals.evaluators import AllOf, Contains, Evaluator, Exact, JsonSchema, Numeric
 from holdfast.evals.judge import ModelJudge
 from holdfast.limits import EVALUATOR_NAMES, STRATEGY_NAMES
@@ -10,17 +11,21 @@ from holdfast.loops.strategies.ablation import Ablation
 from holdfast.loops.strategies.compress import LLMCompressStrategy
 from holdfast.loops.strategies.duplicates import DuplicateRemoval
 from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
+from holdfast.loops.strategies.recall import RecallBudget
 from holdfast.loops.strategies.rewriting import rewriting_strategies
 from holdfast.providers.adapter import ProviderAdapter
 
 
-def strategy_of(names: Sequence[str], provider: ProviderAdapter) -> CompressStrategy:
-    """The strategies of these names, side by side."""
+def strategy_of(
+    names: Sequence[str], provider: ProviderAdapter, cache: ResultCache | None = None
+) -> CompressStrategy:
+    """The strategies of these names, side by side. The cache keeps what a model proposed, for the next time."""
     known: dict[str, tuple[CompressStrategy, ...]] = {
         "rewrite": rewriting_strategies(),
         "duplicates": (DuplicateRemoval(),),
         "ablation": (Ablation(),),
-        "compress": (LLMCompressStrategy(provider),),
+        "recall": (RecallBudget(),),
+        "compress": (LLMCompressStrategy(provider, cache=cache),),
     }
     assert tuple(known) == STRATEGY_NAMES
     return Strategies(*(strategy for name in names for strategy in known[name]))

@@ -3,8 +3,7 @@
 from typing import Any, ClassVar, Generic
 
 from holdfast.clock import Clock
-from holdfast.errors import CacheUnavailable
-from holdfast.evals.cache import CachedGrade, CacheKey, ResultCache
+from holdfast.evals.cache import CachedGrade, CacheKey, ResultCache, kept
 from holdfast.evals.evaluators import Evaluator, Exact
 from holdfast.evals.results import EvalRequest, EvalResult, Outcome
 from holdfast.evals.samples import ExpectedT, InputT
@@ -36,21 +35,23 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
 
     def handle(self, request: EvalRequest[InputT, ExpectedT]) -> EvalResult:
         """The grade of one sample."""
-        rendering = self._loop.render(
-            MainLoopRequest(
-                request=request.sample.params,
-                experiment=request.experiment,
-                repeat=request.repeat,
-                request_id=request.request_id,
-                created_at=request.created_at,
-            )
+        asked: MainLoopRequest[Any] = MainLoopRequest(
+            request=request.sample.params,
+            experiment=request.experiment,
+            repeat=request.repeat,
+            request_id=request.request_id,
+            created_at=request.created_at,
         )
-        key = self._key(request, rendering)
-        known = None if self._cache is None else self._cache.get(key)
-        if known is None:
-            answer = self._loop.answer(rendering)
-            score = self._evaluator(answer.output, request.sample.expected)
-            known = self._keep(CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage))
+        with self._loop.rendered(asked) as rendering:
+            key = self._key(request, rendering)
+            known = None if self._cache is None else self._cache.get(key)
+            if known is None:
+                answer = self._loop.answer(rendering)
+                score = self._evaluator(answer.output, request.sample.expected)
+                grade = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
+                known = kept(self._cache, grade)
+            else:
+                self._loop.answer_again(rendering, known.output)
         return known.result(request_id=request.request_id, sample=request.sample)
 
     def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:
@@ -72,12 +73,3 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
             evaluator_id=self._evaluator.evaluator_id,
             repeat=request.repeat,
         )
-
-    def _keep(self, grade: CachedGrade) -> CachedGrade:
-        if self._cache is None:
-            return grade
-        try:
-            return self._cache.put(grade)
-        except CacheUnavailable:
-            # The grade is good all the same; only the next one who asks pays again.
-            return grade

@@ -8,6 +8,7 @@ from holdfast.evals.cache import ResultCache
 from holdfast.evals.evaluators import Evaluator
 from holdfast.evals.samples import Dataset
 from holdfast.limits import MAX_WAIT_SECONDS
+from holdfast.loops.agent.memory import AgentMemory
 from holdfast.loops.eval import EvalLoop
 from holdfast.loops.gate.settings import GateSettings
 from holdfast.loops.main import MainLoop
@@ -29,6 +30,7 @@ def optimize_in_process(
     provider: ProviderAdapter,
     strategy: CompressStrategy,
     overrides_store: PromptOverridesStore,
+    memory: AgentMemory | None = None,
     evaluator: Evaluator | None = None,
     cache: ResultCache | None = None,
     gate: GateSettings | None = None,
@@ -40,7 +42,9 @@ def optimize_in_process(
     resolver = InMemoryMailboxResolver()
     evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=resolver)
     requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="optimize", reply_resolver=resolver)
-    main: MainLoop[Any] = MainLoop(adapter=provider, template=template, overrides_store=overrides_store)
+    main: MainLoop[Any] = MainLoop(
+        adapter=provider, template=template, overrides_store=overrides_store, memory=memory
+    )
     optimize: OptimizeLoop[Any, Any] = OptimizeLoop(
         strategy=strategy,
         overrides_store=overrides_store,

@@ -2,27 +2,42 @@
 
 It goes through memory as everyone does: a run is opened, context is recalled from its snapshot under the budget that the
 prompt's memory section states, and what the agent wants to keep is remembered in the same run, so that it is committed if
-the request succeeds and discarded if it does not. Under an experiment the run only reads.
+the request succeeds and discarded if it does not. Under an experiment the run only reads. All of it is in the run's trace.
+
+A request that is delivered twice has one effect: a slip in the commit's own transaction tells that it had it.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final, Generic
 
 import msgspec
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, IdSource, RandomIds
-from holdfast.errors import DeadlinePassed, ProviderGarbled
+from holdfast.errors import CommitAborted, DeadlinePassed, ProviderGarbled
 from holdfast.limits import MAX_TOOL_ROUNDS
+from holdfast.loops.agent.memory import AgentMemory, MemoryRun, ToRemember
+from holdfast.loops.agent.record import (
+    AGENT,
+    ASSISTANT,
+    EVAL_CACHE,
+    MAIN_LOOP,
+    PROVIDER,
+    identity_of,
+    record_output,
+    record_prompt,
+    shape_of,
+)
+from holdfast.loops.agent.session import Bus, Rendering, Session
 from holdfast.loops.requests import MainLoopRequest, MainLoopResult, UserRequestT, error_text
-from holdfast.loops.tools import Resources, Tool, ToolContext, handled
+from holdfast.loops.tools import Tool, Toolbox, ToolContext
 from holdfast.loops.worker import WorkerLoop
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.mailboxes.mailbox import Mailbox
+from holdfast.memory.slips import Slip
 from holdfast.prompts.overrides import STABLE, PromptOverridesStore
-from holdfast.prompts.prompt import ContextText, Fallback, Prompt, RenderedPrompt
+from holdfast.prompts.prompt import Fallback, Prompt
 from holdfast.prompts.section import as_text
 from holdfast.prompts.template import PromptTemplate
 from holdfast.providers.adapter import (
@@ -33,57 +48,12 @@ from holdfast.providers.adapter import (
     TokenUsage,
     Turn,
 )
-from holdfast.vocabulary import Experiment, VisibilityMode
+from holdfast.traces.recorder import Recorder
+from holdfast.traces.shapes import Shape
+from holdfast.vocabulary import Experiment, Run, VisibilityMode
 
-
-class MemoryRun(Protocol):
-    """A run of memory, as far as the loop needs it."""
-
-    def recall(self, query: str, *, tokens: int) -> ContextText:
-        """What memory hands back, of at most so many tokens."""
-        ...
-
-    def remember(self, text: str, *, tags: Sequence[str], subject: str | None, source: dict[str, Any]) -> Any:
-        """Put something into the run's buffer, to be judged and committed with it."""
-        ...
-
-
-class AgentMemory(Protocol):
-    """Memory, as far as the loop needs it. ``holdfast.memory.Memory`` is one."""
-
-    def run(self, *, workflow: str, mode: str) -> AbstractContextManager[MemoryRun]:
-        """A run that commits when its block is left, and discards its buffer if an exception leaves it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToRemember:
-    """Something that the agent wants to keep."""
-
-    text: str
-    tags: tuple[str, ...] = ()
-    subject: str | None = None
-
-
-@dataclass(slots=True)
-class Session:
-    """What one request has at hand: resources for its tools, and what happened so far, for its trace."""
-
-    resources: Resources = field(default_factory=Resources)
-    events: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rendering:
-    """A request whose prompt is rendered, and which is about to be sent to the model."""
-
-    request: MainLoopRequest[Any]
-    prompt: RenderedPrompt
-    session: Session
-
-
-Bus = Callable[[dict[str, Any]], None]
-"""Hears of every event of every request."""
+__all__ = ["Bus", "MainLoop", "Rendering", "Session", "ToRemember"]
+_WITHOUT_MEMORY: Final = "no-memory"
 
 
 class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generic[UserRequestT]):
@@ -113,7 +83,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self.adapter = adapter
         self._template, self._store = template, overrides_store
         self._memory, self._workflow = memory, workflow
-        self._tools, self._bus = tuple(tools), bus
+        self._tools, self._bus = Toolbox(*tools), bus
 
     def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, Session]:
         """The prompt for a request, with its values bound. An experiment's tag must be there; the stable one may not yet."""
@@ -136,21 +106,53 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """What to keep of a request and its answer; nothing, unless a subclass says so."""
         return ()
 
+    def shape(self, output: str) -> Shape:
+        """What the answer looks like, apart from its words: how its trace tells it."""
+        return shape_of(output)
+
     def handle(self, request: MainLoopRequest[UserRequestT]) -> MainLoopResult:
         """Recall, render, ask, remember."""
         now = utc_text(self._clock.now())
         if request.deadline is not None and request.deadline <= now:
             raise DeadlinePassed(request_id=request.request_id, deadline=request.deadline, at=now)
-        with self._run(request) as run:
-            rendering = self._rendered(request, run)
-            result = self.answer(rendering)
-            remembered = 0
-            if run is not None and request.experiment is None:
-                source = {"kind": "main-loop", "id": request.request_id}
-                for one in self.to_remember(request.request, result.output):
+        slip = self._slip(request)
+        remembered = self._remembered_before(slip)
+        try:
+            with self._opened(request, reading=slip is None or remembered is not None) as (run, recorder):
+                result = self.answer(self._rendered(request, run, recorder))
+                if run is not None and slip is not None and remembered is None:
+                    remembered = self._remember(request, result, run)
+                    run.commit(beside=[slip.write({"remembered": remembered}, recorder.run)])
+        except CommitAborted:
+            # A worker whose lease had ended may have had the same request, and was faster: its effect is the only one.
+            remembered = self._remembered_before(slip)
+            if remembered is None:
+                raise
+        return msgspec.structs.replace(result, remembered=remembered or 0)
+
+    def _slip(self, request: MainLoopRequest[UserRequestT]) -> Slip | None:
+        """What tells whether a request had its effect; None for one that must have none."""
+        if self._memory is None or request.experiment is not None:
+            return None
+        asked = ["main-loop/v1", request.created_at, self.query(request.request)]
+        return Slip.of(f"loop/{self._workflow}", self._memory.namespace, request.request_id, asked)
+
+    def _remembered_before(self, slip: Slip | None) -> int | None:
+        """How much was remembered when the request was delivered before; None if it had no effect yet."""
+        known = None if slip is None or self._memory is None else slip.answered(self._memory.store)
+        return None if known is None else int(known.answer["remembered"])
+
+    def _remember(
+        self, request: MainLoopRequest[UserRequestT], result: MainLoopResult, run: MemoryRun
+    ) -> int:
+        wanted = self.to_remember(request.request, result.output)
+        # The text that the model read is where an answer comes from; which request it was, the run and its slip tell.
+        source = {"kind": "main-loop", "id": result.rendered_digest}
+        if wanted:
+            with run.recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="remember"):
+                for one in wanted:
                     run.remember(one.text, tags=one.tags, subject=one.subject, source=source)
-                    remembered += 1
-        return msgspec.structs.replace(result, remembered=remembered)
+        return len(wanted)
 
     def failed(self, request: MainLoopRequest[UserRequestT], error: Exception) -> MainLoopResult:
         """An answer that tells the error."""
@@ -160,16 +162,19 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """The answer to a request, without a mailbox between."""
         return self.handle(request)
 
-    def render(self, request: MainLoopRequest[UserRequestT]) -> Rendering:
-        """The prompt for a request, with what memory hands back; nothing is written."""
-        with self._run(request, read_only=True) as run:
-            return self._rendered(request, run)
+    @contextmanager
+    def rendered(self, request: MainLoopRequest[UserRequestT]) -> Iterator[Rendering]:
+        """The prompt for a request, with what memory hands back, in a run that only reads and lasts as long as the block."""
+        with self._opened(request, reading=True) as (run, recorder):
+            yield self._rendered(request, run, recorder)
 
     def answer(self, rendering: Rendering) -> MainLoopResult:
         """What the model says, tools included."""
-        prompt, request = rendering.prompt, rendering.request
+        prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
         reply, usage = self._converse(rendering)
-        self._tell(rendering.session, {"event": "answered", "model": reply.model, **usage.as_json()})
+        record_output(recorder, reply.text, self.shape)
+        told = {"model": reply.model, "run_id": recorder.run.run_id}
+        self._tell(rendering.session, {"event": "answered", **told, **usage.as_json()})
         return MainLoopResult(
             request_id=request.request_id,
             output=reply.text,
@@ -179,48 +184,79 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             fell_back=prompt.fell_back,
             model=reply.model,
             usage=usage,
+            run_id=recorder.run.run_id,
         )
 
-    def _run(
-        self, request: MainLoopRequest[UserRequestT], *, read_only: bool = False
-    ) -> AbstractContextManager[MemoryRun | None]:
-        if self._memory is None:
-            return nullcontext()
-        reading = read_only or request.experiment is not None
-        mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
-        return self._memory.run(workflow=self._workflow, mode=mode.value)
+    def answer_again(self, rendering: Rendering, output: str) -> None:
+        """Say that the answer was known already, from an evaluation of the same prompt; its trace tells so."""
+        with rendering.recorder.event(role=AGENT, interceptor=EVAL_CACHE, decision_type="known"):
+            record_output(rendering.recorder, output, self.shape)
 
-    def _rendered(self, request: MainLoopRequest[UserRequestT], run: MemoryRun | None) -> Rendering:
+    @contextmanager
+    def _opened(
+        self, request: MainLoopRequest[UserRequestT], *, reading: bool
+    ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
+        model = identity_of(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
+        if self._memory is None:
+            # Nobody keeps this trace; it spares the rest of the loop the question whether there is one.
+            alone = Run(
+                run_id=request.request_id,
+                workflow_id=self._workflow,
+                memory_snapshot_id=0,
+                visibility_mode=VisibilityMode.OFF,
+                policy_set_id=_WITHOUT_MEMORY,
+            )
+            yield None, Recorder(alone, clock=self._clock, model=model)
+            return
+        mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
+        with self._memory.run(workflow=self._workflow, mode=mode.value, model=model) as run:
+            yield run, run.recorder
+
+    def _rendered(
+        self, request: MainLoopRequest[UserRequestT], run: MemoryRun | None, recorder: Recorder
+    ) -> Rendering:
+        self._tools.register(recorder)
         prompt, session = self.prepare(request.request, request.experiment)
         session.resources = session.resources.plus(request.experiment)
         resolved = prompt.resolve(self._store)
         budget = next((one.recall_tokens for one in resolved.descriptor.sections if one.recall_tokens), None)
         if budget is not None and request.budget is not None:
             budget = min(budget, request.budget.max_excerpt_tokens)
-        if budget is not None and run is not None:
-            prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
-        rendered = prompt.render(resolved=resolved)
+        with recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="prepare"):
+            if budget is not None and run is not None:
+                prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
+            rendered = prompt.render(resolved=resolved)
+            record_prompt(recorder, rendered)
         told = {name: value for name, value in rendered.as_json().items() if name != "text"}
         self._tell(session, {"event": "rendered", "request_id": request.request_id, **told})
-        return Rendering(request=request, prompt=rendered, session=session)
+        return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
     def _converse(self, rendering: Rendering) -> tuple[ModelReply, TokenUsage]:
-        context = ToolContext(resources=rendering.session.resources, request_id=rendering.request.request_id)
-        turns = [Turn(role=Role.USER, text=rendering.prompt.text)]
-        usage, specs = TokenUsage(), tuple(tool.spec for tool in self._tools)
+        turns, usage = [Turn(role=Role.USER, text=rendering.prompt.text)], TokenUsage()
         for _ in range(MAX_TOOL_ROUNDS):
-            asked = ModelRequest(turns=tuple(turns), tools=specs, repeat=rendering.request.repeat)
-            reply = self.adapter.complete(asked)
-            usage += reply.usage
-            if not reply.tool_calls:
-                return reply, usage
-            turns.append(Turn(role=Role.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls))
-            for call in reply.tool_calls:
-                answer = handled(call, self._tools, context)
-                self._tell(rendering.session, {"event": "tool", "name": call.name, "call_id": call.call_id})
-                turns.append(Turn(role=Role.TOOL, text=answer, call_id=call.call_id))
+            with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
+                asked = ModelRequest(
+                    turns=tuple(turns), tools=self._tools.specs, repeat=rendering.request.repeat
+                )
+                reply = self.adapter.complete(asked)
+                usage += reply.usage
+                if reply.model:
+                    rendering.recorder.answered_by(reply.model)
+                event.decide("tool_calls" if reply.tool_calls else "message")
+                if not reply.tool_calls:
+                    return reply, usage
+                turns += self._tool_turns(reply, rendering)
         problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row and never answered"
         raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)
+
+    def _tool_turns(self, reply: ModelReply, rendering: Rendering) -> Iterator[Turn]:
+        """What the model asked of tools, and what each of them answered."""
+        context = ToolContext(resources=rendering.session.resources, request_id=rendering.request.request_id)
+        yield Turn(role=Role.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls)
+        for call in reply.tool_calls:
+            answer = self._tools.handle(call, context, rendering.recorder)
+            self._tell(rendering.session, {"event": "tool", "name": call.name, "call_id": call.call_id})
+            yield Turn(role=Role.TOOL, text=answer, call_id=call.call_id)
 
     def _tell(self, session: Session, event: dict[str, Any]) -> None:
         session.events.append(event)

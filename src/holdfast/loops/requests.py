@@ -47,7 +47,7 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
 
 @message_kind("MainLoopResult")
 class MainLoopResult(Value, frozen=True, kw_only=True):
-    """The agent's answer, with what it was made of: prompt, memory, model, tokens."""
+    """The agent's answer, with what it was made of: prompt, memory, model, tokens, and the run whose trace tells it."""
 
     request_id: str
     output: str = ""
@@ -58,6 +58,7 @@ class MainLoopResult(Value, frozen=True, kw_only=True):
     model: str = ""
     usage: TokenUsage = TokenUsage()
     remembered: int = 0
+    run_id: str | None = None
     error: str | None = None
 
 

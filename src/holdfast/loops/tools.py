@@ -4,8 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidValue
+from holdfast.loops.agent.record import NO_SUCH_TOOL, RENDER
 from holdfast.providers.adapter import ToolCall, ToolSpec
+from holdfast.traces.identity import ToolProfile
+from holdfast.traces.recorder import Recorder
+from holdfast.traces.traced_run import REMEMBER
 from holdfast.vocabulary import Experiment
 
 _T = TypeVar("_T")
@@ -45,18 +49,58 @@ Handler = Callable[[dict[str, Any], ToolContext], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool and who handles its calls."""
+    """A tool and who handles its calls. Its profile says what of them counts in a trace: everything, unless it is given.
+
+    A handler can be called twice for one request, by a worker that dies and by the one that takes over.
+    """
 
     spec: ToolSpec
     handler: Handler
+    profile: ToolProfile | None = None
+    effects: Callable[[Any], object] | None = None
+    """Tells from the answer what the call has done, where the profile has side effects in scope."""
 
 
-def handled(call: ToolCall, tools: tuple[Tool, ...], context: ToolContext) -> str:
-    """What a tool answers. A tool that does not exist or refuses is told to the model, which may do better."""
-    tool = next((tool for tool in tools if tool.spec.name == call.name), None)
-    if tool is None:
-        return f"error: there is no tool {call.name!r:.80}"
-    try:
-        return tool.handler(call.arguments, context)
-    except HoldfastError as error:
-        return f"error: {error}"
+class Toolbox:
+    """The tools of an agent, by name. Every call is recorded with its profile."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._profiles = {tool.spec.name: tool.profile or ToolProfile.whole(tool.spec.name) for tool in tools}
+        own = {profile.tool_name: profile for profile in (RENDER, REMEMBER, NO_SUCH_TOOL)}
+        renamed = any(profile.tool_name != name for name, profile in self._profiles.items())
+        if renamed or len(self._tools) < len(tools) or self._tools.keys() & own.keys():
+            problem = f"each needs a name of its own, also in its profile, which is none of {', '.join(sorted(own))}"
+            raise InvalidValue(what="tools", problem=problem)
+        # All are registered with every run, so that its model is the same whichever of them it comes to call.
+        self._registered = (*own.values(), *self._profiles.values())
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of them."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def register(self, recorder: Recorder) -> None:
+        """Say which tools a run may call."""
+        for profile in self._registered:
+            recorder.register(profile)
+
+    def handle(self, call: ToolCall, context: ToolContext, recorder: Recorder) -> str:
+        """What a tool answers. A tool that does not exist or refuses is told to the model, which may do better."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            answer = f"error: there is no tool {call.name!r:.80}"
+            asked = {"name": call.name, "arguments": call.arguments}
+            recorder.tool_call(profile=NO_SUCH_TOOL, args=asked, result=answer)
+            return answer
+        handler = tool.handler
+        try:
+            said: str = recorder.perform(
+                self._profiles[call.name],
+                call.arguments,
+                lambda: handler(call.arguments, context),
+                effects=tool.effects,
+            )
+        except HoldfastError as error:
+            return f"error: {error}"
+        return said

@@ -14,15 +14,19 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import (
     CacheUnavailable,
+    CommitAborted,
     HoldfastError,
     LoopStopping,
     MailboxClosed,
     MailboxError,
     MailboxUnavailable,
     NoReplyAddress,
+    OutcomeUnknown,
     OverridesUnavailable,
     ReplyMailboxClosed,
     StaleReceipt,
+    StoreBusy,
+    StoreFailed,
     UnresolvableReply,
 )
 from holdfast.limits import LOOP_BACKOFF_SECONDS, MAX_LOOP_BACKOFF_SECONDS, MAX_RETRY_DELAY_SECONDS
@@ -31,8 +35,16 @@ from holdfast.mailboxes.mailbox import Mailbox, Message
 RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
 
-_PASSING: Final = (MailboxUnavailable, OverridesUnavailable, CacheUnavailable)
-"""Failures that end by themselves: the same request can succeed later."""
+_PASSING: Final = (
+    MailboxUnavailable,
+    OverridesUnavailable,
+    CacheUnavailable,
+    CommitAborted,
+    StoreBusy,
+    StoreFailed,
+    OutcomeUnknown,
+)
+"""Failures that end by themselves: the same request can succeed later, from a newer snapshot perhaps."""
 
 
 class WorkerLoop(ABC, Generic[RequestT, ResultT]):

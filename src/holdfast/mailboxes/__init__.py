@@ -1,6 +1,7 @@
 """Mailboxes: work that is handed over, leased while it is done, and never lost.
 
 mailbox.py      what every mailbox promises: Mailbox, Message, DeadLetter, MailboxCounts
+front.py        what all backends do alike: refusals, reading, replying
 wire.py         how a body becomes bytes and is itself again
 resolvers.py    from the name in ``reply_to`` to the mailbox
 in_memory.py    InMemoryMailbox, for one process and for tests

@@ -185,6 +185,19 @@ class Recorder:
                 "normalization_version": "json-v1",
             }
 
+    def answered_by(self, model_revision: str) -> None:
+        """Say which revision of the model has answered, where its provider tells only then. A run has one."""
+        name = checked_name("model_revision", model_revision)
+        place = place_of(self._key, self._root)
+        with self._lock:
+            self._refuse_if_finished()
+            model = self._recording.model
+            if model is not None and model.model_revision is None:
+                self._recording.model = msgspec.structs.replace(model, model_revision=name)
+            elif model is not None and model.model_revision != name:
+                problem = f"{model.model_revision} was to answer, and {name} did"
+                self._recording.gap("model_changed", place.event, problem)
+
     def gap(self, code: str, problem: str) -> None:
         """Say that something happened that can't be recorded; the trace then claims nothing."""
         place = place_of(self._key, self._root)

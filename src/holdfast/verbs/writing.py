@@ -9,10 +9,10 @@ from holdfast.access.table import Act, Caller
 from holdfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from holdfast.limits import MAX_RUN_ITEMS
 from holdfast.memory import Memory, Run
+from holdfast.memory.slips import Slip
 from holdfast.store.commit import Receipt, Write
 from holdfast.verbs.hall import Hall
 from holdfast.verbs.shapes import Forget, Forgotten, Remember, Remembered
-from holdfast.verbs.slips import Slip
 from holdfast.vocabulary import VisibilityMode
 
 DEFAULT_WORKFLOW: Final = "door"
@@ -101,7 +101,7 @@ def _slip(
 ) -> Slip | None:
     if request_key is None:
         return None
-    return Slip.of(caller, namespace, request_key, [verb, wanted.as_json()])
+    return Slip.of(caller.key_id, namespace, request_key, [verb, wanted.as_json()])
 
 
 def _once(
@@ -122,7 +122,7 @@ def _once(
         run_id=None if slip is None else slip.run_id,
     )
     answer = act(run)
-    beside: list[Write] = [] if slip is None else [slip.write(answer.as_json())]
+    beside: list[Write] = [] if slip is None else [slip.write(answer.as_json(), run.identity)]
     try:
         receipt: Receipt | None = run.commit(beside=beside)
     except (CommitAborted, PayloadMismatch):

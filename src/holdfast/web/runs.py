@@ -27,6 +27,7 @@ from holdfast.limits import (
     RUN_IDLE_SECONDS,
 )
 from holdfast.memory import Run
+from holdfast.memory.slips import Answered, Slip
 from holdfast.verbs.hall import Hall
 from holdfast.verbs.recalling import recalled_in
 from holdfast.verbs.shapes import (
@@ -40,7 +41,6 @@ from holdfast.verbs.shapes import (
     Remembered,
     ShownRun,
 )
-from holdfast.verbs.slips import Answered, Slip
 from holdfast.verbs.writing import forget_in, remember_in
 
 
@@ -90,7 +90,7 @@ class OpenRuns:
     def open(self, caller: Caller, namespace: str, wanted: OpenRun, request_key: str | None) -> ShownRun:
         """Open a run; under an idempotency key that opened one already, the one that is open."""
         memory = self._hall.enter(caller, Act.OPEN_RUN, namespace)
-        slip = request_key and Slip.of(caller, namespace, request_key, ["open", wanted.as_json()])
+        slip = request_key and Slip.of(caller.key_id, namespace, request_key, ["open", wanted.as_json()])
         run = memory.run(
             workflow=wanted.workflow,
             mode=wanted.mode,
@@ -151,7 +151,7 @@ class OpenRuns:
     def commit(self, caller: Caller, namespace: str, run_id: str) -> Committed:
         """Apply the run, once: asked again, even after a restart, the answer is the same."""
         memory = self._hall.enter(caller, Act.COMMIT, namespace)
-        slip = Slip.of(caller, namespace, f"commit of {run_id}", ["commit", run_id])
+        slip = Slip.of(caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id])
         if known := slip.answered(memory.store):
             self._drop(namespace, run_id, caller)
             return _committed(run_id, known)
@@ -160,7 +160,7 @@ class OpenRuns:
         held = self._find(caller, namespace, run_id)
         try:
             with held.lock:
-                receipt = held.run.commit(beside=[slip.write({})])
+                receipt = held.run.commit(beside=[slip.write({}, held.run.identity)])
         except (CommitAborted, PayloadMismatch):
             # The run is over; but the same run may have been repeated and committed by a call that came first.
             self._drop(namespace, run_id, caller)

@@ -1,8 +1,8 @@
 """One optimisation, from a baseline to a report: propose, screen, combine, confirm.
 
-1. the baseline is copied under a temporary tag, and evaluated with repeats
+1. the baseline is copied under a temporary tag, and must pass at least one sample
 2. strategies propose; what loses protected text or is not shorter is refused without asking a model
-3. every proposal is compared with the baseline on the samples to choose by
+3. every proposal is compared with the baseline on the samples to choose by, in runs that alternate and are repeated
 4. those that pass alone must pass together; if they do not, delta debugging finds which ones do
 5. what is left is compared once with the baseline on the held-out samples, and only then reported
 """
@@ -78,16 +78,16 @@ class Optimization:
     def report(self) -> OptimizationReport:
         """Everything, in order."""
         baseline = self._trial.arm(self._base)
-        runs = self._trial.baseline_runs(baseline, self._choose)
-        if not pass_rate(runs):
+        if not self._trial.passes_something(baseline, self._choose):
             raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
         progress = _Progress(self._base)
-        progress.points.append(self._point("baseline", self._base, pass_rate(runs)))
         for round_number in range(1, self._gate.max_rounds + 1):
             if not self._round(round_number, baseline, progress):
                 break
         confirmed = self._confirmation(baseline, progress)
-        return self._told(progress, pass_rate(runs), confirmed)
+        rate = pass_rate(self._trial.baseline_runs(baseline, self._choose))
+        progress.points.insert(0, self._point("baseline", self._base, rate))
+        return self._told(progress, rate, confirmed)
 
     def _round(self, round_number: int, baseline: Arm, progress: _Progress) -> bool:
         """One round of proposals on top of what was accepted before; says whether anything was accepted."""
@@ -95,11 +95,11 @@ class Optimization:
         if not edits:
             return False
         level = self._gate.level_of(round_number, len(edits))
+        arms = [self._trial.arm(edited(progress.current, [edit])) for edit in edits]
+        rulings = self._trial.compare(baseline, arms, self._choose, level=level)
         if progress.power is None:
             samples = passing(self._trial.baseline_runs(baseline, self._choose))
             progress.power = power_statement(samples=samples, margin=self._gate.margin, level=level)
-        arms = [self._trial.arm(edited(progress.current, [edit])) for edit in edits]
-        rulings = self._trial.compare(baseline, arms, self._choose, level=level)
         passed: list[SectionEdit] = []
         for edit, ruling in zip(edits, rulings, strict=True):
             label = f"{path_text(edit.path)}: {edit.strategy}"

@@ -14,8 +14,8 @@ from holdfast.clock import Clock
 from holdfast.errors import EvalsUnanswered, StaleReceipt
 from holdfast.evals.results import EvalRequest, EvalResult
 from holdfast.evals.samples import Dataset, Sample
-from holdfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS
-from holdfast.loops.gate.rulings import RejectReason, Ruling, Runs, in_doubt, rule
+from holdfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
+from holdfast.loops.gate.rulings import RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
 from holdfast.loops.gate.settings import GateSettings
 from holdfast.mailboxes.mailbox import Mailbox
 from holdfast.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, overrides_in_full
@@ -105,6 +105,15 @@ class Trial:
             )
             self._arms[digest] = Arm(digest=digest, experiment=experiment)
         return self._arms[digest]
+
+    def passes_something(self, baseline: Arm, samples: Dataset[Any, Any]) -> bool:
+        """Whether the baseline passes any sample. A few are asked at a time, so that the rest is run beside candidates."""
+        for first in range(0, len(samples), PROBED_SAMPLES):
+            some = samples.samples[first : first + PROBED_SAMPLES]
+            self._ask((baseline, sample, 0) for sample in some)
+            if any(self._results[baseline.digest, sample.id, 0].passed for sample in some):
+                return True
+        return pass_rate(self.baseline_runs(baseline, samples)) > 0
 
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
         """The baseline's runs on all samples; ``EvalsUnanswered`` unless every one has a grade."""

@@ -1,6 +1,6 @@
 """Slips: what makes the same request twice have one effect.
 
-A slip is a row that is written in the very transaction of the request's effect. Its key is made of the caller, the
+A slip is a row that is written in the very transaction of the request's effect. Its key is made of who asks, the
 namespace and the idempotency key; it holds the request's fingerprint and the answer. Who asks again is given the answer of
 then; who asks for something else under the same key is refused. Of two that arrive at once, one commits and the other
 finds its slip.
@@ -10,14 +10,13 @@ from typing import Any, Self
 
 import msgspec
 
-from holdfast.access.table import Caller
 from holdfast.canon import fingerprint, parse
 from holdfast.errors import RequestReused
 from holdfast.govern.seals.desk import SYSTEM_NAMESPACE
-from holdfast.store.commit import Receipt, Write
+from holdfast.store.commit import Receipt, Write, commit_id_of
 from holdfast.store.pipeline import receipt_of
 from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from holdfast.vocabulary import ActionType, Run
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -35,11 +34,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True):
     request: str
 
     @classmethod
-    def of(cls, caller: Caller, namespace: str, request_key: str, request: list[Any]) -> Self:
+    def of(cls, asker: str, namespace: str, request_key: str, request: list[Any]) -> Self:
         """The slip of a request: ``request`` is what must be the same for it to be the same request."""
         return cls(
             request_key=request_key,
-            digest=fingerprint(["request/v1", caller.key_id, namespace, request_key]),
+            digest=fingerprint(["request/v1", asker, namespace, request_key]),
             request=fingerprint(request),
         )
 
@@ -53,9 +52,11 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True):
         """Where the slip is kept."""
         return f"request/{self.digest}"
 
-    def write(self, answer: dict[str, Any]) -> Write:
-        """The row that goes with the request's effect."""
-        content = {"answer": answer, "request": self.request}
+    def write(self, answer: dict[str, Any], run: Run) -> Write:
+        """The row that goes with the request's effect, which this run is about to have."""
+        # Writing what is there already is no conflict to the store, so that no two attempts may write the same.
+        attempt = commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id)
+        content = {"answer": answer, "attempt": attempt, "request": self.request}
         return Write.of(SYSTEM_NAMESPACE, self.row, ActionType.WRITE, content)
 
     def answered(self, store: Store) -> Answered | None:
