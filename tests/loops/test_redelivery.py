@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.clock import CountedIds, ManualClock
 from holdfast.errors import RequestReused
+from holdfast.loops.main import ToRemember
 from holdfast.loops.requests import MainLoopRequest, MainLoopResult
 from holdfast.mailboxes.mailbox import MailboxCounts
 from holdfast.mailboxes.redis import RedisMailbox
@@ -136,6 +137,42 @@ def test_two_workers_with_the_same_request_leave_one_effect(
     # Both reply, and who asked tells replies apart by request id.
     told = {message.body.request_id: message.body for message in replies.receive(max_messages=5)}
     _check(memory, mailbox, list(told.values()))
+
+
+def test_a_request_that_another_commit_got_in_the_way_of_is_tried_again(
+    memory: Memory, desk: tuple[AnyMailbox, Advance]
+) -> None:
+    """Somebody changes the same subject while the model thinks; from the newer snapshot it succeeds."""
+    mailbox, advance = desk
+    told = ["It is painted.", "It is sold."]
+
+    class Boats(Notes):
+        def to_remember(self, request: dict[str, str], output: str) -> Sequence[ToRemember]:  # noqa: ARG002  # As told.
+            return (ToRemember(text=output, subject="boat"),)
+
+    def interrupted(_: ModelRequest) -> str:
+        if told:
+            with memory.run(workflow="other", mode="buffered_write") as run:
+                run.remember(told.pop(0), subject="boat", source={"kind": "doc", "id": "log"})
+        return "The boat needs paint."
+
+    adapter = ScriptedProvider(interrupted)
+    agent = Boats(adapter=adapter, template=TEMPLATE, memory=memory, requests=mailbox, workflow="notes")
+    replies = mailbox.reply_mailbox("me")
+    mailbox.send(REQUEST, reply_to="me")
+    for _ in range(3):
+        agent.run(max_iterations=1, wait_time_seconds=0)
+        advance(60)
+
+    [reply] = replies.receive(max_messages=5)
+    assert (reply.body.error, reply.body.remembered, adapter.calls) == (None, 1, 3)
+    ledger = [one.record for one in memory.history("boat") if one.key == "LEDGER/boat"]
+    assert [record.text for record in ledger if record is not None] == [
+        "It is painted.",
+        "It is sold.",
+        "The boat needs paint.",
+    ]
+    assert mailbox.counts() == NOTHING_LEFT
 
 
 def test_a_worker_that_is_killed_between_commit_and_acknowledge_leaves_one_effect(

@@ -27,6 +27,7 @@ from holdfast.prompts.overrides import SectionOverride
 from holdfast.prompts.section import Section, memory_section
 from holdfast.prompts.template import PromptTemplate
 from holdfast.providers.adapter import ModelConfig, ModelReply, ModelRequest, ToolCall, ToolSpec
+from holdfast.providers.openai_compatible import OpenAICompatibleProvider
 from holdfast.providers.scripted import ScriptedProvider
 from holdfast.traces.artifact import Trace
 from holdfast.traces.contract import shortfalls
@@ -34,6 +35,7 @@ from holdfast.traces.equivalence import ReasonCode
 from holdfast.traces.folder import TraceFolder
 from holdfast.traces.identity import ToolProfile
 from holdfast.traces.shapes import JsonShape, TextShape
+from tests.servers.model import MODEL_NAME, ModelServer
 
 TASK = Section(key="task", title="Task", body="Q: ${question}")
 TEMPLATE = PromptTemplate(ns="agent", key="support", sections=(memory_section(tokens=200), TASK))
@@ -295,3 +297,22 @@ def test_an_evaluation_leaves_a_whole_trace_also_when_its_grade_was_known(tmp_pa
     assert [shortfalls(trace) for trace in traces] == [(), ()]
     assert sorted(trace.events[-1].decision_type for trace in traces) == ["known", "message"]
     assert memory.store.head() == 0
+
+
+@pytest.mark.slow
+def test_two_runs_of_a_real_model_are_proved_equivalent(tmp_path: Path, model_server: ModelServer) -> None:
+    folder = TraceFolder(tmp_path, ids=RandomIds())
+    memory = Memory.open(":memory:", clock=ManualClock(), ids=RandomIds(), traces=folder)
+    provider = OpenAICompatibleProvider(
+        model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=16, seed=1
+    )
+    loop: MainLoop[Any] = MainLoop(adapter=provider, template=TEMPLATE, memory=memory)
+    first, second = (loop.execute(MainLoopRequest(request=QUESTION)) for _ in range(2))
+    provider.close()
+
+    assert first.output == second.output != ""
+    assert _compared(*folder.run_files()) == (0, [])
+    model = Trace.read(folder.file_of(str(first.run_id)).read_bytes()).model_config
+    assert model is not None
+    assert (model.temperature, model.max_tokens, model.seed) == (0.0, 16, 1)
+    assert model.model_revision == first.model != ""

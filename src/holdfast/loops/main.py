@@ -24,6 +24,7 @@ from holdfast.loops.agent.record import (
     EVAL_CACHE,
     MAIN_LOOP,
     PROVIDER,
+    Unrecorded,
     identity_of,
     record_output,
     record_prompt,
@@ -196,9 +197,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     def _opened(
         self, request: MainLoopRequest[UserRequestT], *, reading: bool
     ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
-        model = identity_of(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
         if self._memory is None:
-            # Nobody keeps this trace; it spares the rest of the loop the question whether there is one.
             alone = Run(
                 run_id=request.request_id,
                 workflow_id=self._workflow,
@@ -206,8 +205,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                 visibility_mode=VisibilityMode.OFF,
                 policy_set_id=_WITHOUT_MEMORY,
             )
-            yield None, Recorder(alone, clock=self._clock, model=model)
+            yield None, Unrecorded(alone)
             return
+        model = identity_of(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
         mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
         with self._memory.run(workflow=self._workflow, mode=mode.value, model=model) as run:
             yield run, run.recorder
@@ -226,8 +226,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             if budget is not None and run is not None:
                 prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
             rendered = prompt.render(resolved=resolved)
-            record_prompt(recorder, rendered)
-        told = {name: value for name, value in rendered.as_json().items() if name != "text"}
+            told = record_prompt(recorder, rendered)
         self._tell(session, {"event": "rendered", "request_id": request.request_id, **told})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 

@@ -9,16 +9,19 @@
 Ids and times of a request are in none of it: the same request made again gives an equivalent trace.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.canon import fingerprint, parse
 from holdfast.errors import HoldfastError, NotCanonical
 from holdfast.prompts.prompt import RenderedPrompt
 from holdfast.providers import adapter
+from holdfast.traces.drafts import EventDraft
 from holdfast.traces.identity import ModelConfig, ToolProfile
 from holdfast.traces.recorder import Recorder
 from holdfast.traces.shapes import Shape, json_shape, text_shape
+from holdfast.vocabulary import Run
 
 AGENT: Final = "agent"
 ASSISTANT: Final = "assistant"
@@ -34,6 +37,47 @@ RENDER: Final = ToolProfile(
     tool_result_fields=("fell_back", "prompt_digest", "rendered_digest"),
 )
 NO_SUCH_TOOL: Final = ToolProfile(tool_name="tool.unknown", tool_profile_version="unknown-v1")
+
+
+class Unrecorded(Recorder):
+    """Stands in where there is no memory, and so nobody who keeps a trace: it makes the calls and notes nothing."""
+
+    def __init__(self, run: Run) -> None:
+        # Of what a recorder is made of, this one needs nothing else.
+        self.run = run
+
+    def register(self, profile: ToolProfile) -> None:
+        """Nothing."""
+
+    @contextmanager
+    def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
+        """An event that nobody hears of."""
+        yield EventDraft(role=role, interceptor=interceptor, decision_type=decision_type)
+
+    def tool_call(
+        self, *, profile: ToolProfile, args: object, result: object, side_effects: object = None
+    ) -> None:
+        """Nothing."""
+
+    def perform(
+        self,
+        profile: ToolProfile,  # noqa: ARG002  # As the supertype.
+        args: object,  # noqa: ARG002  # As above.
+        call: Callable[[], Any],
+        *,
+        effects: Callable[[Any], object] | None = None,  # noqa: ARG002  # As above.
+    ) -> Any:
+        """The call."""
+        return call()
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Nothing."""
+
+    def answered_by(self, model_revision: str) -> None:
+        """Nothing."""
+
+    def gap(self, code: str, problem: str) -> None:
+        """Nothing."""
 
 
 def identity_of(
@@ -63,14 +107,11 @@ def shape_of(output: str) -> Shape:
     return text_shape(output)
 
 
-def record_prompt(recorder: Recorder, prompt: RenderedPrompt) -> None:
-    """Tell which prompt was really rendered."""
+def record_prompt(recorder: Recorder, prompt: RenderedPrompt) -> dict[str, Any]:
+    """Tell which prompt was really rendered: all about it but its text."""
     told = {name: value for name, value in prompt.as_json().items() if name != "text"}
-    recorder.tool_call(
-        profile=RENDER,
-        args={name: told.pop(name) for name in ("ns", "prompt_key")},
-        result=told,
-    )
+    recorder.tool_call(profile=RENDER, args=told, result=told)
+    return told
 
 
 def record_output(recorder: Recorder, output: str, shape: Callable[[str], Shape]) -> None:
