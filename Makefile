@@ -8,8 +8,10 @@ UV := $(shell command -v uv 2>/dev/null)
 ifeq ($(UV),)
   INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 else
-  INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
+  INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --compile-bytecode
 endif
+# The tests start hundreds of short programs, and each would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all check format bench docs lock cli-docs schemas clean help
 

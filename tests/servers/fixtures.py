@@ -28,10 +28,12 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> str:
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     """A fresh, empty database. A server that an earlier test killed and left so is started again."""
     postgres_server.start()
-    return postgres_server.new_database()
+    url = postgres_server.new_database()
+    yield url
+    postgres_server.drop_database(url)
 
 
 @pytest.fixture(scope="session")
