@@ -25,7 +25,7 @@ test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+	@HOLDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
 
 check: $(VENV)/dev.ok           ## Format, lint, types, import contracts, tidiness.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

@@ -45,8 +45,9 @@ settings.register_profile(
     "fast",
     derandomize=True,
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("whole", parent=settings.get_profile("fast"), max_examples=200)
 settings.register_profile("long", parent=settings.get_profile("fast"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("HOLDFAST_TEST_PROFILE", "fast"))
