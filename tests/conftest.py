@@ -22,11 +22,7 @@ if (
 # Folders in memory, where there is room: a sync costs nothing there. What the tests kill are processes, never the machine,
 # so they find the same files as on a disk; what must be synced, and when, is proved by counting and by images of crashes.
 MEMORY, ROOM_BYTES = "/dev/shm", 2 << 30
-if (
-    "TMPDIR" not in os.environ
-    and os.access(MEMORY, os.W_OK)
-    and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
-):
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
 # A worker imports some 5,000 modules, and nothing of them is ever garbage: no need to look through them, now or later.
