@@ -8,8 +8,10 @@ UV := $(shell command -v uv 2>/dev/null)
 ifeq ($(UV),)
   INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 else
-  INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
+  INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --compile-bytecode
 endif
+# The tests start hundreds of short programs, and each would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all check format bench docs lock cli-docs schemas clean help
 
@@ -23,7 +25,7 @@ test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+	@HOLDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
 
 check: $(VENV)/dev.ok           ## Format, lint, types, import contracts, tidiness.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -124,14 +125,20 @@ def test_a_human_decides_through_the_client(client: Client, served: Served) -> N
     assert next(iter(client.entries())).seq == 1
 
 
-def test_a_call_that_broke_off_is_sent_again_and_has_one_effect(served: Served) -> None:
-    """The line is cut after the server has done the work and before its answer is through, once and twice."""
+@contextmanager
+def _over_a_bad_line(served: Served, namespace: str, *, cuts: int) -> Iterator[tuple[Cutting, Client]]:
     with (
-        Cutting(served.port.number, cuts=2) as line,
+        Cutting(served.port.number, cuts=cuts) as line,
         Client(
-            f"http://127.0.0.1:{line.port}", key=served.key, namespace="cut", clock=ManualClock()
+            f"http://127.0.0.1:{line.port}", key=served.key, namespace=namespace, clock=ManualClock()
         ) as client,
     ):
+        yield line, client
+
+
+def test_a_call_that_broke_off_is_sent_again_and_has_one_effect(served: Served) -> None:
+    """The line is cut after the server has done the work and before its answer is through, once and twice."""
+    with _over_a_bad_line(served, "cut", cuts=2) as (line, client):
         answer = client.remember("EU refunds take 14 days.", subject="policy/eu-refunds", source=HANDBOOK)
         chapters = client.history("policy/eu-refunds")
 
@@ -142,12 +149,7 @@ def test_a_call_that_broke_off_is_sent_again_and_has_one_effect(served: Served) 
 
 
 def test_what_is_not_safe_to_send_again_is_not(served: Served) -> None:
-    with (
-        Cutting(served.port.number, cuts=0) as line,
-        Client(
-            f"http://127.0.0.1:{line.port}", key=served.key, namespace="cut-run", clock=ManualClock()
-        ) as client,
-    ):
+    with _over_a_bad_line(served, "cut-run", cuts=0) as (line, client):
         run = client.run(workflow="triage", mode="buffered_write")
         line.cuts = 1
         with pytest.raises(Unreachable):

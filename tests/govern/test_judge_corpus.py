@@ -4,9 +4,7 @@ On the worked-on part the figures say that nothing got worse. On the held-out pa
 they say more about claims that are new, though one hand wrote both; ``docs/judge.md`` tells what was measured elsewhere.
 """
 
-import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,10 +13,9 @@ import pytest
 
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from holdfast.vocabulary import Verdict
+from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.govern.corpus import LABELS, cases, figures, sealed_share
-from tests.test_determinism import _interpreter
 
-ROOT = Path(__file__).parents[2]
 JUDGE = Judge(FloorRegistry.shipped())
 WORKED_ON = figures(JUDGE)
 HELD_OUT = figures(JUDGE, held_out=True)
@@ -164,22 +161,11 @@ def test_the_hash_seed_and_the_locale_never_show() -> None:
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_every_supported_python_judges_alike(version: str, tmp_path: Path) -> None:
     """Their Unicode data differ, and it must not show. Builds a virtualenv of each from the lock file."""
-    subprocess.run([_interpreter(version), "-m", "venv", str(tmp_path)], check=True)
-    inside = str(tmp_path / "bin" / "python")
-    lock = str(ROOT / "requirements" / "run.txt")
-    quiet = ["--quiet", "--disable-pip-version-check"]
-    subprocess.run([inside, "-m", "pip", "install", *quiet, "-r", lock], check=True)
+    inside = virtualenv(version, tmp_path)
 
     assert _answer(inside, PROGRAM + EVERY_CHARACTER) == _answer(sys.executable, PROGRAM + EVERY_CHARACTER)
 
 
 def _answer(python: str, program: str, **environment: str) -> str:
-    result = subprocess.run(
-        [python, "-c", program],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    path = f"{ROOT}:{ROOT / 'src'}"
+    return told_elsewhere("-c", program, python=python, PYTHONPATH=path, **environment)

@@ -211,14 +211,19 @@ def test_every_checkpoint_is_proved_to_extend_every_older_one(tmp_path: Path) ->
     assert latest == signer.consistency_proof(notes[0], notes[-1])
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.95])
-def test_a_torn_mirror_is_told_until_the_next_checkpoint_heals_it(tmp_path: Path, share: float) -> None:
-    path = str(tmp_path / "store.db")
-    mirror = tmp_path / "store.db-log.checkpoints"
+def _signed_for_thrice(folder: Path) -> tuple[str, Path]:
+    """A store, and the mirror with its three checkpoints."""
+    path = str(folder / "store.db")
     with Memory.open(path) as memory:
         for number in range(3):
             memory.store.tell(Fact.of("note", {"number": number}))
             memory.checkpoint()
+    return path, folder / "store.db-log.checkpoints"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.95])
+def test_a_torn_mirror_is_told_until_the_next_checkpoint_heals_it(tmp_path: Path, share: float) -> None:
+    path, mirror = _signed_for_thrice(tmp_path)
     whole = mirror.read_bytes()
     last = whole.rindex(b"\n", 0, -1) + 1
     mirror.write_bytes(whole[: last + 1 + int((len(whole) - last) * share)])
@@ -234,12 +239,7 @@ def test_a_torn_mirror_is_told_until_the_next_checkpoint_heals_it(tmp_path: Path
 
 
 def test_a_line_that_a_hand_changed_is_told_for_ever(tmp_path: Path) -> None:
-    path = str(tmp_path / "store.db")
-    mirror = tmp_path / "store.db-log.checkpoints"
-    with Memory.open(path) as memory:
-        for number in range(3):
-            memory.store.tell(Fact.of("note", {"number": number}))
-            memory.checkpoint()
+    path, mirror = _signed_for_thrice(tmp_path)
     lines = mirror.read_bytes().splitlines()
     mirror.write_bytes(b"\n".join([lines[0], b"oops", *lines[1:]]) + b"\n")
     with Memory.open(path) as memory:

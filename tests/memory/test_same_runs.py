@@ -1,37 +1,20 @@
 """The same agent over memory, anywhere and at any time: equivalent. One thing changed: caught, with its own reason code."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from holdfast.traces.artifact import Trace
 from holdfast.traces.equivalence import ReasonCode, compare
+from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
 from tests.memory.scripted import KNOWN, Script
-
-ROOT = Path(__file__).parents[2]
-ZONES = ("Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "UTC", "Europe/Berlin")
 
 
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
     """Traces from a process of its own, in surroundings of its own."""
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.memory.scripted", str(runs)],
-        cwd=ROOT,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONHASHSEED": str(number * 1_000_003 % 4_294_967_296),
-            "TZ": ZONES[number % len(ZONES)],
-        },
-        capture_output=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr.decode()
-    return [Trace.read(line) for line in result.stdout.splitlines()]
+    told = told_elsewhere("-m", "tests.memory.scripted", str(runs), **surroundings(number + 1))
+    return [Trace.read(line) for line in told.encode().splitlines()]
 
 
 def _check(processes: int, runs_each: int, figures: Figures) -> None:

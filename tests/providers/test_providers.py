@@ -1,7 +1,7 @@
 """Both adapters speak their protocols, try again when it helps, and tell every failure in our words."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -21,13 +21,15 @@ from holdfast.providers.adapter import (
     ToolSpec,
     Turn,
 )
-from holdfast.providers.anthropic import AnthropicProvider
-from holdfast.providers.openai_compatible import OpenAICompatibleProvider
 from holdfast.providers.scripted import ScriptedProvider
 from tests.providers.protocol_server import CUT, HANG, Answer, ProtocolServer, overloaded
 from tests.servers.model import MODEL_NAME, ModelServer
 
-Provider = OpenAICompatibleProvider | AnthropicProvider
+if TYPE_CHECKING:  # Together their libraries take seconds to load.
+    from holdfast.providers.anthropic import AnthropicProvider
+    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+
+Provider: TypeAlias = "OpenAICompatibleProvider | AnthropicProvider"
 Opener = Callable[..., tuple[Provider, ProtocolServer]]
 LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
 
@@ -35,6 +37,9 @@ LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"
 @pytest.fixture(params=["openai", "anthropic"])
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens an adapter of each kind, with a server that follows a plan."""
+    from holdfast.providers.anthropic import AnthropicProvider
+    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+
     opened: list[tuple[Provider, ProtocolServer]] = []
 
     def open_provider(*plan: Answer, **options: Any) -> tuple[Provider, ProtocolServer]:
@@ -146,6 +151,8 @@ def test_latency_passes_on_the_clock_that_is_handed_in() -> None:
 
 @pytest.mark.slow
 def test_a_real_model_answers_the_same_at_temperature_zero(model_server: ModelServer) -> None:
+    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+
     provider = OpenAICompatibleProvider(
         model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=16, seed=1
     )

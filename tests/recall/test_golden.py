@@ -1,8 +1,6 @@
 """The golden packages: the file, this implementation and the plain one agree, wherever they run."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ import pytest
 from holdfast.canon import fingerprint
 from holdfast.errors import InvalidValue
 from holdfast.recall.package import ContextPackage
+from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.recall import golden, plainly
-from tests.test_determinism import ROOT, _interpreter
 
 VECTORS: list[dict[str, Any]] = [
     json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
@@ -52,16 +50,8 @@ def test_a_package_that_was_tampered_with_is_refused() -> None:
 
 
 def _told(python: str, **environment: str) -> str:
-    result = subprocess.run(
-        [python, "-c", PROGRAM],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
+    path = f"{ROOT / 'src'}:{ROOT}"
+    return told_elsewhere("-c", PROGRAM, python=python, PYTHONPATH=path, **environment).strip()
 
 
 @pytest.mark.parametrize(
@@ -77,10 +67,4 @@ def test_the_surroundings_never_show(seed: str, locale: str, zone: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_every_supported_python_gives_the_same_packages(version: str, tmp_path: Path) -> None:
-    subprocess.run([_interpreter(version), "-m", "venv", str(tmp_path)], check=True)
-    inside = str(tmp_path / "bin" / "python")
-    quiet = ["--quiet", "--disable-pip-version-check"]
-    lock = str(ROOT / "requirements" / "run.txt")
-    subprocess.run([inside, "-m", "pip", "install", *quiet, "-r", lock], check=True)
-
-    assert _told(inside) == fingerprint(golden.VECTORS.read_text(encoding="utf-8"))
+    assert _told(virtualenv(version, tmp_path)) == fingerprint(golden.VECTORS.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, getcontext
+from functools import cache
 
 import unicodedata2
 from hypothesis import given
@@ -18,19 +19,24 @@ from tests.recall.stores import STAMPS
 # What Unicode 14.0 makes of every code point, alone and beside a capital sigma.
 LOWER_AS_OF_UNICODE_14 = "e9c310da3188d7f8cf322bc90b496edf44a640b1d1086fe3e3bcb96ae341475c"
 WHITE_SPACE = "690d49e0bc6f7872ec9959b204e4151fce07372caa0194857fd3d2b71d06a2df"
-CODE_POINTS = [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
 CASED_OR_IGNORABLE = {"Lu", "Ll", "Lt", "Mn", "Me", "Cf", "Lm", "Sk"}
-# The code points that may play a part in casing, by one version of Unicode's data: the same on every Python.
-IN_CASING = [
-    char
-    for char in CODE_POINTS
-    if unicodedata2.category(char) in CASED_OR_IGNORABLE | {"Po", "Pi", "Pf", "So", "Nl"}
-]
+
+
+@cache
+def code_points() -> list[str]:
+    """All of them, made only where a test asks."""
+    return [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
+
+
+def in_casing() -> list[str]:
+    """Those that may play a part in casing, by one version of Unicode's data: the same on every Python."""
+    kinds = CASED_OR_IGNORABLE | {"Po", "Pi", "Pf", "So", "Nl"}
+    return [char for char in code_points() if unicodedata2.category(char) in kinds]
 
 
 def test_lower_case_is_that_of_unicode_14_for_every_code_point_in_casing() -> None:
     shapes = ("{}", "{}\u03a3", "A{}\u03a3", "A\u03a3{}", "A\u03a3{}A")
-    told = "\n".join(lowered(shape.replace("{}", char)) for char in IN_CASING for shape in shapes)
+    told = "\n".join(lowered(shape.replace("{}", char)) for char in in_casing() for shape in shapes)
 
     assert fingerprint_of_bytes(told.encode()) == LOWER_AS_OF_UNICODE_14
 
@@ -44,7 +50,7 @@ def test_the_list_of_later_code_points_is_whole() -> None:
     """Every code point that came after Unicode 14.0 and plays a part in casing, up to the newest data there is."""
     later = [
         char
-        for char in CODE_POINTS
+        for char in code_points()
         if unicodedata.category(char) == "Cn" and unicodedata2.category(char) in CASED_OR_IGNORABLE
     ]
 
@@ -52,10 +58,10 @@ def test_the_list_of_later_code_points_is_whole() -> None:
 
 
 def test_white_space_is_the_same_everywhere() -> None:
-    spaces = "".join(char for char in CODE_POINTS if char.isspace())
+    spaces = "".join(char for char in code_points() if char.isspace())
     newest = "".join(
         char
-        for char in CODE_POINTS
+        for char in code_points()
         if unicodedata2.category(char) == "Zs" or unicodedata2.bidirectional(char) in ("WS", "B", "S")
     )
 

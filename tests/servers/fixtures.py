@@ -7,6 +7,7 @@ error with the way out in its message; no test is skipped for it.
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.servers.model import ModelServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.s3 import MotoServer, S3Server
+
+AnyServer = TypeVar("AnyServer", RedisServer, S3Server, MotoServer, ModelServer)
 
 
 @pytest.fixture(scope="session")
@@ -28,20 +31,18 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> str:
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     """A fresh, empty database. A server that an earlier test killed and left so is started again."""
     postgres_server.start()
-    return postgres_server.new_database()
+    url = postgres_server.new_database()
+    yield url
+    postgres_server.drop_database(url)
 
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Redis, durable: a test may kill it and start it again."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
-    _remove(server.data)
+    yield from _running(RedisServer(tmp_path_factory.mktemp("redis")))
 
 
 @pytest.fixture
@@ -55,29 +56,27 @@ def redis_url(redis_server: RedisServer) -> str:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """S3 as strict as the real one. It takes 2 s to start."""
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    server.start()
-    yield server
-    server.stop()
-    _remove(server.data)
+    yield from _running(S3Server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")
 def moto_server() -> Iterator[MotoServer]:
     """S3 for quick tests, in this process."""
-    server = MotoServer()
-    server.start()
-    yield server
-    server.stop()
+    yield from _running(MotoServer())
 
 
 @pytest.fixture(scope="session")
 def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
     """A real language model, for tests marked slow: its packages are installed by `make test-all` only."""
-    server = ModelServer(tmp_path_factory.mktemp("model"))
+    yield from _running(ModelServer(tmp_path_factory.mktemp("model")))
+
+
+def _running(server: AnyServer) -> Iterator[AnyServer]:
     server.start()
     yield server
     server.stop()
+    if isinstance(server, RedisServer | S3Server):
+        _remove(server.data)
 
 
 def _remove(data: Path) -> None:

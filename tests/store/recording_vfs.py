@@ -1,7 +1,8 @@
 """A file system for SQLite that can be watched: every write, truncation, sync and deletion passes a watcher.
 
 The store reads and writes through SQLite's checksum VFS, which wraps whatever is the default when it is loaded, once a
-process. So a watched file system works only in a process that has not opened a store yet: ``in_child`` starts one.
+process. So a watched file system works only in a process that has not opened a store yet: ``in_child`` starts one, from a
+process that has only imported what is needed.
 """
 
 import multiprocessing
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import apsw
 
 DATABASE = "store.db"
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["tests.store.crash_workload", "tests.store.test_io_errors"])
 _KEPT: list[apsw.VFS] = []
 """SQLite would go on using one that Python has let go of."""
 _JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
@@ -129,7 +132,7 @@ def watch_head_file(watcher: Watcher) -> None:
 def in_child(target: Callable[..., Any], *arguments: Any, folder: Path, exit_code: int = 0) -> Any:
     """Call a function in a process of its own that knows nothing of ours, and give what it returned or saved."""
     answer = folder / f"{target.__name__}.pickle"
-    child = multiprocessing.get_context("spawn").Process(target=_answer, args=(target, arguments, answer))
+    child = CHILDREN.Process(target=_answer, args=(target, arguments, answer))
     child.start()
     child.join()
     told = pickle.loads(answer.read_bytes()) if answer.exists() else None

@@ -63,32 +63,44 @@ def claiming(owner: str, limit: int) -> Request:
 
 def renewing(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
     """Keep a staged commit for another lease."""
-    return Request(
-        what=f"renew {buffer.run_id} fence {buffer.fence}",
-        owner=owner,
-        question=Question(commit_ids=[buffer.commit_id]),
-        decide=lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence),
-        held=dict(held),
+    return _about(
+        buffer,
+        "renew",
+        owner,
+        held,
+        lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence),
     )
 
 
 def discarding(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
     """Empty an open buffer."""
-    return Request(
-        what=f"discard {buffer.run_id} fence {buffer.fence}",
-        owner=owner,
-        question=Question(commit_ids=[buffer.commit_id]),
-        decide=lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence),
-        held=dict(held),
+    return _about(
+        buffer,
+        "discard",
+        owner,
+        held,
+        lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence),
     )
 
 
 def aborting(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
     """Mark a staged commit as aborted."""
+    return _about(
+        buffer,
+        "abort",
+        owner,
+        held,
+        lambda view: pipeline.decide_abort(view, buffer, AbortReason.POLICY_REJECTED, "no"),
+    )
+
+
+def _about(
+    buffer: Buffer, what: str, owner: str, held: dict[str, int], decide: Callable[[View], tuple[Changes, Any]]
+) -> Request:
     return Request(
-        what=f"abort {buffer.run_id} fence {buffer.fence}",
+        what=f"{what} {buffer.run_id} fence {buffer.fence}",
         owner=owner,
         question=Question(commit_ids=[buffer.commit_id]),
-        decide=lambda view: pipeline.decide_abort(view, buffer, AbortReason.POLICY_REJECTED, "no"),
+        decide=decide,
         held=dict(held),
     )

@@ -28,7 +28,6 @@ from tests.store.crowd import COUNTERS, GENESIS, Attempt, Counting
 ROOT = Path(__file__).parents[2]
 PROCESSES, THREADS = 8, 8
 FAST_INCREMENTS, SLOW_INCREMENTS = 25, 300
-OPENINGS = 40
 
 
 def test_a_crowd_loses_no_update_and_every_run_is_alone(tmp_path: Path, figures: Figures) -> None:
@@ -145,14 +144,17 @@ def _check_isolation(store: Store, attempts: list[Attempt]) -> None:
         assert attempt.read_again == attempt.read, f"{attempt} saw its own buffer, or a later state"
 
 
-def test_many_processes_may_open_a_new_store_at_the_same_moment(tmp_path: Path, figures: Figures) -> None:
+@pytest.mark.parametrize("rounds", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_many_processes_may_open_a_new_store_at_the_same_moment(
+    tmp_path: Path, rounds: int, figures: Figures
+) -> None:
     """Who comes second finds the schema half made, the log just switched on, or a first commit, and is not confused."""
-    command = [sys.executable, "-m", "tests.store.openers", str(tmp_path), str(OPENINGS), str(PROCESSES)]
+    command = [sys.executable, "-m", "tests.store.openers", str(tmp_path), str(rounds), str(PROCESSES)]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    figures("opening together", openings=OPENINGS * PROCESSES, refused=len(told.stdout.splitlines()))
+    figures("opening together", openings=rounds * PROCESSES, refused=len(told.stdout.splitlines()))
 
     assert told.stdout == ""
-    for number in range(OPENINGS):
+    for number in range(rounds):
         store = sqlite_store(tmp_path / f"{number}.db")
         assert contents(store).keys() == {f"k{place}" for place in range(PROCESSES)}
         assert store.head() == PROCESSES

@@ -5,7 +5,8 @@ A failing case names its crash point and what was on the disk; ``REPLAY`` runs t
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from tests.store.crash_workload import Begun, Log, Outcome, Reached, Recording, 
 from tests.store.power_loss import Disk, Kept, at_random, systematic
 from tests.store.recording_vfs import DATABASE, Op
 
-FAST_CHUNKS, FAST_STATES, FAST_THINNED = 4, 2_000, 8
+FAST_CHUNKS, FAST_STATES, FAST_THINNED = 2, 2_000, 17
 SLOW_CHUNKS, SLOW_STATES = 20, 100_000
 HEADS = ("newest", "absent", "older", "empty")
 REPLAY: int | None = None
@@ -60,12 +61,12 @@ class Crashes:
                     self._disk.play(place, entry)
             yield place + 1
 
-    def systematic(self, point: int) -> Iterator[State]:
+    def systematic(self, point: int) -> Iterator[Callable[[], State]]:
         """The states at this point that are the same in every run; those where all or nothing is kept come first."""
         for names in range(self._disk.uncertain_names(), -1, -1):
             for number, kept in enumerate(systematic(self._disk.uncertain())):
                 heads = HEADS if number < 2 else HEADS[number % len(HEADS) :][:1]
-                yield from (self._state(point, kept, names, head) for head in heads)
+                yield from (partial(self._state, point, kept, names, head) for head in heads)
 
     def at_random(self, point: int, seed: int) -> State:
         """One state at this point, by a roll of the dice."""
@@ -88,14 +89,15 @@ class Crashes:
 def systematic_states(log: Log, *, chunk: int, chunks: int, thinned: int = 1) -> Iterator[State]:
     """A chunk's share of the systematic states, none twice. Thinning spares those where all or nothing is kept."""
     seen: set[int] = set()
+    others = count()
     crashes = Crashes(log)
     for point in crashes.points():
-        for number, state in enumerate(crashes.systematic(point)):
-            place = len(seen)
+        for number, make in enumerate(crashes.systematic(point)):
+            if number >= 2 * len(HEADS) and next(others) % thinned:
+                continue
+            state, place = make(), len(seen)
             seen.add(_identity(state))
-            is_new = len(seen) > place
-            is_plain = number < 2 * len(HEADS)
-            if is_new and place % chunks == chunk and (is_plain or place // chunks % thinned == 0):
+            if len(seen) > place and place % chunks == chunk:
                 yield state
 
 

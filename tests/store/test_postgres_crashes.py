@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -159,9 +160,7 @@ def _insist(store: Store, name: str) -> tuple[Receipt, int]:
     raise AssertionError("the server never came back")
 
 
-def _commit_through(
-    url: str, kill: Callable[[], None], kills: int, tell: Callable[[int, int, int], None]
-) -> None:
+def _commit_through(url: str, kill: Callable[[], None], kills: int, tell: Callable[..., None]) -> None:
     """Commit from 8 threads while something is killed again and again; then check every receipt."""
     store = postgres_store(url, SystemClock(), RandomIds())
     over = threading.Event()
@@ -191,7 +190,7 @@ def _commit_through(
     lost = sum(_kept(store, receipt) is not True for receipt in given)
     head, problems = store.head(), list(store.verify())
     store.close()
-    tell(len(given), refusals[0], lost)
+    tell(commits=len(given), refusals=refusals[0], lost=lost)
 
     assert lost == 0
     assert sorted(receipt.memory_snapshot_id for receipt in given) == list(range(1, head + 1))
@@ -224,11 +223,7 @@ def _kill_the_server(server: PostgresServer) -> None:
 def test_killing_the_backend_of_the_writer_loses_nothing(
     kills: int, postgres_url: str, figures: Figures
 ) -> None:
-    def tell(commits: int, refusals: int, lost: int) -> None:
-        figures(
-            "PostgreSQL, kill -9 of a backend", kills=kills, commits=commits, refusals=refusals, lost=lost
-        )
-
+    tell = partial(figures, "PostgreSQL, kill -9 of a backend", kills=kills)
     _commit_through(postgres_url, lambda: _kill_a_backend(postgres_url), kills, tell)
 
 
@@ -236,11 +231,7 @@ def test_killing_the_backend_of_the_writer_loses_nothing(
 def test_killing_the_whole_server_loses_nothing(
     kills: int, postgres_server: PostgresServer, postgres_url: str, figures: Figures
 ) -> None:
-    def tell(commits: int, refusals: int, lost: int) -> None:
-        figures(
-            "PostgreSQL, kill -9 of the server", kills=kills, commits=commits, refusals=refusals, lost=lost
-        )
-
+    tell = partial(figures, "PostgreSQL, kill -9 of the server", kills=kills)
     _commit_through(postgres_url, lambda: _kill_the_server(postgres_server), kills, tell)
 
 

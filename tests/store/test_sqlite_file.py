@@ -1,6 +1,5 @@
 """Opening a SQLite file: everything that makes it safe is asked for and read back, the rest is refused in words."""
 
-import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from holdfast.store.sqlite import file as sqlite_file
 from holdfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
 from holdfast.store.sqlite.schema import MIGRATIONS
 from tests.store.builders import commit, contents, sqlite_store, write
+from tests.store.recording_vfs import CHILDREN
 
 
 def test_the_file_is_set_up_as_promised(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path)
 
 
 def test_many_processes_can_make_one_store_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
     workers = [
-        context.Process(target=_open_and_commit, args=(str(tmp_path / "store.db"), name)) for name in range(6)
+        CHILDREN.Process(target=_open_and_commit, args=(str(tmp_path / "store.db"), name))
+        for name in range(6)
     ]
     for worker in workers:
         worker.start()

@@ -1,40 +1,23 @@
 """The same agent, recorded under other hash seeds, time zones, locales, clocks and thread timing: always equivalent."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from holdfast.traces.artifact import Trace
 from holdfast.traces.equivalence import compare
+from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
 from tests.traces.scripted import recorded
 
-ROOT = Path(__file__).parents[2]
-ZONES = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Europe/Berlin")
 LOCALES = ("C", "C.UTF-8", "POSIX", "tr_TR.UTF-8")
 
 
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
     """Traces from a process of its own, in surroundings of its own."""
-    zone, locale = ZONES[number % len(ZONES)], LOCALES[number % len(LOCALES)]
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.traces.scripted", str(runs)],
-        cwd=ROOT,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONHASHSEED": str(number * 1_000_003 % 4_294_967_296),
-            "TZ": zone,
-            "LC_ALL": locale,
-        },
-        capture_output=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr.decode()
-    return [Trace.read(line) for line in result.stdout.splitlines()]
+    here = surroundings(number) | {"LC_ALL": LOCALES[number % len(LOCALES)]}
+    told = told_elsewhere("-m", "tests.traces.scripted", str(runs), **here)
+    return [Trace.read(line) for line in told.encode().splitlines()]
 
 
 def _check(processes: int, runs_each: int, figures: Figures) -> None:

@@ -1,10 +1,10 @@
 """The command line: each command parses, calls one method, prints. One command a file, named as the command is."""
 
-from importlib import import_module
 from typing import Any, Final
 
 import click
 
+from holdfast.cli.lazy import LazyGroup
 from holdfast.cli.output import INTERRUPTED, Failure, Misuse, note_json, wants_json
 from holdfast.errors import HoldfastError
 
@@ -37,18 +37,8 @@ COMMANDS: Final = {
 }
 
 
-class _Door(click.Group):
-    """Imports a command only when it is asked for, so that help is quick, and tells our errors in words."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
-        if cmd_name not in COMMANDS:
-            return None
-        module = "import_" if cmd_name == "import" else cmd_name
-        command: click.Command = import_module(f"holdfast.cli.{module}").command
-        return command
+class _Door(LazyGroup):
+    """Tells our errors in words."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Commands"):
@@ -72,6 +62,7 @@ class _Door(click.Group):
 
 @click.group(
     cls=_Door,
+    modules={name: f"holdfast.cli.{'import_' if name == 'import' else name}" for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 the answer is no; 2 the call or its input was wrong; 130 interrupted. "
     'Shell completion: eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)", or zsh_source, fish_source.',

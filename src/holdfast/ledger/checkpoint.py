@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
+from holdfast.durable import sync_folder
 from holdfast.errors import ForeignLog, InvalidValue, MalformedCheckpoint, MirrorFailed
 from holdfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from holdfast.ledger.note import sign as sign_note
@@ -141,7 +142,7 @@ class MirrorFile:
         Checkpoint.parse(unverified_text(note))
         with self._locked() as descriptor:
             _append_line(descriptor, note)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def extend(self, following: Callable[[MirrorReading], str | None]) -> None:
         """Add the note that ``following`` makes of what is kept, if it makes one, while nobody else can add any."""
@@ -149,7 +150,7 @@ class MirrorFile:
             kept = _reading(_whole(descriptor))
             if not kept.notes:
                 # That there is a file must be as durable as what is made because of it.
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
             if (note := following(kept)) is not None:
                 _append_line(descriptor, note)
 
@@ -188,15 +189,6 @@ def _append_line(descriptor: int, note: str) -> None:
     if os.write(descriptor, line) != len(line):
         raise OSError("the line was written in part only; the disk may be full")
     os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the file's name as durable as its content, whoever created it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _whole(descriptor: int) -> bytes:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from holdfast.durable import write_new
 from holdfast.errors import LogKeyFailed
 from holdfast.ledger.note import SigningKey, VerifyingKey
 from holdfast.limits import MAX_LOG_NAME_CHARS
@@ -52,7 +53,7 @@ class KeyFile:
     def _make(self) -> None:
         key = SigningKey.generate(self._name)
         draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")
-        _write_new(draft, key.secret_text, mode=0o600)
+        write_new(draft, f"{key.secret_text}\n".encode("ascii"), mode=0o600)
         try:
             # A link fails where a rename would replace another's key.
             os.link(draft, self.path)
@@ -66,17 +67,9 @@ class KeyFile:
         if not self.public_path.exists() and os.access(self.path.parent, os.W_OK):
             draft = self.public_path.with_name(f"{self.public_path.name}.{os.getpid()}")
             draft.unlink(missing_ok=True)
-            _write_new(draft, key.text, mode=0o644)
+            write_new(draft, f"{key.text}\n".encode("ascii"), mode=0o644)
             draft.replace(self.public_path)
 
     def _failed(self, error: Exception) -> LogKeyFailed:
         problem = (isinstance(error, OSError) and error.strerror) or "it is no text"
         return LogKeyFailed(file=str(self.path), problem=problem)
-
-
-def _write_new(path: Path, line: str, *, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(line + "\n")
-        file.flush()
-        os.fsync(file.fileno())

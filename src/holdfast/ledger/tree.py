@@ -7,7 +7,7 @@ that a caller could forget to look at.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from holdfast.errors import BadConsistency, BadInclusion, InvalidValue
@@ -131,19 +131,8 @@ def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof:
         digest, wanted, *path = _digests((leaf_hash, root), proof)
     except ValueError as error:
         refuse(str(error))
-    place, last = index, size - 1
-    for sibling in path:
-        if not last:
-            refuse("the proof is too long")
-        if place & 1 or place == last:
-            digest = _node(sibling, digest)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            digest = _node(digest, sibling)
-        place, last = place >> 1, last >> 1
-    if last:
-        refuse("the proof is too short")
+    for sibling, is_left in _climb(path, index, size - 1, refuse):
+        digest = _node(sibling, digest) if is_left else _node(digest, sibling)
     if digest != wanted:
         refuse("the proof leads to another root")
 
@@ -182,22 +171,28 @@ def verify_consistency(
     while place & 1:
         place, last = place >> 1, last >> 1
     old = new = path[0]
-    for sibling in path[1:]:
-        if not last:
-            refuse("the proof is too long")
-        if place & 1 or place == last:
-            old, new = _node(sibling, old), _node(sibling, new)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            new = _node(new, sibling)
-        place, last = place >> 1, last >> 1
-    if last:
-        refuse("the proof is too short")
+    for sibling, is_left in _climb(path[1:], place, last, refuse):
+        old, new = (_node(sibling, old), _node(sibling, new)) if is_left else (old, _node(new, sibling))
     if old != wanted_old:
         refuse("the proof leads to another old root")
     if new != wanted_new:
         refuse("the proof leads to another new root")
+
+
+def _climb(
+    path: Sequence[bytes], place: int, last: int, refuse: Callable[[str], NoReturn]
+) -> Iterator[tuple[bytes, bool]]:
+    """The hashes beside the way from a place up to the root, each with whether it stands on the left of the way."""
+    for sibling in path:
+        if not last:
+            refuse("the proof is too long")
+        is_left = bool(place & 1) or place == last
+        yield sibling, is_left
+        while is_left and not place & 1 and place:
+            place, last = place >> 1, last >> 1
+        place, last = place >> 1, last >> 1
+    if last:
+        refuse("the proof is too short")
 
 
 def _node(left: bytes, right: bytes) -> bytes:

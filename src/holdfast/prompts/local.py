@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.clock import Clock, IdSource, RandomIds
+from holdfast.durable import sync_folder, write_new
 from holdfast.errors import OverridesUnavailable
 from holdfast.prompts.versioned import Kept, Name, VersionedOverrides, part_name
 
@@ -48,12 +49,9 @@ class _Folder:
             file = self._file(name)
             file.parent.mkdir(parents=True, exist_ok=True)
             unfinished = file.with_name(_UNFINISHED + self._ids.new_id())
-            with unfinished.open("wb") as new:
-                new.write(content)
-                new.flush()
-                os.fsync(new.fileno())
+            write_new(unfinished, content)
             unfinished.replace(file)
-            _sync_folder(file.parent)
+            sync_folder(file.parent)
             return True
 
     def remove(self, name: Name) -> bool:
@@ -66,7 +64,7 @@ class _Folder:
                 file.unlink()
             except FileNotFoundError:
                 return False
-            _sync_folder(file.parent)
+            sync_folder(file.parent)
             return True
 
     def contents(self, ns: str | None, prompt_key: str | None) -> list[bytes]:
@@ -95,11 +93,3 @@ class _Folder:
                 yield
         except OSError as error:
             raise OverridesUnavailable(problem=str(error)) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

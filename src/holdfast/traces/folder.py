@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from holdfast.canon import fingerprint
 from holdfast.clock import IdSource
+from holdfast.durable import sync_folder, write_new
 from holdfast.errors import RetentionTooShort, TraceError, TraceExists, TraceFolderFailed
 from holdfast.limits import MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from holdfast.traces.artifact import Trace
@@ -44,12 +45,12 @@ class TraceFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
-                _write_durably(unfinished, text)
+                write_new(unfinished, text)
                 # A link, unlike a rename, never takes the place of another file.
                 os.link(unfinished, file)
             finally:
                 unfinished.unlink(missing_ok=True)
-            _sync_folder(self.path)
+            sync_folder(self.path)
         except FileExistsError:
             if read_artifact(file) != text:
                 raise TraceExists(file=str(file)) from None
@@ -106,21 +107,6 @@ def read_artifact(file: Path) -> bytes:
             return opened.read(MAX_TRACE_BYTES + 1)
     except OSError as error:
         raise _failed(file, error) from error
-
-
-def _write_durably(file: Path, text: bytes) -> None:
-    with file.open("xb") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _written_at(file: Path) -> datetime:

@@ -12,6 +12,7 @@ the two can't drift apart.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Final
 
@@ -37,14 +38,19 @@ _COLON: Final = re.compile(r"：+|:+(?=\s|$|[^\w\s/])")
 _NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phrase:
     """A set phrase: what kind it is, how sure it makes us, and sets of words; a text that holds it has one of each."""
 
     kind: str
     weight: float
     signs: tuple[frozenset[str], ...]
-    pattern: re.Pattern[str]
+    expression: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it, made when a text first has its signs: making all of them would take half of a short program."""
+        return re.compile(self.expression)
 
 
 class Phrasebook:
@@ -83,7 +89,7 @@ def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
         signs = sorted({words for words in _needed(way) if words}, key=_commonness)
         pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[.:"]'))
         assert signs, f"no word tells that this may be there: {way}"
-        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), re.compile(rf"(?<![^ ])(?:{pattern})(?![^ ])"))
+        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), rf"(?<![^ ])(?:{pattern})(?![^ ])")
 
 
 def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
@@ -139,6 +145,8 @@ def _one_of_each(inside: str) -> frozenset[str]:
 
 def _variants(letters: str) -> frozenset[str]:
     """The words that letters with ``s?`` or ``[sz]`` in them stand for."""
+    if "?" not in letters and "[" not in letters:
+        return frozenset((letters,))
     choices = []
     for part, optional in re.findall(r"(\[[a-z]+\]|[^\[\]?])(\??)", letters):
         ways = list(part.strip("[]"))
