@@ -72,12 +72,9 @@ class _Audit:
         """The newest version of each key, ended ones too, unverified: a damaged one must not hide the rest."""
         after = prefix
         while page := self._store.storage.scan(
-            self._namespace, self._head, after=after, limit=SCAN_PAGE_RECORDS
+            self._namespace, self._head, after=after, prefix=prefix, limit=SCAN_PAGE_RECORDS
         ):
-            for version in page:
-                if not version.key.startswith(prefix):
-                    return
-                yield version
+            yield from page
             after = page[-1].key
 
     def _history(self, version: Version) -> list[Version]:

@@ -19,6 +19,7 @@ from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.memory.past import Past, corpus_of
 from holdfast.memory.purses import Purses
 from holdfast.memory.run import Run
+from holdfast.memory.standing import Standing
 from holdfast.policies.spending import BandBudget
 from holdfast.recall.package import ContextPackage
 from holdfast.recall.sources.snapshot import StoreCorpus
@@ -61,7 +62,7 @@ class Memory:
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
-        self._known: tuple[int, Surroundings] | None = None
+        self.standing = Standing(store, namespace)
         self._corpora: dict[Band, StoreCorpus] = {}
 
     @classmethod
@@ -153,12 +154,7 @@ class Memory:
 
     def surroundings(self, at: int) -> Surroundings:
         """What every judgement at a snapshot may look at: sealed law, and scars. Runs that start there share it."""
-        known = self._known
-        if known is None or known[0] != at:
-            vault = tuple(self.records(band=Band.VAULT, at=at))
-            scars = tuple(self.records(band=Band.WITNESS, at=at))
-            self._known = known = (at, Surroundings(vault=vault, scars=scars))
-        return known[1]
+        return self.standing.at(at)
 
     def approvals(self) -> Desk:
         """The desk where proposals wait for a human's signature."""

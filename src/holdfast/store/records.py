@@ -83,11 +83,10 @@ def history_of(store: Store, namespace: str, memory_id: str) -> list[Chapter]:
 def _ever(store: Store, namespace: str, prefix: str) -> Iterator[Version]:
     """Rows under a prefix, those too that have ended."""
     after = prefix
-    while page := store.storage.scan(namespace, store.head(), after=after, limit=SCAN_PAGE_RECORDS):
-        for version in page:
-            if not version.key.startswith(prefix):
-                return
-            yield version
+    while page := store.storage.scan(
+        namespace, store.head(), after=after, prefix=prefix, limit=SCAN_PAGE_RECORDS
+    ):
+        yield from page
         after = page[-1].key
 
 
