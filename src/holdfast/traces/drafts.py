@@ -47,10 +47,9 @@ class CallDraft:
         """The record of a call that came back, and how many bytes of its result are kept."""
         profile = self.profile
         canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
-        digest = fingerprint_of_bytes(canonical)
         part = selected(profile.tool_result_fields, result)
-        if part is not result:
-            digest = fingerprint_of_bytes(canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES))
+        counted = canonical if part is result else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
+        digest = fingerprint_of_bytes(counted)
         effects = None
         if profile.has_side_effects:
             effects = fingerprint(selected(profile.side_effect_fields, side_effects))

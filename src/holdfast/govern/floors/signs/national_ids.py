@@ -24,6 +24,10 @@ class _Form(NamedTuple):
 def national_id_in(reading: Reading) -> str | None:
     """The kind of the first number of a person, in a fixed order of kinds; None if there is none."""
     longest, words = reading.longest_run_chars, reading.vocabulary
+    if words.isdisjoint(_WORDS_BESIDE) and not (
+        _DIGITS.search(reading.text) or _LETTERS.search(reading.text)
+    ):
+        return None
     for form in _FORMS:
         if form.least_run_chars <= longest and not (form.beside and words.isdisjoint(form.beside)):
             for found in form.pattern.finditer(reading.text):
@@ -162,3 +166,7 @@ _FORMS: Final = (
     _form("German tax number", "steuer steuerid idnr identifikationsnummer", 2, r"[1-9]\d(?: ?\d{3}){3}"),
     _form("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT),
 )
+_WORDS_BESIDE: Final = frozenset[str]().union(*(form.beside for form in _FORMS))
+# What a form that needs no word beside it begins with, if it is no Italian one, and if it is.
+_DIGITS: Final = re.compile(r"\d(?:[ .]?\d){6}")
+_LETTERS: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")

@@ -15,7 +15,8 @@ from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
 # Nothing here has fewer.
 _LEAST_DIGITS: Final = 7
 _LEAST_CARD_DIGITS: Final = 13
-_DIGITS: Final = re.compile(r"(?<![\w.+-])\d(?:[ -]?\d){12,18}(?![\w-])")
+# A look behind comes after what it looks behind from: a pattern that begins with a digit is only tried at digits.
+_DIGITS: Final = re.compile(r"\d(?<![\w.+-]\d)(?:[ -]?\d){12,18}(?![\w-])")
 _CARD_LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),
@@ -36,7 +37,7 @@ _OTHER_WORDS: Final = re.compile(
 _NEAR_CHARS: Final = 40
 
 _IBAN: Final = re.compile(
-    r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
+    r"[A-Z](?<![A-Za-z0-9][A-Z])[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
 )
 _IBAN_LENGTHS: Final = {
     pair[:2]: int(pair[2:])
