@@ -26,7 +26,7 @@ import msgspec
 from holdfast.canon import canonical_bytes, fingerprint, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
-from holdfast.govern.known_checks import known_check, known_texts, made, set_fields, text_of
+from holdfast.govern.known_checks import known_check, known_texts, made, set_fields, sound, text_of
 from holdfast.limits import MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
 
@@ -112,9 +112,8 @@ def content_fingerprint(record: Record) -> str:
 
 def content_check(record: Record) -> FloorCheck:
     """A floor check that names the content. The document's hash covers no content; with this check in the chain, it does."""
-    return FloorCheck(
-        floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{content_fingerprint(record)}"
-    )
+    reason = f"sha256:{content_fingerprint(record)}"
+    return sound(FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=reason))
 
 
 def is_bound(record: Record) -> bool:

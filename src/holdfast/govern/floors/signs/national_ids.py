@@ -21,12 +21,14 @@ class _Form(NamedTuple):
     holds: Callable[[str], bool]
 
 
-def national_id_in(reading: Reading) -> str | None:
+# What every long number has, however its digits are grouped: no text without it holds one.
+LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
+
+
+def national_id_in(reading: Reading, *, has_long_number: bool) -> str | None:
     """The kind of the first number of a person, in a fixed order of kinds; None if there is none."""
     longest, words = reading.longest_run_chars, reading.vocabulary
-    if words.isdisjoint(_WORDS_BESIDE) and not (
-        _DIGITS.search(reading.text) or _LETTERS.search(reading.text)
-    ):
+    if not has_long_number and words.isdisjoint(_WORDS_BESIDE) and not _ITALIAN.search(reading.text):
         return None
     for form in _FORMS:
         if form.least_run_chars <= longest and not (form.beside and words.isdisjoint(form.beside)):
@@ -167,6 +169,5 @@ _FORMS: Final = (
     _form("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT),
 )
 _WORDS_BESIDE: Final = frozenset[str]().union(*(form.beside for form in _FORMS))
-# What a form that needs no word beside it begins with, if it is no Italian one, and if it is.
-_DIGITS: Final = re.compile(r"\d(?:[ .]?\d){6}")
-_LETTERS: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")
+# The one form that needs neither a word beside it nor a long number begins so.
+_ITALIAN: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")

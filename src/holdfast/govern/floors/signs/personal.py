@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
 from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
+from holdfast.govern.floors.signs.national_ids import LONG_NUMBER, luhn_holds, national_id_in
 
 # Nothing here has fewer.
 _LEAST_DIGITS: Final = 7
@@ -87,7 +87,12 @@ def personal_in(reading: Reading) -> str | None:
     digits = sum(map(text.count, "0123456789"))
     if digits < _LEAST_DIGITS:
         return None
-    if digits >= _LEAST_CARD_DIGITS and any(_is_card(text, found) for found in _DIGITS.finditer(text)):
+    has_long_number = LONG_NUMBER.search(text) is not None
+    if (
+        has_long_number
+        and digits >= _LEAST_CARD_DIGITS
+        and any(_is_card(text, f) for f in _DIGITS.finditer(text))
+    ):
         return "payment card number"
     if any(_is_iban(found[0].replace(" ", "")) for found in _IBAN.finditer(text)):
         return "bank account number"
@@ -96,7 +101,7 @@ def personal_in(reading: Reading) -> str | None:
         return "social security number"
     if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
         return "national insurance number"
-    if (kind := national_id_in(reading)) is not None:
+    if (kind := national_id_in(reading, has_long_number=has_long_number)) is not None:
         return kind
     if (
         "@" in text
