@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.canon import fingerprint
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
+from holdfast.errors import HoldfastError, InvalidValue, NoSuchSnapshot, NotAllowed
 from holdfast.govern.audit import problems_of_governance
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from holdfast.govern.policy import MemoryWritePolicy
@@ -190,10 +191,18 @@ class Memory:
             return self._notary.receipt(ledger_seq)
 
     def close(self) -> None:
-        """Sign the head, if it moved since and there is a notary, and let go of files and connections."""
+        """Sign the head, if it moved and there is a notary, and let go of files and connections.
+
+        What another process committed and did not live to sign is signed as well, if that can be done here.
+        """
         try:
             if self._notary is not None and self.store.head() != self._head_at_opening:
                 self.checkpoint()
+            elif self._notary is not None:
+                # It is for others' sake: who only looked at memory is told of no problem that ``verify`` tells of.
+                with suppress(HoldfastError):
+                    if self._notary.is_behind():
+                        self.checkpoint()
         finally:
             self.store.close()
 

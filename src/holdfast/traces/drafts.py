@@ -7,8 +7,7 @@ its program, and hands one to each worker; read out depth first, they give the s
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
@@ -147,8 +146,7 @@ class Lane:
         PLACE.reset(self._entered.pop())
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a thread, or task, is recording: for whom, in which lane, and in which event of it, if any."""
 
     owner: object

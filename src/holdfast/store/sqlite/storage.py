@@ -177,11 +177,7 @@ class SQLiteStorage:
         with self._reading() as connection:
             execute = connection.execute
             for key in keys:
-                row = execute(
-                    f"SELECT {tables.VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
-                    " ORDER BY memory_snapshot_id DESC LIMIT 1",
-                    (namespace, key, at),
-                ).fetchone()
+                row = execute(tables.NEWEST, (namespace, key, at)).fetchone()
                 if row is not None:
                     found[key] = tables.version_of(row)
         return found

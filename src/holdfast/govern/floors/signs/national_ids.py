@@ -25,8 +25,11 @@ class _Form(NamedTuple):
 LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
 
 
-def national_id_in(reading: Reading, *, has_long_number: bool) -> str | None:
-    """The kind of the first number of a person, in a fixed order of kinds; None if there is none."""
+def national_id_in(reading: Reading, *, has_long_number: bool = True) -> str | None:
+    """The kind of the first number of a person, in a fixed order of kinds; None if there is none.
+
+    Who has looked for ``LONG_NUMBER`` already can say that there is none.
+    """
     longest, words = reading.longest_run_chars, reading.vocabulary
     if not has_long_number and words.isdisjoint(_WORDS_BESIDE) and not _ITALIAN.search(reading.text):
         return None
