@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 import rfc8785
+from msgspec import to_builtins
 
 from holdfast.errors import (
     DuplicateKey,
@@ -57,6 +58,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
 _STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
+_UTC_CHARS: Final = len("YYYY-MM-DDTHH:MM:SS.ffffffZ")
 _PRINTED_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 _SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
@@ -91,7 +93,9 @@ def utc_text(moment: datetime) -> str:
             if moment.utcoffset() is None:
                 raise NaiveDatetime(value=moment.isoformat())
             moment = moment.astimezone(UTC)
-        return moment.isoformat(timespec="microseconds")[:-6] + "Z"
+        printed: str = to_builtins(moment)
+        # Whole seconds are printed without a fraction.
+        return printed if len(printed) == _UTC_CHARS else f"{printed[:-1]}.000000Z"
     except (OverflowError, ValueError):
         raise NaiveDatetime(value=moment.isoformat()) from None
 

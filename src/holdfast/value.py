@@ -36,6 +36,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _coerce(self, field: str, kind: type[StrEnum]) -> None:
         """Let callers write ``"VOID"`` for ``Verdict.VOID``, and hold the enum from then on."""
         given = getattr(self, field)
+        if type(given) is kind:
+            return
         try:
             msgspec.structs.force_setattr(self, field, kind(given))
         except ValueError:

@@ -35,12 +35,17 @@ def settings() -> Settings:
 
 
 @contextmanager
-def memory(store_url: str | None, namespace: str | None, *, create: bool = False) -> Iterator[Memory]:
-    """The memory that a command works on, closed (and its ledger's head signed) when it is done."""
+def memory(
+    store_url: str | None, namespace: str | None, *, create: bool = False, signs: bool = True
+) -> Iterator[Memory]:
+    """The memory that a command works on, closed when it is done, and its ledger's head signed unless told otherwise."""
     chosen = {"store": store_url, "namespace": namespace}
     told = msgspec.structs.replace(settings(), **{name: value for name, value in chosen.items() if value})
-    with open_memory(told, create=create) as opened_memory:
+    opened_memory = open_memory(told, create=create)
+    try:
         yield opened_memory
+    finally:
+        (opened_memory if signs else opened_memory.store).close()
 
 
 @contextmanager

@@ -115,6 +115,8 @@ def read_word(kind: type[_Word], given: object) -> _Word | None:
 
     ASCII only, because Unicode has letters that become others in upper case: a dotless i becomes I, a long s S.
     """
+    if type(given) is kind:
+        return given
     text = plain_text(given)
     if text is None or len(text) > MAX_NAME_CHARS or not text.isascii():
         return None

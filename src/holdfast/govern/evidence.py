@@ -19,14 +19,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.canon import canonical_bytes, fingerprint, utc_text
 from holdfast.errors import HoldfastError, InvalidValue, TooLarge, UnsupportedType
 from holdfast.govern.authority import plain_text, read_word
-from holdfast.govern.known_checks import known_texts, set_fields, stored_check
+from holdfast.govern.known_checks import known_check, known_texts, made, set_fields, sound, text_of
 from holdfast.limits import MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
 
@@ -57,22 +57,18 @@ class EvidenceChainValidation:
     floor_check_present: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainReading:
+class ChainReading(NamedTuple):
     """What a chain really holds. ``text`` is what its hash should cover, or None where it can't be read at all."""
 
     text: str | None = None
+    hash: str | None = None
+    """The evidence hash of what is there, recomputed; a missing field counts as null."""
     verdict: Verdict | None = None
     hash_verified: bool = False
     floor_check_present: bool = False
     missing: tuple[str, ...] = ()
     disagreeing: tuple[str, ...] = ()
     malformed: tuple[str, ...] = ()
-
-    @property
-    def hash(self) -> str | None:
-        """The evidence hash of what is there, recomputed; a missing field counts as null."""
-        return None if self.text is None else _sha256(self.text)
 
     @property
     def validation(self) -> EvidenceChainValidation:
@@ -96,12 +92,14 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict is none of {', '.join(Verdict)}")
-    checks = tuple(map(stored_check, floor_checks))
-    if not checks:
+    known = [known_check(check) for check in floor_checks]
+    if not known:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
-    timestamp = utc_text(at)
-    text = _known_text(checks, read, timestamp) or evidence_text(checks, read, timestamp)
-    return Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
+    checks, timestamp = tuple([one.check for one in known]), utc_text(at)
+    quick = _joined([one.text for one in known], read, timestamp)
+    text = quick or evidence_text(checks, read, timestamp)
+    evidence = Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
+    return made(evidence, text) if quick else evidence
 
 
 def content_fingerprint(record: Record) -> str:
@@ -114,9 +112,8 @@ def content_fingerprint(record: Record) -> str:
 
 def content_check(record: Record) -> FloorCheck:
     """A floor check that names the content. The document's hash covers no content; with this check in the chain, it does."""
-    return FloorCheck(
-        floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{content_fingerprint(record)}"
-    )
+    reason = f"sha256:{content_fingerprint(record)}"
+    return sound(FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=reason))
 
 
 def is_bound(record: Record) -> bool:
@@ -151,6 +148,8 @@ def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
 
 def read_verdict(given: object) -> Verdict | None:
     """The verdict that a text names, in any case, or None; ``HOLD`` names ``888_HOLD``."""
+    if type(given) is Verdict:
+        return given
     is_short_form = (plain_text(given) or "").upper() == "HOLD"
     return Verdict.HOLD if is_short_form else read_word(Verdict, given)
 
@@ -184,12 +183,14 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
         malformed.append("timestamp must be an ISO 8601 instant with a time zone")
     if said is not None and read is None:
         malformed.append(f"verdict must be one of {', '.join(Verdict)}")
-    hash_verified = not missing and all(given == _sha256(text) for given in hashes)
+    digest = _sha256(text)
+    hash_verified = not missing and all(given == digest for given in hashes)
     disagreeing = [] if missing or hash_verified else ["hash does not match the evidence"]
     if read is not None and verdict not in (None, read):
         disagreeing.append(_disagreement(read, verdict))
     return ChainReading(
         text=text,
+        hash=digest,
         verdict=read,
         hash_verified=hash_verified,
         floor_check_present=isinstance(checks, list | tuple) and bool(checks),
@@ -232,14 +233,11 @@ def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _known_text(checks: tuple[FloorCheck, ...], verdict: Verdict, timestamp: str) -> str | None:
-    """The text that the hash of this evidence covers, if its checks are known; the same that ``json.dumps`` makes.
+def _joined(texts: list[str], verdict: Verdict, timestamp: str) -> str | None:
+    """The text that the hash covers, of the texts of its checks; the same that ``json.dumps`` makes.
 
     The timestamp must be one: then nothing in it needs to be escaped.
     """
-    texts = known_texts(checks)
-    if texts is None:
-        return None
     told = f'"timestamp": "{timestamp}", "verdict": "{verdict.value}"'
     text = f'{{"floor_checks": [{", ".join(texts)}], {told}}}'
     return text if len(text) <= MAX_EVIDENCE_BYTES and _HALF_A_PAIR not in text else None
@@ -247,21 +245,32 @@ def _known_text(checks: tuple[FloorCheck, ...], verdict: Verdict, timestamp: str
 
 def _read_known(evidence: Evidence, verdict: Verdict | None) -> ChainReading | None:
     """What this evidence holds, if all of it is known to be sound; None sends it the longer way."""
-    checks, said, timestamp = evidence.floor_checks, evidence.verdict, evidence.timestamp
-    is_plain = (
-        type(checks) is tuple and type(said) is Verdict and type(timestamp) is type(evidence.hash) is str
-    )
-    text = _known_text(checks, said, timestamp) if is_plain and checks else None
-    if text is None or read_instant(timestamp) is None or evidence.hash != _sha256(text):
+    said = evidence.verdict
+    text = text_of(evidence) or _text_if_sound(evidence)
+    if text is None:
         return None
     agrees = verdict is None or verdict is said
     return ChainReading(
         text=text,
+        hash=evidence.hash,
         verdict=said,
         hash_verified=True,
         floor_check_present=True,
         disagreeing=() if agrees else (_disagreement(said, verdict),),
     )
+
+
+def _text_if_sound(evidence: Evidence) -> str | None:
+    """The text that the hash covers, if the checks are known, the hash is the text's, and the rest is as it should be."""
+    checks, said, timestamp = evidence.floor_checks, evidence.verdict, evidence.timestamp
+    is_plain = (
+        type(checks) is tuple and type(said) is Verdict and type(timestamp) is type(evidence.hash) is str
+    )
+    texts = known_texts(checks) if is_plain and checks else None
+    text = None if texts is None else _joined(texts, said, timestamp)
+    if text is None or read_instant(timestamp) is None or evidence.hash != _sha256(text):
+        return None
+    return text
 
 
 def _disagreement(said: Verdict, verdict: Verdict | None) -> str:

@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.canon import utc_text
 from holdfast.clock import Clock, SystemClock
@@ -99,8 +99,7 @@ class WriteDecision:
             raise InvalidValue(what="WriteDecision", problem="only a human's signature reaches VAULT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _Request(NamedTuple):
     """What was asked for, as far as it can be read."""
 
     verdict: Verdict | None

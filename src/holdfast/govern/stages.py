@@ -150,6 +150,8 @@ def judge(
 
 def _is_refused_for_what_it_says(judgement: Judgement) -> bool:
     """A mere duplicate is refused too, but what it duplicates must not be refused for its sake."""
+    if judgement.verdict is not Verdict.VOID:
+        return False
     failed = {check.floor for check in judgement.floor_checks if check.hard and not check.passed}
     return bool(failed - {NOVELTY_FLOOR})
 

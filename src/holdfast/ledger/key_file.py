@@ -50,6 +50,13 @@ class KeyFile:
             raise self._failed(error) from error
         return None
 
+    def is_at_hand(self, *, signed_before: bool) -> bool:
+        """Whether whoever asks could sign: the secret is theirs to read, or nobody has one yet and they could make it."""
+        if self.path.exists():
+            return os.access(self.path, os.R_OK)
+        is_another_s = signed_before or self.public_path.exists()
+        return not is_another_s and os.access(self.path.parent, os.W_OK)
+
     def _make(self) -> None:
         key = SigningKey.generate(self._name)
         draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")

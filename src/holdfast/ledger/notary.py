@@ -7,6 +7,7 @@ of two processes with different ledgers under one name, one at most is signed fo
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -78,6 +79,12 @@ class Notary:
             assert self._last is not None, "a checkpoint was found or made"
             return self._last
 
+    def is_behind(self) -> bool:
+        """Whether the newest checkpoint leaves entries out, as after a crash, and who asks could sign a newer one."""
+        notes, keys, _ = self.kept()
+        can_sign = not isinstance(self._held, KeyFile) or self._held.is_at_hand(signed_before=bool(notes))
+        return can_sign and next(iter(self._entries_after(_newest_size(notes, keys))), None) is not None
+
     def _following(self, kept: MirrorReading) -> str | None:
         """The checkpoint to add to those that are kept; None if the present head has one."""
         # Only now, because what another process has signed before is in the ledger by now.
@@ -136,6 +143,14 @@ class Notary:
         if problem := contradiction(older, self._tree):
             raise BrokenChain(seq=min(older.size, len(self._tree) + 1), problem=problem)
         return True
+
+
+def _newest_size(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> int:
+    """How many entries the newest checkpoint of these keys vouches for."""
+    for note in reversed(notes):
+        with suppress(HoldfastError):
+            return Checkpoint.verify(note, keys).size
+    return 0
 
 
 def _size_of(note: str) -> int:

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.canon import fingerprint
 from holdfast.clock import Clock, IdSource
-from holdfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
+from holdfast.errors import HoldfastError, InvalidValue, NoSuchSnapshot, NotAllowed
 from holdfast.govern.audit import problems_of_governance
 from holdfast.govern.judge import FloorRegistry, Judge, Surroundings
 from holdfast.govern.policy import MemoryWritePolicy
@@ -19,6 +20,7 @@ from holdfast.ledger.receipt import InclusionReceipt
 from holdfast.memory.past import Past, corpus_of
 from holdfast.memory.purses import Purses, restarts
 from holdfast.memory.run import Run
+from holdfast.memory.standing import Standing
 from holdfast.policies.spending import BandBudget
 from holdfast.recall.package import ContextPackage
 from holdfast.recall.sources.snapshot import StoreCorpus
@@ -61,7 +63,7 @@ class Memory:
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
-        self._known: tuple[int, Surroundings] | None = None
+        self.standing = Standing(store, namespace)
         self._corpora: dict[Band, StoreCorpus] = {}
 
     @classmethod
@@ -153,12 +155,7 @@ class Memory:
 
     def surroundings(self, at: int) -> Surroundings:
         """What every judgement at a snapshot may look at: sealed law, and scars. Runs that start there share it."""
-        known = self._known
-        if known is None or known[0] != at:
-            vault = tuple(self.records(band=Band.VAULT, at=at))
-            scars = tuple(self.records(band=Band.WITNESS, at=at))
-            self._known = known = (at, Surroundings(vault=vault, scars=scars))
-        return known[1]
+        return self.standing.at(at)
 
     def approvals(self) -> Desk:
         """The desk where proposals wait for a human's signature."""
@@ -200,10 +197,18 @@ class Memory:
             return self._notary.receipt(ledger_seq)
 
     def close(self) -> None:
-        """Sign the head, if it moved since and there is a notary, and let go of files and connections."""
+        """Sign the head, if it moved and there is a notary, and let go of files and connections.
+
+        What another process committed and did not live to sign is signed as well, if that can be done here.
+        """
         try:
             if self._notary is not None and self.store.head() != self._head_at_opening:
                 self.checkpoint()
+            elif self._notary is not None:
+                # It is for others' sake: who only looked at memory is told of no problem that ``verify`` tells of.
+                with suppress(HoldfastError):
+                    if self._notary.is_behind():
+                        self.checkpoint()
         finally:
             self.store.close()
 

@@ -62,6 +62,7 @@ class Run(TracedRun):
         self._judged: list[Judged] = []
         self._forgotten: dict[str, str] = {}
         self._around: Surroundings | None = None
+        self._accepted: list[Claim] = []
         self._known: set[str] = set()
         self._recalled: list[str] = []
         self._count = 0
@@ -124,8 +125,8 @@ class Run(TracedRun):
                 why=hold or "",
             )
             self._judged.append(judged)
-            if judged.verdict in stages.CANONICAL_VERDICTS and self._around is not None:
-                self._around = self._around.after(claim)
+            if judged.verdict in stages.CANONICAL_VERDICTS:
+                self._accepted.append(claim)
             if self._is_live:
                 self._commit_live()
             return judged.told
@@ -184,7 +185,8 @@ class Run(TracedRun):
                 memory.purses.lost()
                 raise
             else:
-                if receipt is not None:
+                if commit is not None and receipt is not None:
+                    memory.standing.saw(commit, receipt)
                     memory.purses.committed(receipt.memory_snapshot_id)
                 return receipt
         raise AssertionError("the last attempt returns or raises")
@@ -210,8 +212,11 @@ class Run(TracedRun):
     def _surroundings(self, claim: Claim) -> Surroundings:
         """What the judge may look at: sealed law, scars, what is known of the subject, and what was refused before."""
         memory, at = self.memory, self._at
-        if self._around is None:
-            self._around = memory.surroundings(at)
+        around = memory.surroundings(at) if self._around is None else self._around
+        # What was accepted is put on the shelf when the next claim comes: the last one of a run never is.
+        for accepted in self._accepted:
+            around = around.after(accepted)
+        self._accepted.clear()
         subject = claim.record.subject
         keys = [stages.refused_key(claim.reading.fingerprint)]
         own = f"{Band.LEDGER}/{subject}"
@@ -221,10 +226,11 @@ class Run(TracedRun):
         found = memory.store.read(memory.namespace, keys, at=at)
         for key in keys[1:]:
             if key in found:
-                self._around = self._around.after(Claim(record=record_of(found[key])))
+                around = around.after(Claim(record=record_of(found[key])))
         for record in self._alike(claim):
-            self._around = self._around.after(Claim(record=record))
-        return self._around.seeing(
+            around = around.after(Claim(record=record))
+        self._around = around
+        return around.seeing(
             refused=frozenset({claim.reading.fingerprint} if keys[0] in found else ()),
             recalled=tuple(self._recalled),
         )
@@ -252,6 +258,7 @@ class Run(TracedRun):
             self._judged.clear()
             self._forgotten.clear()
             self._around = None
+            self._accepted.clear()
             self._known.clear()
 
     @property

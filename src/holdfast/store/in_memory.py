@@ -8,7 +8,17 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.ledger.chain import Entry, Tip
-from holdfast.store.protocol import Applied, Buffer, Changes, Erasure, Place, Question, Version, View
+from holdfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    Applied,
+    Buffer,
+    Changes,
+    Erasure,
+    Place,
+    Question,
+    Version,
+    View,
+)
 from holdfast.vocabulary import BufferState
 
 
@@ -98,10 +108,11 @@ class InMemoryStorage:
     def _at(versions: list[Version], at: int) -> Version | None:
         return next((version for version in reversed(versions) if version.memory_snapshot_id <= at), None)
 
-    def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
+    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
         """What a snapshot shows in a namespace, by key."""
         with self._lock:
-            keys = sorted(key for held, key in self._versions if held == namespace and key > after)
+            before = prefix + BEHIND_ALL_KEYS
+            keys = sorted(key for held, key in self._versions if held == namespace and after < key < before)
             found = (self._at(self._versions[namespace, key], at) for key in keys)
             return [version for version in found if version is not None][:limit]
 

@@ -8,7 +8,7 @@ one transaction; ``pipeline.py`` decides. That keeps the three backends small an
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,9 @@ from holdfast.vocabulary import ActionType, BufferState
 
 Place = tuple[str, str]
 """Where a record lives: namespace and key."""
+
+BEHIND_ALL_KEYS: Final = "\U0010ffff"
+"""Sorts behind every character that a key can have, because it does not print."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -139,8 +142,11 @@ class Reader(Protocol):
         """For each key that has one, its newest version not newer than snapshot ``at``."""
         ...
 
-    def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
-        """The versions that snapshot ``at`` shows in a namespace, expired ones too, by key, from ``after`` on."""
+    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
+        """The versions that snapshot ``at`` shows in a namespace, expired ones too, by key, from ``after`` on.
+
+        ``after`` does not stand before ``prefix``; nothing is read beyond the keys that begin with that.
+        """
         ...
 
     def history(self, namespace: str, key: str) -> list[Version]:

@@ -116,11 +116,8 @@ def keys_telling_of(
 def rows_ever(store: Store, namespace: str, prefix: str, *, at: int) -> Iterator[Version]:
     """The newest version of each key under a prefix, ended ones too, unverified: a damaged one must not hide the rest."""
     after = prefix
-    while page := store.storage.scan(namespace, at, after=after, limit=SCAN_PAGE_RECORDS):
-        for version in page:
-            if not version.key.startswith(prefix):
-                return
-            yield version
+    while page := store.storage.scan(namespace, at, after=after, prefix=prefix, limit=SCAN_PAGE_RECORDS):
+        yield from page
         after = page[-1].key
 
 

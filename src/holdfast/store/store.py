@@ -53,14 +53,14 @@ class Store:
         ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
         """
         snapshot, after = self._existing(at), max(after, prefix)
-        # Most prefixes hold little: what stands behind them should not be read for nothing.
+        # Who names a prefix often takes the first few only: the rest should not be read for nothing.
         limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
-        while page := self.storage.scan(namespace, snapshot, after=after, limit=limit):
+        while page := self.storage.scan(namespace, snapshot, after=after, prefix=prefix, limit=limit):
             for version in page:
-                if not version.key.startswith(prefix):
-                    return
                 if verified(version).content is not None:
                     yield version
+            if len(page) < limit:
+                return
             after, limit = page[-1].key, min(limit * 8, SCAN_PAGE_RECORDS)
 
     def history(self, namespace: str, key: str) -> list[Version]:

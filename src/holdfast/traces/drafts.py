@@ -7,8 +7,7 @@ its program, and hands one to each worker; read out depth first, they give the s
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
@@ -47,10 +46,9 @@ class CallDraft:
         """The record of a call that came back, and how many bytes of its result are kept."""
         profile = self.profile
         canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
-        digest = fingerprint_of_bytes(canonical)
         part = selected(profile.tool_result_fields, result)
-        if part is not result:
-            digest = fingerprint_of_bytes(canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES))
+        counted = canonical if part is result else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
+        digest = fingerprint_of_bytes(counted)
         effects = None
         if profile.has_side_effects:
             effects = fingerprint(selected(profile.side_effect_fields, side_effects))
@@ -148,8 +146,7 @@ class Lane:
         PLACE.reset(self._entered.pop())
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a thread, or task, is recording: for whom, in which lane, and in which event of it, if any."""
 
     owner: object

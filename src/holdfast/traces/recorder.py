@@ -7,6 +7,7 @@ own result or error goes back to the agent as it is. Only calls that are wrong i
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,12 @@ import orjson
 from holdfast.canon import canonical_bytes, utc_text
 from holdfast.clock import Clock
 from holdfast.errors import InvalidValue, NotCanonical, ProfileConflict, RecorderFinished
-from holdfast.limits import MAX_OUTPUT_SHAPE_BYTES, MAX_TRACE_BYTES, MAX_TRACE_RESULT_BYTES
+from holdfast.limits import (
+    MAX_KNOWN_PROFILES,
+    MAX_OUTPUT_SHAPE_BYTES,
+    MAX_TRACE_BYTES,
+    MAX_TRACE_RESULT_BYTES,
+)
 from holdfast.traces.artifact import Retrieval, SelectedRecord, Trace
 from holdfast.traces.assembly import Recording, assembled
 from holdfast.traces.drafts import (
@@ -36,6 +42,12 @@ from holdfast.vocabulary import Run
 _ENTRY_BYTES: Final = 800
 # The linkage of a retrieval is put in when the artifact is made.
 _UNLINKED: Final = {"retrieval_event_id": "-", "run_id": "-", "event_id": "-"}
+
+
+@lru_cache(maxsize=MAX_KNOWN_PROFILES)
+def _size_bytes(profile: ToolProfile) -> int:
+    """What a profile takes in an artifact; the same few are registered in run after run."""
+    return len(canonical_bytes(profile.as_json())) + 1
 
 
 class Recorder:
@@ -83,7 +95,7 @@ class Recorder:
                 known_version=known.tool_profile_version,
                 given_version=profile.tool_profile_version,
             )
-        size_bytes = len(canonical_bytes(profile.as_json())) + 1
+        size_bytes = _size_bytes(profile)
         with self._lock:
             if profile.tool_name not in self._recording.profiles and self._has_room(size_bytes, None):
                 self._recording.profiles[profile.tool_name] = profile

@@ -127,11 +127,19 @@ class Surroundings:
 
     def seeing(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
         """The same surroundings with other refused and recalled content; all else that was worked out stays."""
+        if refused == self.refused and recalled == self.recalled:
+            return self
         seen = replace(self, refused=refused, recalled=recalled)
         self._hand_on(seen, "sealed", "sealed_by_topic", "scarred", "shelves")
         if recalled == self.recalled:
             self._hand_on(seen, "recollection")
         return seen
+
+    def worked_out(self) -> Self:
+        """The same, with all done that no claim makes a difference to, so that whoever is handed this need not do it."""
+        for name in ("shelves", "sealed", "sealed_by_topic", "recollection", "scarred"):
+            getattr(self, name)
+        return self
 
     def _hand_on(self, other: Self, *names: str) -> None:
         other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})

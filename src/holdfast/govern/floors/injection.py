@@ -68,7 +68,11 @@ def _said(reading: Reading) -> Iterator[tuple[str, float]]:
     if not folded.isascii() and orders.UNSPACED_LETTERS.search(folded):
         for found in orders.UNSPACED.finditer(folded):
             yield "override", 0.8 * _share_given(folded, found.start(), "override")
-    if reading.longest_run_chars >= _LEAST_SQUEEZED_CHARS and orders.SQUEEZED.search(folded):
+    if (
+        reading.longest_run_chars >= _LEAST_SQUEEZED_CHARS
+        and any(map(folded.__contains__, orders.SQUEEZED_SIGNS))
+        and orders.SQUEEZED.search(folded)
+    ):
         yield "override", 0.9
     discards = not vocabulary.isdisjoint(_DISCARDING)
     phrases = PHRASES.possible(vocabulary)

@@ -16,7 +16,7 @@ from holdfast.errors import Corruption, StoreError, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
 from holdfast.limits import MAX_ATTEMPTS, MAX_IDLE_READERS
 from holdfast.store.postgres.server import COMMIT, LOCKED, SCHEMA, Conflict, Line, Row, Server, Statement
-from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
+from holdfast.store.protocol import BEHIND_ALL_KEYS, Applied, Buffer, Changes, Question, Version, View
 from holdfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
@@ -121,13 +121,14 @@ class PostgresStorage:
         rows = self._rows(_NEWEST_WHOLE, [namespace] * len(keys), list(keys), at)
         return {row[1]: _version(row) for row in rows}
 
-    def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
+    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
         """What a snapshot shows in a namespace, by key."""
         sql = (
-            f"SELECT DISTINCT ON (key) {_VERSION} FROM versions WHERE namespace = %s AND key > %s"
+            f"SELECT DISTINCT ON (key) {_VERSION} FROM versions WHERE namespace = %s AND key > %s AND key < %s"
             " AND memory_snapshot_id <= %s ORDER BY key, memory_snapshot_id DESC LIMIT %s"
         )
-        return [_version(row) for row in self._rows(sql, namespace, after, at, limit)]
+        rows = self._rows(sql, namespace, after, prefix + BEHIND_ALL_KEYS, at, limit)
+        return [_version(row) for row in rows]
 
     def history(self, namespace: str, key: str) -> list[Version]:
         """Every version of one record, oldest first."""

@@ -7,7 +7,7 @@ never synced and never ahead of what is durable; a store that is found behind it
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import apsw
@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 from holdfast.clock import Clock, IdSource
 from holdfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from holdfast.ledger.chain import Entry, Tip
-from holdfast.store.protocol import Applied, Buffer, Changes, Question, Version, View
+from holdfast.store.protocol import BEHIND_ALL_KEYS, Applied, Buffer, Changes, Question, Version, View
 from holdfast.store.sqlite import tables
 from holdfast.store.sqlite.file import (
     close_quietly,
@@ -145,20 +145,25 @@ class SQLiteStorage:
         except apsw.Error:
             self._unsure = True
 
-    @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
+    def _reading(self) -> "_Reading":
+        return _Reading(self)
+
+    def lend(self) -> apsw.Connection:
+        """A connection that reads, and is nobody else's until it is given back."""
         try:
-            connection = self._readers.pop()
+            return self._readers.pop()
         except IndexError:
             with translated(self._path):
-                connection = open_reader(self._path, self.clock, int(self._ids.new_id(), 16))
-        try:
-            with translated(self._path):
-                yield connection
-        except BaseException:
-            close_quietly(connection)
-            raise
-        self._readers.append(connection)
+                return open_reader(self._path, self.clock, int(self._ids.new_id(), 16))
+
+    def take_back(self, connection: apsw.Connection, error: BaseException | None) -> None:
+        """Keep the connection for the next reader; after an error nobody knows its state, and it is closed."""
+        if error is None:
+            self._readers.append(connection)
+            return
+        close_quietly(connection)
+        if (told := ours(error, self._path)) is not error:
+            raise told from None
 
     def head(self) -> int:
         """The newest snapshot."""
@@ -172,21 +177,17 @@ class SQLiteStorage:
         with self._reading() as connection:
             execute = connection.execute
             for key in keys:
-                row = execute(
-                    f"SELECT {tables.VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
-                    " ORDER BY memory_snapshot_id DESC LIMIT 1",
-                    (namespace, key, at),
-                ).fetchone()
+                row = execute(tables.NEWEST, (namespace, key, at)).fetchone()
                 if row is not None:
                     found[key] = tables.version_of(row)
         return found
 
-    def scan(self, namespace: str, at: int, *, after: str, limit: int) -> list[Version]:
+    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
         """What a snapshot shows in a namespace, by key. SQLite takes the other columns from the row with the maximum."""
         return self._versions(
             "SELECT namespace, key, max(memory_snapshot_id), action, fingerprint, content, erased_by FROM versions"
-            " WHERE namespace = ? AND key > ? AND memory_snapshot_id <= ? GROUP BY key ORDER BY key LIMIT ?",
-            (namespace, after, at, limit),
+            " WHERE namespace = ? AND key > ? AND key < ? AND memory_snapshot_id <= ? GROUP BY key ORDER BY key LIMIT ?",
+            (namespace, after, prefix + BEHIND_ALL_KEYS, at, limit),
         )
 
     def history(self, namespace: str, key: str) -> list[Version]:
@@ -281,6 +282,22 @@ class SQLiteStorage:
         if self._head_file >= 0:
             os.close(self._head_file)
             self._head_file = -1
+
+
+class _Reading:
+    """A connection for as long as a block lasts. A class, because every read pays for it and a generator costs thrice."""
+
+    __slots__ = ("_connection", "_storage")
+
+    def __init__(self, storage: SQLiteStorage) -> None:
+        self._storage = storage
+
+    def __enter__(self) -> apsw.Connection:
+        self._connection = self._storage.lend()
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._storage.take_back(self._connection, error)
 
 
 class SQLiteTransaction:

@@ -33,6 +33,10 @@ ENDS: Final = (
     "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"
     " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
 )
+NEWEST: Final = (
+    f"SELECT {VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
+    " ORDER BY memory_snapshot_id DESC LIMIT 1"
+)
 LATEST: Final = (
     "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by FROM versions"
     " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"

@@ -21,9 +21,18 @@ class _Form(NamedTuple):
     holds: Callable[[str], bool]
 
 
-def national_id_in(reading: Reading) -> str | None:
-    """The kind of the first number of a person, in a fixed order of kinds; None if there is none."""
+# What every long number has, however its digits are grouped: no text without it holds one.
+LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
+
+
+def national_id_in(reading: Reading, *, has_long_number: bool = True) -> str | None:
+    """The kind of the first number of a person, in a fixed order of kinds; None if there is none.
+
+    Who has looked for ``LONG_NUMBER`` already can say that there is none.
+    """
     longest, words = reading.longest_run_chars, reading.vocabulary
+    if not has_long_number and words.isdisjoint(_WORDS_BESIDE) and not _ITALIAN.search(reading.text):
+        return None
     for form in _FORMS:
         if form.least_run_chars <= longest and not (form.beside and words.isdisjoint(form.beside)):
             for found in form.pattern.finditer(reading.text):
@@ -162,3 +171,6 @@ _FORMS: Final = (
     _form("German tax number", "steuer steuerid idnr identifikationsnummer", 2, r"[1-9]\d(?: ?\d{3}){3}"),
     _form("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT),
 )
+_WORDS_BESIDE: Final = frozenset[str]().union(*(form.beside for form in _FORMS))
+# The one form that needs neither a word beside it nor a long number begins so.
+_ITALIAN: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")

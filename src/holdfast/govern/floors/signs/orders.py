@@ -80,3 +80,8 @@ SQUEEZED: Final = re.compile(
     r"|(?:reveal|print|show|repeat|leak|output)(?:me|the|your|all){0,2}(?:systemprompt|hiddenprompt|secretkey|apikeys?|instructions)"
     r"|youarenow(?:a|an|dan|in|free|un)|fromnowonyou|donottelltheuser"
 )
+# It begins with one of these.
+SQUEEZED_SIGNS: Final = (
+    "ignore", "disregard", "forget", "bypass", "override", "reveal", "print", "show", "repeat", "leak", "output",
+    "youarenow", "fromnowonyou", "donottelltheuser",
+)  # fmt: skip

@@ -10,12 +10,13 @@ from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
 from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
+from holdfast.govern.floors.signs.national_ids import LONG_NUMBER, luhn_holds, national_id_in
 
 # Nothing here has fewer.
 _LEAST_DIGITS: Final = 7
 _LEAST_CARD_DIGITS: Final = 13
-_DIGITS: Final = re.compile(r"(?<![\w.+-])\d(?:[ -]?\d){12,18}(?![\w-])")
+# A look behind comes after what it looks behind from: a pattern that begins with a digit is only tried at digits.
+_DIGITS: Final = re.compile(r"\d(?<![\w.+-]\d)(?:[ -]?\d){12,18}(?![\w-])")
 _CARD_LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),
@@ -36,7 +37,7 @@ _OTHER_WORDS: Final = re.compile(
 _NEAR_CHARS: Final = 40
 
 _IBAN: Final = re.compile(
-    r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
+    r"[A-Z](?<![A-Za-z0-9][A-Z])[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
 )
 _IBAN_LENGTHS: Final = {
     pair[:2]: int(pair[2:])
@@ -86,7 +87,12 @@ def personal_in(reading: Reading) -> str | None:
     digits = sum(map(text.count, "0123456789"))
     if digits < _LEAST_DIGITS:
         return None
-    if digits >= _LEAST_CARD_DIGITS and any(_is_card(text, found) for found in _DIGITS.finditer(text)):
+    has_long_number = LONG_NUMBER.search(text) is not None
+    if (
+        has_long_number
+        and digits >= _LEAST_CARD_DIGITS
+        and any(_is_card(text, f) for f in _DIGITS.finditer(text))
+    ):
         return "payment card number"
     if any(_is_iban(found[0].replace(" ", "")) for found in _IBAN.finditer(text)):
         return "bank account number"
@@ -95,7 +101,7 @@ def personal_in(reading: Reading) -> str | None:
         return "social security number"
     if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
         return "national insurance number"
-    if (kind := national_id_in(reading)) is not None:
+    if (kind := national_id_in(reading, has_long_number=has_long_number)) is not None:
         return kind
     if (
         "@" in text
