@@ -8,8 +8,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.cli import main
+from holdfast.evals.samples import Dataset
+from holdfast.loops.choices import strategy_of
+from holdfast.loops.in_process import optimize_in_process
 from holdfast.memory import Memory
 from holdfast.prompts.local import LocalPromptOverridesStore
+from holdfast.wiring import open_overrides, open_provider, read_prompt
+from tests.servers.s3 import REGION
 
 PROMPT = """
 ns = "agent"
@@ -73,6 +78,45 @@ def test_a_prompt_is_optimised_applied_and_rolled_back(folder: Path) -> None:
     back = _call("rollback", "prompt.toml")
     assert back.exit_code == 0
     assert "overrides nothing" in back.output
+
+
+@pytest.mark.parametrize("kind", ["redis", "s3"])
+def test_overrides_and_cache_may_be_anywhere(
+    folder: Path, kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "redis":
+        overrides = cache = request.getfixturevalue("redis_url")
+    else:
+        server = request.getfixturevalue("s3_server")
+        overrides, cache = f"s3://{server.new_bucket()}/overrides/", "cache"
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint_url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
+        monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    place = ("--overrides", overrides)
+    ran = _call(*RUN, "--strategy", "rewrite", *place, "--cache", cache)
+    applied = _call("apply", "optimization.json", "prompt.toml", *place, "--json")
+    back = _call("rollback", "prompt.toml", *place)
+
+    assert (ran.exit_code, applied.exit_code, back.exit_code) == (0, 0, 0), ran.output
+    assert json.loads(applied.stdout)["version"] == 1
+    assert not (folder / "overrides").exists()
+
+
+def test_progress_is_told_while_it_goes_on(folder: Path) -> None:
+    told: list[tuple[int, int]] = []
+    result = optimize_in_process(
+        read_prompt("prompt.toml"),
+        Dataset.read_jsonl("data.jsonl"),
+        provider=open_provider("scripted", script="rules.jsonl"),
+        strategy=strategy_of(["rewrite"], open_provider("scripted", script="rules.jsonl")),
+        overrides_store=open_overrides("overrides"),
+        progress=lambda done, left: told.append((done, left)),
+    )
+
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[0][0] == 0
+    assert sum(told[-1]) == result.report.evaluations
 
 
 def test_running_again_asks_the_cache_and_says_the_same(folder: Path) -> None:

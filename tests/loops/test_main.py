@@ -1,6 +1,5 @@
 """The agent's loop: recall, render, ask, remember, and what tools can see."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from holdfast.clock import CountedIds, ManualClock
 from holdfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
 from holdfast.loops.main import MainLoop, ToRemember
 from holdfast.loops.requests import MainLoopRequest
-from holdfast.loops.strategies.recall import RecallBudget
 from holdfast.loops.tools import Tool, ToolContext
 from holdfast.mailboxes.in_memory import InMemoryMailbox
 from holdfast.memory import Memory
@@ -24,7 +22,6 @@ from holdfast.providers.adapter import ModelReply, ModelRequest, TokenUsage, Too
 from holdfast.providers.scripted import ScriptedProvider
 from holdfast.traces.identity import ToolProfile
 from holdfast.vocabulary import Band, Budget, Experiment
-from tests.loops.world import World, dataset
 
 TEMPLATE = PromptTemplate(
     ns="agent",
@@ -41,14 +38,6 @@ def known(*texts: str) -> Memory:
         for number, text in enumerate(texts):
             run.remember(text, subject=f"fact/{number}", source={"kind": "doc", "id": f"handbook#{number}"})
     return memory
-
-
-class Numbers(MainLoop[Any]):
-    """Asks memory for the same, whatever it is to add."""
-
-    def query(self, request: Any) -> str:  # noqa: ARG002  # As told.
-        """What it needs to know."""
-        return "add a number"
 
 
 def refunds() -> Memory:
@@ -189,31 +178,3 @@ def test_every_tool_has_a_name_of_its_own() -> None:
     for tools in ([tool, tool], [replace(tool, spec=ours)], [replace(tool, profile=ToolProfile.whole("x"))]):
         with pytest.raises(InvalidValue, match="name of its own"):
             _support(refunds(), tools=tools)
-
-
-def test_the_smallest_recall_budget_that_does_not_regress_is_found(tmp_path: Path) -> None:
-    """The first of two memories is all that the agent needs; the budget has room for both."""
-    memory = known(
-        "To add a number and a number is easy.", "The sea is wide, and a number of ships are on it."
-    )
-    template = PromptTemplate(
-        ns="agent",
-        key="sum",
-        sections=(memory_section(tokens=80), Section(key="task", title="Task", body="Add ${a} and ${b}.")),
-    )
-
-    def script(request: ModelRequest) -> str:
-        found = re.search(r"Add (\d+) and (\d+)", request.prompt)
-        assert found is not None
-        return str(int(found[1]) + int(found[2])) if "is easy" in request.prompt else "?"
-
-    world = World(tmp_path, ScriptedProvider(script), RecallBudget(0.02, 0.2), template=template)
-    world.main = Numbers(
-        adapter=world.provider, template=template, overrides_store=world.store, memory=memory
-    )
-    report = world.optimize(dataset(80))
-
-    [modification] = report.modifications
-    assert (modification.original_recall_tokens, modification.recall_tokens) == (80, 16)
-    assert modification.token_reduction == 64
-    assert memory.store.head() == 1

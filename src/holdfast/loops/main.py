@@ -135,7 +135,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """What tells whether a request had its effect; None for one that must have none."""
         if self._memory is None or request.experiment is not None:
             return None
-        asked = ["main-loop/v1", request.created_at, self.query(request.request)]
+        asked = ["main-loop/v1", request.created_at, as_text(request.request)]
         return Slip.of(f"loop/{self._workflow}", self._memory.namespace, request.request_id, asked)
 
     def _remembered_before(self, slip: Slip | None) -> int | None:
@@ -174,7 +174,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
         reply, usage = self._converse(rendering)
         record_output(recorder, reply.text, self.shape)
-        told = {"model": reply.model, "run_id": recorder.run.run_id}
+        told = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
         self._tell(rendering.session, {"event": "answered", **told, **usage.as_json()})
         return MainLoopResult(
             request_id=request.request_id,
@@ -185,7 +185,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             fell_back=prompt.fell_back,
             model=reply.model,
             usage=usage,
-            run_id=recorder.run.run_id,
+            run_id=None if self._memory is None else recorder.run.run_id,
         )
 
     def answer_again(self, rendering: Rendering, output: str) -> None:
