@@ -70,6 +70,25 @@ def test_interrupts_at_many_moments_lose_nothing_that_was_acknowledged(
     _check(tmp_path, LONG, figures)
 
 
+@pytest.mark.parametrize("module", ["holdfast.cli", "dataclasses", "copy", "apsw"])
+def test_an_interrupt_while_libraries_load_is_answered_in_words(tmp_path: Path, module: str) -> None:
+    """Some libraries crash when they are unwound in the middle of their making; the first that loads this module, say."""
+    program = (
+        "import os, signal, sys\n"
+        "from holdfast.__main__ import main\n"
+        "def interrupt(event, told):\n"
+        f"    if event == 'import' and told[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(interrupt)\n"
+        "main()"
+    )
+    words = ["remember", "Cats purr.", "--source", "doc:cats", "--store", str(tmp_path / "agent.db")]
+    told = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+
+    assert (told.returncode, told.stdout, told.stderr) == (130, "", "Interrupted.\n")
+
+
 def test_the_script_of_the_package_is_the_one_that_is_tested_here() -> None:
     project = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
 

@@ -31,6 +31,11 @@ def main() -> None:
 def _interrupted(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # The signature of signal handlers.
     # Written past the buffers, which the interrupted code may be in the middle of.
     os.write(2, b"Interrupted.\n")
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            # A library that is unwound while it loads may crash the process. What a kill leaves is whole, too.
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
     raise SystemExit(INTERRUPTED)
 
 

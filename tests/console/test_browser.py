@@ -148,9 +148,7 @@ else:
         assert said == "4"
         assert "EU refunds take 14 days." in shown
 
-    def test_a_phone_is_wide_enough_for_every_page(
-        address: str, chrome: Browser, house: Furnished, tmp_path: Path
-    ) -> None:
+    def test_a_phone_is_wide_enough_for_every_page(address: str, chrome: Browser, house: Furnished) -> None:
         context = chrome.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
         page = context.new_page()
         sign_in(page, address, house.operator)
@@ -168,7 +166,6 @@ else:
         ):
             page.goto(address + house.pages()[name])
             widths[name] = page.evaluate("document.documentElement.scrollWidth")
-        page.screenshot(path=tmp_path / "phone.png", full_page=True)
         hidden = page.get_by_role("link", name="Ledger", exact=True).is_visible()
         page.get_by_label("Show the menu").check(force=True)
         menu = page.get_by_role("link", name="Ledger", exact=True).is_visible()
@@ -177,16 +174,13 @@ else:
         assert set(widths.values()) == {360}
         assert (hidden, menu) == (False, True)
 
-    def test_dark_is_dark_and_light_is_light(
-        address: str, chrome: Browser, house: Furnished, tmp_path: Path
-    ) -> None:
+    def test_dark_is_dark_and_light_is_light(address: str, chrome: Browser, house: Furnished) -> None:
         """Both with enough contrast between the text and what it stands on."""
         found = dict[str, tuple[float, float]]()
         for scheme in ("light", "dark"):
             context = chrome.new_context(color_scheme=scheme)
             page = context.new_page()
             sign_in(page, address, house.operator)
-            page.screenshot(path=tmp_path / f"{scheme}.png")
             ground = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             faint = _luminance(page.evaluate("getComputedStyle(document.querySelector('main .faint')).color"))
             found[scheme] = ground, (max(ground, faint) + 0.05) / (min(ground, faint) + 0.05)

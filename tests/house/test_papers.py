@@ -26,7 +26,12 @@ def _name(paper: Path) -> str:
     return str(paper.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("paper", [p for p in PAPERS if _fences(p, "python")], ids=_name)
+WITH_PYTHON, WITH_CONSOLE = (
+    [p for p in PAPERS if _fences(p, language)] for language in ("python", "console")
+)
+
+
+@pytest.mark.parametrize("paper", [p for p in WITH_PYTHON if p not in WITH_CONSOLE], ids=_name)
 def test_python_snippets_run(paper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The snippets of one paper share their names, as a reader who types them in order would expect."""
     monkeypatch.chdir(tmp_path)
@@ -40,13 +45,13 @@ def _run_python(paper: Path) -> None:
         exec(compile("\n" * first_line + fence.content, _name(paper), "exec"), names)
 
 
-@pytest.mark.parametrize("paper", [p for p in PAPERS if _fences(p, "console")], ids=_name)
+@pytest.mark.parametrize("paper", WITH_CONSOLE, ids=_name)
 def test_console_snippets_print_what_they_show(
     paper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``$ holdfast …`` lines are run; what stands below must come out, ``…`` standing for anything.
 
-    They find what the paper's Python snippets left in the working folder, as a reader's would.
+    The paper's Python snippets run first, and these find what they left in the working folder, as a reader's would.
     """
     monkeypatch.chdir(tmp_path)
     Path("facts.jsonl").write_text('{"memory_id":"m1","text":"VAT is 19 %."}\n', encoding="utf-8")

@@ -21,7 +21,7 @@ from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, expire, merge, sqlite_store, write
 from tests.store.faulty_disk import fold
 
-FAST_CHUNKS, FAST_FLIPS = 4, 2_000
+FAST_CHUNKS, FAST_FLIPS = 2, 1_000
 SLOW_CHUNKS, SLOW_FLIPS = 10, 20_000
 DATABASE_HEADER_BITS = 100 * 8
 
