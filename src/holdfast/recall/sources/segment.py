@@ -7,8 +7,8 @@ so that what is kept can never show in an answer.
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Final, Protocol, Self
+from itertools import accumulate, chain, pairwise
+from typing import Final, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from holdfast.recall.moments import MISSING, moment_of
 from holdfast.recall.records import BadLine, Record, read_line
 
 NO_TAGS: Final = 0
+_T = TypeVar("_T")
 
 
 class Source(Protocol):
@@ -181,6 +182,36 @@ class Segment:
     def hiding(self, rows: Collection[int]) -> Self:
         """The same rows, but for some."""
         return replace(self, hidden=rows)
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Self], *, lines_read: int) -> Self:
+        """The rows of pieces of so many lines, which have one book, in the order of their lines."""
+        if len(pieces) == 1:
+            return replace(pieces[0], lines_read=lines_read)
+        places = [place for piece in pieces for place in piece.places]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        texts = [text for piece in pieces for text in piece._texts()]
+        sizes = [len(texts[row]) for row in order]
+
+        def ordered(columns: Iterable[Sequence[_T]]) -> list[_T]:
+            cells = list(chain.from_iterable(columns))
+            return [cells[row] for row in order]
+
+        return replace(
+            pieces[0],
+            lines=ordered(piece.lines for piece in pieces),
+            haystack=b"".join([texts[row] for row in order]),
+            ends=list(accumulate(sizes)),
+            stamps=ordered(piece.stamps for piece in pieces),
+            tags=ordered(piece.tags for piece in pieces),
+            places=[places[row] for row in order],
+            bad_lines=[line for piece in pieces for line in piece.bad_lines],
+            lines_read=lines_read,
+        )
+
+    def _texts(self) -> list[bytes]:
+        """The texts in lower case, each with its separator."""
+        return [self.haystack[start:end] for start, end in pairwise([0, *self.ends])]
 
     def with_bad_line(self, line: BadLine) -> Self:
         """The same rows, and a line more that holds none."""
