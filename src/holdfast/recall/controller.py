@@ -15,7 +15,7 @@ from holdfast.recall.package import ContextPackage, DroppedItem
 from holdfast.recall.rank import Best, Candidate
 from holdfast.recall.records import Record
 from holdfast.recall.request import DroppedForm, MemoryControllerInput
-from holdfast.recall.scoring import Question, score_of
+from holdfast.recall.scoring import Question, Score, score_of
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.segment import Segment, Source
 from holdfast.recall.trust import Denials, read_denials
@@ -47,14 +47,15 @@ def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -
     for source in sources:
         for segment in source.segments():
             best.offer(segment, source.store_path, gathered.take(segment, source.store_path))
+            del segment
     candidates = best.ranked()
-    _check_scores(candidates[: request.budget.max_items], question)
+    scores = _checked_scores(candidates[: request.budget.max_items], question)
     chosen = fit(candidates, request.budget)
     counts = gathered.counts(chosen)
     dropped = gathered.told(candidates, chosen) if gathered.tells_all else counts
     return Reading(
         ContextPackage.of(request, chosen, dropped),
-        Explanation.of(question, candidates[: request.budget.max_items], chosen, gathered.faults(), counts),
+        Explanation.of(question, candidates, scores, chosen, gathered.faults(), counts),
     )
 
 
@@ -114,13 +115,15 @@ class _Gathered:
             yield _dropped(store_path, segment.record(row), Reason.DENIED)
 
 
-def _check_scores(candidates: list[Candidate], question: Question) -> None:
+def _checked_scores(candidates: list[Candidate], question: Question) -> list[Score]:
     """Score again, from the records themselves, what may be selected: a cache that lies must not get away with it."""
-    for candidate in candidates:
-        if score_of(candidate.record, question).total != candidate.score:
+    scores = [score_of(candidate.record, question) for candidate in candidates]
+    for candidate, score in zip(candidates, scores, strict=True):
+        if score.total != candidate.score:
             what = f"what is kept of {candidate.store_path}"
             problem = f"it gives {candidate.record.memory_id!r} another score than its record; delete the cache folder"
             raise Corruption(what=what, problem=problem)
+    return scores
 
 
 def _told_rest(candidates: list[Candidate], chosen: Fit) -> Iterator[DroppedItem]:

@@ -5,24 +5,21 @@ as many are kept as can be selected, and a segment is searched no further than t
 scoring and sorting everything would give.
 """
 
-import re
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
-from holdfast.recall.moments import MISSING, POINT
+from holdfast.recall.moments import MISSING, POINT, written_like
 from holdfast.recall.records import Record, read_line
 from holdfast.recall.scoring import HALF_POINT, Question
+from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.segment import Segment, TagBook
 from holdfast.recall.wording import collapsed
 
 _TERM: Final = 2
 _NEVER: Final = MISSING - 1
 _DIGITS_OF_TIME: Final = 64
-# `bytes.find` gets faster with the length of what it looks for; below this, a regular expression is faster.
-_SHORT_BYTES: Final = 4
 
 
 @total_ordering
@@ -73,7 +70,7 @@ class Candidate:
 class _Needle:
     """A term, ready to be searched for."""
 
-    __slots__ = ("_encoded", "_pattern", "_word_is_term", "term", "word")
+    __slots__ = ("_encoded", "_word_is_term", "term", "word")
 
     def __init__(self, term: str) -> None:
         self.term = term
@@ -81,26 +78,12 @@ class _Needle:
         # quotation mark may be what stands between two texts.
         self.word = max(term.split(" "), key=len)
         self._word_is_term = self.word == term and '"' not in term
-        encoded = self.word.encode()
-        self._encoded = None if len(encoded) < _SHORT_BYTES else encoded
-        self._pattern = re.compile(re.escape(encoded))
+        self._encoded = self.word.encode()
 
-    def rows(self, segment: Segment) -> list[int]:
+    def rows(self, segment: Segment, finder: Finder) -> list[int]:
         """The rows whose text holds the term."""
-        haystack, ends = segment.haystack, segment.ends
-        found, row = [], 0
-        at = self._find(haystack, 0)
-        while at >= 0:
-            row = bisect_right(ends, at, row)
-            found.append(row)
-            at = self._find(haystack, ends[row])
+        found = finder.rows_with(self._encoded)
         return found if self._word_is_term else [row for row in found if self.is_in(segment, row)]
-
-    def _find(self, haystack: bytes, start: int) -> int:
-        if self._encoded is not None:
-            return haystack.find(self._encoded, start)
-        match = self._pattern.search(haystack, start)
-        return -1 if match is None else match.start()
 
     def is_in(self, segment: Segment, row: int) -> bool:
         """Whether one row's text holds the term."""
@@ -125,19 +108,25 @@ class Best:
 
     def offer(self, segment: Segment, store_path: str, denied: Collection[int] = ()) -> None:
         """Look through a segment for better candidates."""
-        hidden = {*segment.hidden, *denied}
         points = self._points(segment)
-        rows = [row for row in self._promising(segment, points) if row not in hidden] if points else []
+        if points is None:
+            return
+        rows = self._promising(segment, points)
+        if segment.hidden or denied:
+            hidden = {*segment.hidden, *denied}
+            rows = [row for row in rows if row not in hidden]
+        if self._limit is not None and self._question.now is None and len(rows) > self._limit:
+            rows = self._newest(segment, rows, points, self._limit)
         if not rows:
             return
         rows, times = self._pressed(rows, points, _times(segment, rows))
         recency_of, entries = self._question.recency_of, self._entries
         for row in rows:
-            score = points[row] * HALF_POINT + recency_of(times[row])
+            score = points.get(row, 0) * HALF_POINT + recency_of(times[row])
             entries.append(
                 (-score, -times[row], store_path, segment.memory_id(row), _Tie(segment.lines[row]))
             )
-        if self._limit is not None and len(entries) >= self._limit:
+        if self._limit is not None and rows and len(entries) >= self._limit:
             self._raise_bar(self._limit)
 
     def ranked(self) -> list[Candidate]:
@@ -159,22 +148,25 @@ class Best:
             # Recency may add a point to any row.
             self._bar = max(0, -((POINT - score) // HALF_POINT))
 
-    def _points(self, segment: Segment) -> list[int]:
-        """Half points of the rows, exact for those that have enough to matter; empty if no row can."""
+    def _points(self, segment: Segment) -> dict[int, int] | None:
+        """Half points of the rows that have any, exact for those that have enough to matter; None if no row can."""
         of_set = self._points_of_sets(segment.book)
         most_for_tags = max(of_set)
         # Who needs several terms must have one of all but the last few, so those need no search of their own.
         needed = -((most_for_tags - self._bar) // _TERM)
         if needed > len(self._needles):
-            return []
+            return None
         searched = len(self._needles) - max(needed - 1, 0)
-        points = [of_set[number] for number in segment.tags] if most_for_tags else [0] * len(segment)
+        points: dict[int, int] = {}
+        if most_for_tags:
+            points = {row: of_set[number] for row, number in enumerate(segment.tags) if of_set[number]}
         matched: set[int] = set()
+        finder = Finder(segment.haystack, segment.ends)
         for needle in self._needles[:searched]:
-            found = needle.rows(segment)
+            found = needle.rows(segment, finder)
             matched.update(found)
             for row in found:
-                points[row] += _TERM
+                points[row] = points.get(row, 0) + _TERM
         for needle in self._needles[searched:]:
             for row in matched:
                 if needle.is_in(segment, row):
@@ -194,21 +186,43 @@ class Best:
             self._tag_points = (book, points)
         return points
 
-    def _promising(self, segment: Segment, points: list[int]) -> list[int]:
+    def _promising(self, segment: Segment, points: dict[int, int]) -> Sequence[int]:
         """The rows that have enough points to be among the best."""
         bar = self._bar
-        return [row for row, held in enumerate(points) if held >= bar] if bar else list(range(len(segment)))
+        return [row for row, held in points.items() if held >= bar] if bar else range(len(segment))
 
-    def _pressed(self, rows: list[int], points: list[int], times: _Times) -> tuple[list[int], _Times]:
+    def _newest(
+        self, segment: Segment, rows: Sequence[int], points: dict[int, int], limit: int
+    ) -> Sequence[int]:
+        """Of many rows, those that may be among the best, told from their timestamps as they stand, where that can be."""
+        stamps = segment.sortable_stamps()
+        if stamps is None:
+            return rows
+        if self._bar_time != _NEVER:
+            since = written_like(self._bar_time, stamps)
+            better = {row for row, held in points.items() if held > self._bar}
+            rows = [row for row in rows if stamps[row] >= since or row in better]
+        if len(rows) > 2 * limit:
+            keyed = sorted([(points.get(row, 0), stamps[row], row) for row in rows], reverse=True)
+            last = keyed[limit - 1][:2]
+            newest = [row for held, stamp, row in keyed if (held, stamp) >= last]
+            # One that only looks like a timestamp stands in the place of one that is.
+            if all(segment.moment(row) != MISSING for row in newest if stamps[row]):
+                rows = newest
+        return rows
+
+    def _pressed(
+        self, rows: Sequence[int], points: dict[int, int], times: _Times
+    ) -> tuple[Sequence[int], _Times]:
         """Of these rows, those that are new enough to be among the best, and not many more."""
         if self._bar_time != _NEVER:
             bar, bar_time = self._bar, self._bar_time
-            rows = [row for row in rows if points[row] > bar or times[row] >= bar_time]
+            rows = [row for row in rows if times[row] >= bar_time or points.get(row, 0) > bar]
         limit = self._limit
         if limit is not None and len(rows) > 2 * limit:
             # Ties are kept: what else orders them is not known here.
             keyed = sorted(
-                [((points[row] << _DIGITS_OF_TIME) + times[row], row) for row in rows], reverse=True
+                [((points.get(row, 0) << _DIGITS_OF_TIME) + times[row], row) for row in rows], reverse=True
             )
             last = keyed[limit - 1][0]
             rows = [row for key, row in keyed if key >= last]

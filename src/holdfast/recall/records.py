@@ -89,9 +89,7 @@ def read_line(line: bytes) -> Record | Fault:
     if _is_too_deep(text):
         return Fault.TOO_DEEP
     try:
-        value = json.loads(
-            text, object_pairs_hook=_members, parse_int=_integer, parse_constant=_refuse_constant
-        )
+        value = _decode(text)
     except ValueError:
         return Fault.NOT_JSON
     return _checked(value) if isinstance(value, dict) else Fault.NOT_AN_OBJECT
@@ -101,7 +99,7 @@ def bad_line(line: bytes, place: int, fault: Fault) -> BadLine:
     """What is told of a line that holds no record: its id, if one can be read, and the hash of its bytes."""
     memory_id = ""
     if fault not in (Fault.TOO_LONG, Fault.NOT_UTF8, Fault.NOT_JSON, Fault.TOO_DEEP, Fault.NOT_AN_OBJECT):
-        value = json.loads(line.decode(), object_pairs_hook=_members, parse_int=_integer)
+        value = _decode(line.decode())
         found = value.get("memory_id")
         if isinstance(found, str) and _is_text(found) and "memory_id" not in _keys_doubled(value):
             memory_id = found
@@ -172,6 +170,11 @@ def _integer(digits: str) -> float:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+_decode: Final = json.JSONDecoder(
+    object_pairs_hook=_members, parse_int=_integer, parse_constant=_refuse_constant
+).decode
 
 
 def _is_text(text: str) -> bool:

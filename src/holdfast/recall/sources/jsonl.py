@@ -96,6 +96,8 @@ def segments_of(chunks: Iterator[bytes]) -> Iterator[Segment]:
             segment = decoder.segment(block, first_place=place)
         place = segment.next_place
         yield segment
+        # What was looked at is let go before more is read: two blocks and their rows do not fit a processor's cache.
+        del block, segment
 
 
 def blocks(chunks: Iterator[bytes]) -> Iterator[bytes | LongLine]:
@@ -110,10 +112,12 @@ def blocks(chunks: Iterator[bytes]) -> Iterator[bytes | LongLine]:
             rest = b""
         has_returns, start = b"\r" in chunk or b"\r" in rest, 0
         while cut := chunk.rfind(b"\n", start, start + BLOCK_BYTES) + 1 or chunk.find(b"\n", start) + 1:
-            block = rest + chunk[start:cut] if rest else chunk[start:cut]
+            block = b"".join((rest, memoryview(chunk)[start:cut]))
             rest, start = b"", cut
             yield block.replace(b"\r\n", b"\n") if has_returns else block
+            del block
         rest += chunk[start:]
+        del chunk, given
     if rest:
         yield rest.removesuffix(b"\r") + b"\n"
 

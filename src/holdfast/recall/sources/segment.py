@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.recall.moments import MISSING, moment_of
+from holdfast.recall.moments import MISSING, moment_of, sortable
 from holdfast.recall.records import BadLine, Record, read_line
 
 NO_TAGS: Final = 0
@@ -85,7 +85,7 @@ class BlockLines(Sequence[bytes]):
     def __init__(self, block: bytes) -> None:
         self.block = block
         self._lines: list[bytes] | None = None
-        self._looks_left = 4
+        self._looks_left = 1
 
     def told_apart(self) -> list[bytes]:
         """All of them."""
@@ -120,7 +120,7 @@ class Segment:
     """The texts in lower case, in UTF-8, one after the other with a separator of one byte after each."""
     ends: Sequence[int]
     """Where each record's text ends in the haystack, its separator included."""
-    stamps: Sequence[str | None] | Sequence[bytes | None]
+    stamps: Sequence[str | bytes | None]
     """What stands in ``ts_utc``, as text or as JSON; empty once the times are known."""
     times: Sequence[int]
     """Moments; empty until somebody needs them."""
@@ -178,6 +178,10 @@ class Segment:
     def moments(self) -> Sequence[int]:
         """The moments of all rows."""
         return self.times or list(map(_moment_of, self.stamps))
+
+    def sortable_stamps(self) -> list[bytes] | None:
+        """The timestamps as they stand, if that is enough to sort them; None if it is not, or the times are known."""
+        return sortable(self.stamps) if self.stamps else None
 
     def hiding(self, rows: Collection[int]) -> Self:
         """The same rows, but for some."""

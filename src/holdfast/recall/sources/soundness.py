@@ -129,13 +129,7 @@ def _is_distinct(text: bytes) -> bool:
     if b"\\u" in text or b"\n" in text or _is_deep([text], MAX_DEPTH_LEVELS - 2):
         return False
     try:
-        refs = json.loads(
-            text.decode(),
-            object_pairs_hook=_distinct,
-            parse_int=_small_integer,
-            parse_float=_small_number,
-            parse_constant=_small_integer,
-        )
+        refs = _decode_distinct(text.decode())
     except ValueError:
         return False
     return isinstance(refs, list) and all(isinstance(ref, dict) for ref in refs)
@@ -165,3 +159,11 @@ def _small_number(digits: str) -> float:
     if not -_SMALL < number < _SMALL:
         raise ValueError
     return number
+
+
+_decode_distinct: Final = json.JSONDecoder(
+    object_pairs_hook=_distinct,
+    parse_int=_small_integer,
+    parse_float=_small_number,
+    parse_constant=_small_integer,
+).decode
