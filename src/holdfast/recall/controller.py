@@ -17,7 +17,8 @@ from holdfast.recall.records import Record
 from holdfast.recall.request import DroppedForm, MemoryControllerInput
 from holdfast.recall.scoring import Question, Score, score_of
 from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import Segment, Source
+from holdfast.recall.sources.proved import ProvedBlock, Source
+from holdfast.recall.sources.segment import Segment
 from holdfast.recall.trust import Denials, read_denials
 
 Opener = Callable[[str], Source]
@@ -46,7 +47,13 @@ def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -
     best = Best(question, None if gathered.tells_all else request.budget.max_items + 1)
     for source in sources:
         for segment in source.segments():
-            best.offer(segment, source.store_path, gathered.take(segment, source.store_path))
+            if isinstance(segment, ProvedBlock) and not gathered.looks_at_rows:
+                gathered.candidates += len(segment)
+                best.offer_block(segment, source.store_path)
+            else:
+                rows = segment.taken_apart() if isinstance(segment, ProvedBlock) else segment
+                best.offer(rows, source.store_path, gathered.take(rows, source.store_path))
+                del rows
             del segment
     candidates = best.ranked()
     scores = _checked_scores(candidates[: request.budget.max_items], question)
@@ -70,6 +77,11 @@ class _Gathered:
     denied: int = 0
     bad_lines: list[StoredFault] = field(default_factory=list)
     denied_rows: list[tuple[str, Segment, int]] = field(default_factory=list)
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether more of a record must be known than that it is one."""
+        return self.tells_all or self.denials != Denials()
 
     def take(self, segment: Segment, store_path: str) -> list[int]:
         """Note what a segment drops, and give its rows that are denied."""

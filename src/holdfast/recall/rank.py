@@ -10,16 +10,20 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
-from holdfast.recall.moments import MISSING, POINT, written_like
+from holdfast.limits import MAX_WAITING_BYTES
+from holdfast.recall.moments import MISSING, POINT, moment_of, written_like
 from holdfast.recall.records import Record, read_line
 from holdfast.recall.scoring import HALF_POINT, Question
 from holdfast.recall.sources.finding import Finder
+from holdfast.recall.sources.proved import ProvedBlock, look_at
 from holdfast.recall.sources.segment import Segment, TagBook
-from holdfast.recall.wording import collapsed
+from holdfast.recall.wording import collapsed, lowered
 
 _TERM: Final = 2
 _NEVER: Final = MISSING - 1
 _DIGITS_OF_TIME: Final = 64
+# For so many blocks after one in which too many lines hold a term, lines are not looked for.
+_DETOUR_BLOCKS: Final = 16
 
 
 @total_ordering
@@ -70,7 +74,7 @@ class Candidate:
 class _Needle:
     """A term, ready to be searched for."""
 
-    __slots__ = ("_encoded", "_word_is_term", "term", "word")
+    __slots__ = ("_word_is_term", "encoded", "term", "word")
 
     def __init__(self, term: str) -> None:
         self.term = term
@@ -78,16 +82,15 @@ class _Needle:
         # quotation mark may be what stands between two texts.
         self.word = max(term.split(" "), key=len)
         self._word_is_term = self.word == term and '"' not in term
-        self._encoded = self.word.encode()
+        self.encoded = self.word.encode()
 
     def rows(self, segment: Segment, finder: Finder) -> list[int]:
         """The rows whose text holds the term."""
-        found = finder.rows_with(self._encoded)
-        return found if self._word_is_term else [row for row in found if self.is_in(segment, row)]
+        found = finder.rows_with(self.encoded, segment.ends)
+        return found if self._word_is_term else [row for row in found if self.is_in(segment.text(row))]
 
-    def is_in(self, segment: Segment, row: int) -> bool:
-        """Whether one row's text holds the term."""
-        text = segment.text(row)
+    def is_in(self, text: str) -> bool:
+        """Whether a text in lower case holds the term."""
         return self.term in (text if " " not in self.term else collapsed(text))
 
 
@@ -105,6 +108,10 @@ class Best:
         self._tag_points: tuple[TagBook | None, list[int]] = (None, [])
         self._bar = 0
         self._bar_time = _NEVER
+        # Blocks whose records without points may still be needed.
+        self._waiting: list[tuple[ProvedBlock, str]] = []
+        self._room_bytes = 0 if limit is None or question.now is not None else MAX_WAITING_BYTES
+        self._detours_left = 0
 
     def offer(self, segment: Segment, store_path: str, denied: Collection[int] = ()) -> None:
         """Look through a segment for better candidates."""
@@ -115,6 +122,56 @@ class Best:
         if segment.hidden or denied:
             hidden = {*segment.hidden, *denied}
             rows = [row for row in rows if row not in hidden]
+        self._take(segment, store_path, rows, points)
+
+    def offer_block(self, block: ProvedBlock, store_path: str) -> None:
+        """Look through a block for better candidates: only at the lines that hold a term, where that is enough."""
+        waits = self._bar == 0
+        if waits and len(block.block) > self._room_bytes:
+            self._stop_waiting()
+            self.offer(block.taken_apart(), store_path)
+            return
+        lines = None if self._detours_left else block.lines_with([needle.encoded for needle in self._needles])
+        if lines is None:
+            # The terms are everywhere, and will be in the next blocks too.
+            self._detours_left = (self._detours_left or _DETOUR_BLOCKS) - 1
+            self.offer(block.taken_apart(), store_path)
+            return
+        if waits:
+            self._waiting.append((block, store_path))
+            self._room_bytes -= len(block.block)
+        for line in lines:
+            self._look_at(line, store_path)
+        if lines and self._limit is not None and len(self._entries) >= self._limit:
+            self._raise_bar(self._limit)
+
+    def _look_at(self, text: bytes, store_path: str) -> None:
+        line = look_at(text)
+        low = lowered(line.text)
+        held = sum([_TERM for needle in self._needles if needle.is_in(low)])
+        if self._question.counts_tags and line.tags:
+            held += len({lowered(tag) for tag in line.tags}.intersection(self._question.terms))
+        time = MISSING if line.ts_utc is None else moment_of(line.ts_utc)
+        # Records without points are taken in later, if any are.
+        if held and (held, time) >= (self._bar, self._bar_time):
+            score = held * HALF_POINT + self._question.recency_of(time)
+            self._entries.append((-score, -time, store_path, line.memory_id, _Tie(text)))
+
+    def _stop_waiting(self) -> None:
+        """Take in the records without points of the blocks that waited, which too few others have made superfluous."""
+        self._room_bytes = 0
+        while self._waiting:
+            block, store_path = self._waiting.pop()
+            segment = block.taken_apart()
+            points = self._points(segment)
+            if points is not None and self._bar == 0:
+                rows = [row for row in range(len(segment)) if row not in points]
+                self._take(segment, store_path, rows, points)
+
+    def _take(
+        self, segment: Segment, store_path: str, rows: Sequence[int], points: dict[int, int]
+    ) -> None:
+        """Make candidates of those rows that may be among the best."""
         if self._limit is not None and self._question.now is None and len(rows) > self._limit:
             rows = self._newest(segment, rows, points, self._limit)
         if not rows:
@@ -126,11 +183,12 @@ class Best:
             entries.append(
                 (-score, -times[row], store_path, segment.memory_id(row), _Tie(segment.lines[row]))
             )
-        if self._limit is not None and rows and len(entries) >= self._limit:
+        if rows and self._limit is not None and len(entries) >= self._limit:
             self._raise_bar(self._limit)
 
     def ranked(self) -> list[Candidate]:
         """The candidates that were kept, best first."""
+        self._stop_waiting()
         self._entries.sort()
         return [
             Candidate(path, -score, tie.record, tie.line)
@@ -147,6 +205,8 @@ class Best:
         else:
             # Recency may add a point to any row.
             self._bar = max(0, -((POINT - score) // HALF_POINT))
+        if self._bar:
+            self._waiting.clear()
 
     def _points(self, segment: Segment) -> dict[int, int] | None:
         """Half points of the rows that have any, exact for those that have enough to matter; None if no row can."""
@@ -161,7 +221,7 @@ class Best:
         if most_for_tags:
             points = {row: of_set[number] for row, number in enumerate(segment.tags) if of_set[number]}
         matched: set[int] = set()
-        finder = Finder(segment.haystack, segment.ends)
+        finder = Finder(segment.haystack)
         for needle in self._needles[:searched]:
             found = needle.rows(segment, finder)
             matched.update(found)
@@ -169,7 +229,7 @@ class Best:
                 points[row] = points.get(row, 0) + _TERM
         for needle in self._needles[searched:]:
             for row in matched:
-                if needle.is_in(segment, row):
+                if needle.is_in(segment.text(row)):
                     points[row] += _TERM
         return points
 

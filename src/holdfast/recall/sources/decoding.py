@@ -5,6 +5,7 @@ surely told in a faster way is given to it.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from msgspec import UNSET
 
 from holdfast.limits import MAX_LEARNT_SHAPES, MAX_TAG_SETS
 from holdfast.recall.records import BadLine, Fault, bad_line, normal_tags, read_line
+from holdfast.recall.sources.proved import ProvedBlock
 from holdfast.recall.sources.segment import NO_TAGS, BlockLines, Segment, TagBook
 from holdfast.recall.sources.shape import Columns, Shape, learn
 from holdfast.recall.sources.soundness import (
@@ -62,6 +64,17 @@ class Decoder:
                 if segment is not None:
                     return segment
         return self._by_parts(block.split(b"\n")[:-1], first_place)
+
+    def proved(self, block: bytes, *, first_place: int) -> ProvedBlock | Segment:
+        """The same records, not taken apart if they can be proved as they stand."""
+        if len(block) <= SURELY_SMALL_BYTES:
+            if not self._shapes and (shape := self._learnt(block)) is not None:
+                self._shapes.append(shape)
+            rows = self._shapes[0].rows_proved(block) if self._shapes else 0
+            if rows:
+                taken_apart = partial(self.segment, block, first_place=first_place)
+                return ProvedBlock(block, rows, first_place, taken_apart)
+        return self.segment(block, first_place=first_place)
 
     def _by_parts(self, lines: list[bytes], first_place: int) -> Segment:
         """The segment of lines of several shapes, or none."""

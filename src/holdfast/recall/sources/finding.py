@@ -39,22 +39,30 @@ _MEMMEM: Final = _memmem()
 
 
 class Finder:
-    """A text of several parts, ready to be searched for words. ``ends`` says where the parts end."""
+    """A text that is ready to be searched for words."""
 
-    __slots__ = ("_address", "_ends", "_text")
+    __slots__ = ("_address", "_text")
 
-    def __init__(self, text: bytes, ends: Sequence[int]) -> None:
+    def __init__(self, text: bytes) -> None:
         self._text = text
-        self._ends = ends
         self._address = 0 if _MEMMEM is None else ctypes.cast(text, ctypes.c_void_p).value or 0
 
-    def rows_with(self, word: bytes) -> list[int]:
-        """Which parts hold a word, each once. A word that stands over the end of a part counts for that part."""
-        ends = self._ends
+    def find(self, word: bytes, start: int) -> int:
+        """Where a word stands first, from a place on; -1 if it does not."""
+        size = len(self._text) - start
+        if not self._address or size < _NEAR_BYTES:
+            return self._text.find(word, start)
+        found = _MEMMEM(self._address + start, size, word, len(word))
+        return -1 if found is None else int(found) - self._address
+
+    def rows_with(self, word: bytes, ends: Sequence[int]) -> list[int]:
+        """Which parts of the text hold a word, each once; ``ends`` says where parts end, and a word over an end counts."""
+        near: _Find
+        far: _Find
         if len(word) < _SHORT_BYTES:
             near = far = _by_pattern(word, self._text)
         else:
-            near, far = self._text.find, self._find if self._address else self._text.find
+            near, far = self._text.find, self.find
         found: list[int] = []
         row = start = 0
         at = far(word, 0)
@@ -65,11 +73,6 @@ class Finder:
             start = ends[row]
             at = (near if is_near else far)(word, start)
         return found
-
-    def _find(self, word: bytes, start: int) -> int:
-        size = len(self._text) - start
-        found = _MEMMEM(self._address + start, size, word, len(word)) if size > 0 else None
-        return -1 if found is None else int(found) - self._address
 
 
 def _by_pattern(word: bytes, text: bytes) -> _Find:

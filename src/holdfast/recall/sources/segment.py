@@ -5,10 +5,10 @@ so that what is kept can never show in an answer.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,19 +18,6 @@ from holdfast.recall.records import BadLine, Record, read_line
 
 NO_TAGS: Final = 0
 _T = TypeVar("_T")
-
-
-class Source(Protocol):
-    """A store that can be read. Its segments hold every record of it once, in read order, and never change."""
-
-    @property
-    def store_path(self) -> str:
-        """The name that records of this source carry in a package."""
-        ...
-
-    def segments(self) -> Iterator["Segment"]:
-        """The records, in runs."""
-        ...
 
 
 class TagBook:

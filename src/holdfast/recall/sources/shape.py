@@ -22,6 +22,8 @@ _STRING: Final = rb'"[^"\\\x00-\x1f]*+"'
 # The same without spaces and in ASCII, which is told faster; no line that is looked at has a backslash.
 _WORD: Final = rb'"[#-~]*+"'
 _IS_WORD: Final = re.compile(r"[#-\[\]-~]*")
+# The same, where nothing is to be found that a string must not hold.
+_PROVED_STRING: Final = rb'"[^"]*+"'
 # The mark that ends a text stays with it, and stands between texts when they are joined. A text is by far the longest
 # string, so what else it must not hold is looked for in all texts together.
 _TEXT: Final = rb'"([^"]*+")'
@@ -31,6 +33,8 @@ _SCALAR: Final = rb"(?:" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 # A number of so few digits is a json-v1 value.
 _SMALL_NUMBER: Final = rb"-?(?:0|[1-9][0-9]{0,14}+)(?:\.[0-9]++)?(?![0-9eE])"
 _SMALL_SCALAR: Final = rb"(?:" + _STRING + rb"|" + _SMALL_NUMBER + rb"|true|false|null)"
+# ASCII without control characters and the backslash.
+_PRINTABLE: Final = bytes(range(32, 127)).replace(b"\\", b"")
 _NEEDED: Final = ("memory_id", "text")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _START: Final = re.compile(rb'\{"[^"]*":( ?)')
@@ -62,6 +66,19 @@ class Shape:
 
     pattern: re.Pattern[bytes]
     taken: tuple[str, ...]
+    proof: re.Pattern[bytes] | None
+    """For blocks of printable ASCII without a backslash: takes nothing out, and leaves nothing to be proved."""
+
+    def rows_proved(self, block: bytes) -> int:
+        """How many lines a block has, if all are records beyond doubt; 0 if not."""
+        if self.proof is None:
+            return 0
+        ends = block.translate(None, _PRINTABLE)
+        if ends != b"\n" * len(ends):
+            return 0
+        # As many matches as lines, and nothing between them: no string has a line's end in it.
+        gaps = self.proof.split(block)
+        return 0 if len(gaps) != len(ends) + 1 or any(gaps) else len(ends)
 
     def columns(self, block: bytes) -> Columns | None:
         """Whole lines without a backslash, in UTF-8, taken apart; None if that can't be."""
@@ -101,15 +118,24 @@ def learn(block: bytes) -> Shape | None:
     if not always.issuperset(_NEEDED):
         return None
     seen = {key: [value for line in lines for name, value in line if name == key] for key in keys}
-    holes = [_Hole.of(key, seen[key], space[1], _after(keys[place + 1 :], always, space[1]))
-             for place, key in enumerate(keys)]
+    holes = {
+        key: _Hole.of(key, seen[key], space[1], _after(keys[place + 1 :], always, space[1]))
+        for place, key in enumerate(keys)
+    }
+    taken = tuple(key for key, hole in holes.items() if hole.is_taken)
+    pattern = _line({key: hole.pattern for key, hole in holes.items()}, always, space[1])
+    proofs = {key: hole.proof for key, hole in holes.items() if hole.proof is not None}
+    proof = _line(proofs, always, space[1]) if len(proofs) == len(keys) else None
+    return Shape(pattern, taken, proof)
+
+
+def _line(holes: dict[str, bytes], always: set[str], space: bytes) -> re.Pattern[bytes]:
     parts = []
-    for number, (key, hole) in enumerate(zip(keys, holes, strict=True)):
-        comma = b"," + space[1] if number else b""
-        part = comma + b'"' + re.escape(key.encode()) + b'":' + space[1] + hole.pattern
+    for number, (key, hole) in enumerate(holes.items()):
+        comma = b"," + space if number else b""
+        part = comma + b'"' + re.escape(key.encode()) + b'":' + space + hole
         parts.append(part if key in always else b"(?:" + part + b")?")
-    taken = tuple(key for key, hole in zip(keys, holes, strict=True) if hole.is_taken)
-    return Shape(re.compile(rb"\{" + b"".join(parts) + rb"\}\n"), taken)
+    return re.compile(rb"\{" + b"".join(parts) + rb"\}\n")
 
 
 def _members_of(line: bytes) -> Any:
@@ -154,10 +180,12 @@ def _after(keys: Sequence[str], always: set[str], space: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """What stands for a value in the expression of a shape, and whether it is taken out."""
+    """What stands for a value in the expressions of a shape."""
 
     pattern: bytes
-    is_taken: bool
+    is_taken: bool = False
+    proof: bytes | None = None
+    """The same, but nothing is taken out and what it matches is beyond doubt; None if there is no such expression."""
 
     @classmethod
     def of(cls, key: str, seen: list[Any], space: bytes, after: bytes) -> "_Hole":
@@ -165,21 +193,24 @@ class _Hole:
         null = b"|null" if None in seen else b""
         match key:
             case "memory_id":
-                return cls(_string(seen), is_taken=False)
+                return cls(_string(seen), proof=_PROVED_STRING)
             case "text":
-                return cls(_TEXT, is_taken=True)
+                return cls(_TEXT, is_taken=True, proof=_PROVED_STRING)
             case "ts_utc":
-                return cls(b"(" + _string(seen) + null + b")", is_taken=True)
+                proof = b"(?:" + _PROVED_STRING + null + b")"
+                return cls(b"(" + _string(seen) + null + b")", is_taken=True, proof=proof)
             case "tags":
-                return cls(b"(" + _LIST + null + b")", is_taken=True)
+                proof = b"(?:" + _list(_PROVED_STRING, space) + null + b")"
+                return cls(b"(" + _LIST + null + b")", is_taken=True, proof=proof)
             case "refs":
-                proved = _proved_refs(seen, space)
-                if proved is not None:
-                    return cls(b"(?:" + proved + null + b")", is_taken=False)
+                refs = _flat_refs(seen, space)
+                if refs is not None:
+                    refs = b"(?:" + refs + null + b")"
+                    return cls(refs, proof=refs.replace(_STRING, _PROVED_STRING).replace(_WORD, _PROVED_STRING))
                 return cls(_nested(rb"\[.*?\]" + null, after), is_taken=True)
         if any(isinstance(value, list | tuple) for value in seen):
             return cls(_nested(rb"[\[{].*?[\]}]|" + _SCALAR, after), is_taken=True)
-        return cls(_SCALAR, is_taken=False)
+        return cls(_SCALAR, proof=_SCALAR)
 
 
 def _string(seen: list[Any]) -> bytes:
@@ -193,7 +224,12 @@ def _nested(value: bytes, after: bytes) -> bytes:
     return rb"((?>(?:" + value + rb")(?=" + after + rb")))"
 
 
-def _proved_refs(seen: list[Any], space: bytes) -> bytes | None:
+def _list(member: bytes, space: bytes) -> bytes:
+    """An expression for lists of such members, written without other spaces."""
+    return rb"\[(?:" + member + b"(?:," + space + member + rb")*+)?\]"
+
+
+def _flat_refs(seen: list[Any], space: bytes) -> bytes | None:
     """An expression for lists of such flat objects as were seen; None if they are not flat, or of too many kinds."""
     orders: set[tuple[str, ...]] = set()
     for refs in filter(None, seen):
@@ -214,5 +250,4 @@ def _proved_refs(seen: list[Any], space: bytes) -> bytes | None:
         + rb"\}"
         for order in sorted(orders)
     ]
-    one = b"(?:" + b"|".join(kinds) + b")"
-    return rb"\[(?:" + one + b"(?:" + comma + one + rb")*+)?\]" if kinds else rb"\[\]"
+    return _list(b"(?:" + b"|".join(kinds) + b")", space) if kinds else rb"\[\]"
