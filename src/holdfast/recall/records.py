@@ -114,11 +114,11 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
         return Fault.NO_MEMORY_ID
     if not isinstance(text, str):
         return Fault.NO_TEXT
-    if not isinstance(stamp, str | None):
+    if stamp is not None and not isinstance(stamp, str):
         return Fault.BAD_TIMESTAMP
-    if not (isinstance(tags, list | None) and all(isinstance(tag, str) for tag in tags or ())):
+    if tags is not None and not (isinstance(tags, list) and all([isinstance(tag, str) for tag in tags])):
         return Fault.BAD_TAGS
-    if not (isinstance(refs, list | None) and all(isinstance(ref, dict) for ref in refs or ())):
+    if refs is not None and not (isinstance(refs, list) and all([isinstance(ref, dict) for ref in refs])):
         return Fault.BAD_REFS
     if _has_doubles(refs):
         return Fault.DUPLICATE_KEY

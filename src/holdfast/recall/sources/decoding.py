@@ -35,7 +35,8 @@ _decode_tags: Final = msgspec.json.Decoder(list[str] | None).decode
 _LOWER: Final = bytes(byte if byte >= 32 else 0 for byte in range(256)).lower()
 # What stands after a text that was decoded; it breaks the company that decides on the form of a sigma, as an end does.
 _END: Final = "\x1e"
-_WORTH_A_LESSON: Final = 8
+_SAMPLE_LINES: Final = 32
+_WORTH_A_LESSON: Final = 32
 """Shapes that fewer than one in so many lines of a block have are not learnt."""
 
 
@@ -57,59 +58,70 @@ class Decoder:
         """The records of a block of lines, each with its end, that stand in their store from a place on."""
         if len(self._numbers) > MAX_TAG_SETS:
             self._forget()
-        if self._shapes and b"\\" not in block and len(block) <= SURELY_SMALL_BYTES and is_utf8(block):
+        if self._shapes and _fits_shapes(block):
             columns = self._shapes[0].columns(block)
             if columns is not None and columns.gaps is None:
                 segment = self._laid_out(BlockLines(block), columns, first_place, ())
                 if segment is not None:
                     return segment
-        return self._by_parts(block.split(b"\n")[:-1], first_place)
+        return self._by_parts(block, first_place)
 
     def proved(self, block: bytes, *, first_place: int) -> ProvedBlock | Segment:
         """The same records, not taken apart if they can be proved as they stand."""
         if len(block) <= SURELY_SMALL_BYTES:
-            if not self._shapes and (shape := self._learnt(block)) is not None:
-                self._shapes.append(shape)
+            if not self._shapes and self._lessons_left:
+                self._lessons_left -= 1
+                shape = learn(block.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
+                self._shapes += [] if shape is None else [shape]
             rows = self._shapes[0].rows_proved(block) if self._shapes else 0
             if rows:
                 taken_apart = partial(self.segment, block, first_place=first_place)
                 return ProvedBlock(block, rows, first_place, taken_apart)
         return self.segment(block, first_place=first_place)
 
-    def _by_parts(self, lines: list[bytes], first_place: int) -> Segment:
+    def _by_parts(self, block: bytes, first_place: int) -> Segment:
         """The segment of lines of several shapes, or none."""
-        left = [
-            number
-            for number, line in enumerate(lines)
-            if b"\\" not in line and len(line) <= SURELY_SMALL_BYTES and is_utf8(line)
-        ]
+        lines = block.split(b"\n")[:-1]
+        left = list(range(len(lines)))
+        if not _fits_shapes(block):
+            left = [number for number in left if _fits_shapes(lines[number])]
         pieces: list[Segment] = []
-        taken: set[int] = set()
-        for shape in [*self._shapes, None]:
-            if shape is None and len(left) * _WORTH_A_LESSON <= len(lines):
-                continue
-            block = b"".join([lines[number] + b"\n" for number in left])
-            shape = shape or self._learnt(block)
-            columns = shape and shape.columns(block)
-            if not columns or not shape:
-                continue
-            own, others = _told_apart(columns, left)
-            places = [first_place + number for number in own]
-            piece = self._laid_out([lines[number] for number in own], columns, first_place, places)
-            if piece is not None:
-                pieces.append(piece)
-                taken.update(own)
-                left = others
-                self._shapes = [shape, *(known for known in self._shapes if known is not shape)]
-        rest = [number for number in range(len(lines)) if number not in taken]
+        taken: list[int] = []
+        for shape in self._shapes:
+            left = self._take(lines, left, shape, first_place, pieces, taken)
+        if len(left) * _WORTH_A_LESSON > len(lines) and self._lessons_left:
+            # Together with others, so that what all lines have is told from what only some have.
+            self._lessons_left -= 1
+            shape = learn([lines[number] for number in (*left[:_SAMPLE_LINES], *taken[:_SAMPLE_LINES])])
+            before = len(left)
+            left = self._take(lines, left, shape, first_place, pieces, taken) if shape else left
+            if shape and (before - len(left)) * _WORTH_A_LESSON > len(lines):
+                self._shapes.insert(0, shape)
+        rest = sorted(set(range(len(lines))).difference(taken))
         pieces.append(self._by_decoder([lines[number] for number in rest], rest, first_place))
         return Segment.joined(pieces, lines_read=len(lines))
 
-    def _learnt(self, block: bytes) -> Shape | None:
-        if self._lessons_left == 0:
-            return None
-        self._lessons_left -= 1
-        return learn(block)
+    def _take(
+        self,
+        lines: list[bytes],
+        left: list[int],
+        shape: Shape,
+        first_place: int,
+        pieces: list[Segment],
+        taken: list[int],
+    ) -> list[int]:
+        """Make a piece of those of the lines that are left that have a shape; what is left then."""
+        columns = shape.columns(b"".join([lines[number] + b"\n" for number in left]))
+        if columns is None:
+            return left
+        own, others = _told_apart(columns, left)
+        places = [first_place + number for number in own]
+        piece = self._laid_out([lines[number] for number in own], columns, first_place, places)
+        if piece is None:
+            return left
+        pieces.append(piece)
+        taken += own
+        return others
 
     def _laid_out(
         self, lines: Sequence[bytes], columns: Columns, first_place: int, places: Sequence[int]
@@ -201,6 +213,11 @@ class Decoder:
         if isinstance(record, Fault):
             return record
         return record.text, record.ts_utc, self._book.number_of(record.tags)
+
+
+def _fits_shapes(lines: bytes) -> bool:
+    """Whether shapes say something about these lines: they are short, in UTF-8, and without a backslash."""
+    return b"\\" not in lines and len(lines) <= SURELY_SMALL_BYTES and is_utf8(lines)
 
 
 def _stamp(row: Row) -> str | None:

@@ -38,7 +38,6 @@ _PRINTABLE: Final = bytes(range(32, 127)).replace(b"\\", b"")
 _NEEDED: Final = ("memory_id", "text")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _START: Final = re.compile(rb'\{"[^"]*":( ?)')
-_SAMPLE_LINES: Final = 32
 
 Column = Sequence[bytes | None]
 """The JSON of each line's value; None where a line has none."""
@@ -104,28 +103,30 @@ class Shape:
         )
 
 
-def learn(block: bytes) -> Shape | None:
-    """The shape of a block's first lines, if they have one."""
-    sample = [line for line in block.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES] if line]
+def learn(sample: Sequence[bytes]) -> Shape | None:
+    """The shape of lines like the first that has one, and of others that have some of their keys, or more."""
     lines = [line for line in map(_members_of, sample) if line is not None]
-    space = _START.match(sample[0]) if sample else None
-    if not lines or space is None:
+    spaces = [found[1] for found in map(_START.match, sample) if found is not None]
+    if not lines or not spaces:
         return None
-    orders = {tuple(key for key, _ in line) for line in lines}
-    keys = max(orders, key=lambda order: (len(order), order))
-    fitting = {order for order in orders if _is_part(order, keys) and order[0] == keys[0]}
+    space = spaces[0]
+    orders = list(dict.fromkeys(tuple(key for key, _ in line) for line in lines))
+    first = orders[0]
+    related = [order for order in orders if _is_part(first, order) and order[0] == first[0]]
+    keys = max(related, key=lambda order: (len(order), order))
+    fitting = [order for order in orders if _is_part(order, keys) and order[0] == keys[0]]
     always = set(keys).intersection(*fitting)
     if not always.issuperset(_NEEDED):
         return None
     seen = {key: [value for line in lines for name, value in line if name == key] for key in keys}
     holes = {
-        key: _Hole.of(key, seen[key], space[1], _after(keys[place + 1 :], always, space[1]))
+        key: _Hole.of(key, seen[key], space, _after(keys[place + 1 :], always, space))
         for place, key in enumerate(keys)
     }
     taken = tuple(key for key, hole in holes.items() if hole.is_taken)
-    pattern = _line({key: hole.pattern for key, hole in holes.items()}, always, space[1])
+    pattern = _line({key: hole.pattern for key, hole in holes.items()}, always, space)
     proofs = {key: hole.proof for key, hole in holes.items() if hole.proof is not None}
-    proof = _line(proofs, always, space[1]) if len(proofs) == len(keys) else None
+    proof = _line(proofs, always, space) if len(proofs) == len(keys) else None
     return Shape(pattern, taken, proof)
 
 
