@@ -112,6 +112,8 @@ BAD_LINES = [
     '{"memory_id":"m1","text":"x","refs":[{"\u00fc":1,"\u0075\u0308":2}]}'.encode(),
     '{"memory_id":"m1","text":"x","refs":[{"\u00fc":1}],"tags":["\u00fc"]}'.encode(),
     b'{"memory_id":"m1","text":"x","refs":[{"a":1,"a":1}]}',
+    b'{"memory_id":"m1","text":"x","refs":[{"a" :1,"a":1}]}',
+    b'{"memory_id":"m1","text":"x","refs":[{"a"\t:1,"a":1}]}',
     b'{"memory_id":"m1","text":"x","refs":[{"a":[{"b":1,"b":1}]}]}',
     b'{"memory_id":"m1","text":"x","tags":["eu"],"tags":["eu"]}',
     b'{"memory_id":"m1","text":"x","meta":{"a":1,"a":2}}',

@@ -11,7 +11,7 @@ from holdfast.errors import NoSuchSnapshot
 from holdfast.recall.controller import read
 from holdfast.recall.request import MemoryControllerInput
 from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import Source
+from holdfast.recall.sources.proved import Source
 from holdfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
 from holdfast.store.store import Store
 from holdfast.store.transfer import export_lines

@@ -19,7 +19,7 @@ from holdfast.recall.explanation import Explanation
 from holdfast.recall.request import DroppedForm, MemoryControllerInput
 from holdfast.recall.sources.corpus import Corpus
 from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import Source
+from holdfast.recall.sources.proved import Source
 
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 

@@ -9,7 +9,7 @@ from holdfast.recall.controller import Reading, explain
 from holdfast.recall.explanation import Ceiling
 from holdfast.recall.package import ContextPackage
 from holdfast.recall.request import CONTROLLER_VERSION, DroppedForm, MemoryControllerInput, Scoring
-from holdfast.recall.sources.segment import Source
+from holdfast.recall.sources.proved import Source
 from holdfast.recall.sources.snapshot import StoreCorpus, path_of
 from holdfast.store.records import record_of
 from holdfast.traces.artifact import SelectedRecord

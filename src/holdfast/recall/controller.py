@@ -15,9 +15,10 @@ from holdfast.recall.package import ContextPackage, DroppedItem
 from holdfast.recall.rank import Best, Candidate
 from holdfast.recall.records import Record
 from holdfast.recall.request import DroppedForm, MemoryControllerInput
-from holdfast.recall.scoring import Question, score_of
+from holdfast.recall.scoring import Question, Score, score_of
 from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import Segment, Source
+from holdfast.recall.sources.proved import ProvedBlock, Source
+from holdfast.recall.sources.segment import Segment
 from holdfast.recall.trust import Denials, read_denials
 
 Opener = Callable[[str], Source]
@@ -46,15 +47,22 @@ def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -
     best = Best(question, None if gathered.tells_all else request.budget.max_items + 1)
     for source in sources:
         for segment in source.segments():
-            best.offer(segment, source.store_path, gathered.take(segment, source.store_path))
+            if isinstance(segment, ProvedBlock) and not gathered.looks_at_rows:
+                gathered.candidates += len(segment)
+                best.offer_block(segment, source.store_path)
+            else:
+                rows = segment.taken_apart() if isinstance(segment, ProvedBlock) else segment
+                best.offer(rows, source.store_path, gathered.take(rows, source.store_path))
+                del rows
+            del segment
     candidates = best.ranked()
-    _check_scores(candidates[: request.budget.max_items], question)
+    scores = _checked_scores(candidates[: request.budget.max_items], question)
     chosen = fit(candidates, request.budget)
     counts = gathered.counts(chosen)
     dropped = gathered.told(candidates, chosen) if gathered.tells_all else counts
     return Reading(
         ContextPackage.of(request, chosen, dropped),
-        Explanation.of(question, candidates[: request.budget.max_items], chosen, gathered.faults(), counts),
+        Explanation.of(question, candidates, scores, chosen, gathered.faults(), counts),
     )
 
 
@@ -69,6 +77,11 @@ class _Gathered:
     denied: int = 0
     bad_lines: list[StoredFault] = field(default_factory=list)
     denied_rows: list[tuple[str, Segment, int]] = field(default_factory=list)
+
+    @property
+    def looks_at_rows(self) -> bool:
+        """Whether more of a record must be known than that it is one."""
+        return self.tells_all or self.denials != Denials()
 
     def take(self, segment: Segment, store_path: str) -> list[int]:
         """Note what a segment drops, and give its rows that are denied."""
@@ -114,13 +127,15 @@ class _Gathered:
             yield _dropped(store_path, segment.record(row), Reason.DENIED)
 
 
-def _check_scores(candidates: list[Candidate], question: Question) -> None:
+def _checked_scores(candidates: list[Candidate], question: Question) -> list[Score]:
     """Score again, from the records themselves, what may be selected: a cache that lies must not get away with it."""
-    for candidate in candidates:
-        if score_of(candidate.record, question).total != candidate.score:
+    scores = [score_of(candidate.record, question) for candidate in candidates]
+    for candidate, score in zip(candidates, scores, strict=True):
+        if score.total != candidate.score:
             what = f"what is kept of {candidate.store_path}"
             problem = f"it gives {candidate.record.memory_id!r} another score than its record; delete the cache folder"
             raise Corruption(what=what, problem=problem)
+    return scores
 
 
 def _told_rest(candidates: list[Candidate], chosen: Fit) -> Iterator[DroppedItem]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from holdfast.recall.fit import Fit, Reason
 from holdfast.recall.rank import Candidate
 from holdfast.recall.records import BadLine
-from holdfast.recall.scoring import HALF_POINT, Question, Score, as_number, score_of
+from holdfast.recall.scoring import HALF_POINT, Question, Score, as_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +90,20 @@ class Explanation:
         cls,
         question: Question,
         candidates: Sequence[Candidate],
+        scores: Sequence[Score],
         fit: Fit,
         faults: Sequence[StoredFault],
         counts: dict[str, int],
     ) -> Self:
-        """Explain a ranking and what was made of it."""
+        """Explain a ranking, as far as scores are given, and what was made of it."""
         items = [
             Explained(
                 rank=rank,
                 candidate=candidate,
-                score=score_of(candidate.record, question),
+                score=score,
                 dropped=None if rank <= len(fit.selected) else fit.stopped_by,
             )
-            for rank, candidate in enumerate(candidates, 1)
+            for rank, (candidate, score) in enumerate(zip(candidates, scores, strict=False), 1)
         ]
         return cls(question.terms, tuple(items), tuple(faults), counts)
 

@@ -6,10 +6,11 @@ are cut off. Anything else is no timestamp; Python's own reader takes more, and 
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from holdfast.canon import utc_text
 
@@ -30,6 +31,11 @@ _TIMESTAMP: Final = re.compile(
 _MINUTE: Final = re.compile(f"{_DAY}T{_CLOCK}")
 _SECOND: Final = re.compile(r":[0-5][0-9]")
 _EXACT: Final = Context(prec=40)
+_EVEN_SECOND: Final = rb'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}'
+_EVEN_FORMS: Final = tuple(
+    re.compile(rb"(?:" + _EVEN_SECOND + end + rb")*+") for end in (rb'Z"', rb'\.[0-9]{6}Z"')
+)
+_SECONDS_BYTES: Final = len('"2026-01-15T10:30:00Z"')
 
 
 def moment_of(text: str) -> int:
@@ -85,6 +91,29 @@ def _second(tail: str) -> int:
 def moment_text(moment: int) -> str:
     """A moment as json-v1 writes it."""
     return utc_text(_EPOCH + timedelta(microseconds=moment))
+
+
+def sortable(stamps: Sequence[str | bytes | None]) -> list[bytes] | None:
+    """Timestamps as they stand in JSON, empty for none, if they are written alike: then they sort as their moments do.
+
+    Some may only look like timestamps: the 31st of February is none, and still sorts as if it were one.
+    """
+    told: list[Any] = [stamp or b"" for stamp in stamps]
+    try:
+        joined = b"".join(told)
+    except TypeError:
+        # Some were decoded.
+        return None
+    return told if any(form.fullmatch(joined) for form in _EVEN_FORMS) else None
+
+
+def written_like(moment: int, stamps: Sequence[bytes]) -> bytes:
+    """A moment, or the start of the second that it is in, as these timestamps are written, to be compared with them."""
+    if moment < 0:
+        return b""
+    text = moment_text(moment)
+    has_fraction = max(map(len, stamps)) > _SECONDS_BYTES
+    return f'"{text}"'.encode() if has_fraction else f'"{text[:19]}Z"'.encode()
 
 
 def recency(moment: int, now: int, half_life_days: int) -> int:

@@ -89,9 +89,7 @@ def read_line(line: bytes) -> Record | Fault:
     if _is_too_deep(text):
         return Fault.TOO_DEEP
     try:
-        value = json.loads(
-            text, object_pairs_hook=_members, parse_int=_integer, parse_constant=_refuse_constant
-        )
+        value = _decode(text)
     except ValueError:
         return Fault.NOT_JSON
     return _checked(value) if isinstance(value, dict) else Fault.NOT_AN_OBJECT
@@ -101,7 +99,7 @@ def bad_line(line: bytes, place: int, fault: Fault) -> BadLine:
     """What is told of a line that holds no record: its id, if one can be read, and the hash of its bytes."""
     memory_id = ""
     if fault not in (Fault.TOO_LONG, Fault.NOT_UTF8, Fault.NOT_JSON, Fault.TOO_DEEP, Fault.NOT_AN_OBJECT):
-        value = json.loads(line.decode(), object_pairs_hook=_members, parse_int=_integer)
+        value = _decode(line.decode())
         found = value.get("memory_id")
         if isinstance(found, str) and _is_text(found) and "memory_id" not in _keys_doubled(value):
             memory_id = found
@@ -116,11 +114,11 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
         return Fault.NO_MEMORY_ID
     if not isinstance(text, str):
         return Fault.NO_TEXT
-    if not isinstance(stamp, str | None):
+    if stamp is not None and not isinstance(stamp, str):
         return Fault.BAD_TIMESTAMP
-    if not (isinstance(tags, list | None) and all(isinstance(tag, str) for tag in tags or ())):
+    if tags is not None and not (isinstance(tags, list) and all([isinstance(tag, str) for tag in tags])):
         return Fault.BAD_TAGS
-    if not (isinstance(refs, list | None) and all(isinstance(ref, dict) for ref in refs or ())):
+    if refs is not None and not (isinstance(refs, list) and all([isinstance(ref, dict) for ref in refs])):
         return Fault.BAD_REFS
     if _has_doubles(refs):
         return Fault.DUPLICATE_KEY
@@ -172,6 +170,11 @@ def _integer(digits: str) -> float:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+_decode: Final = json.JSONDecoder(
+    object_pairs_hook=_members, parse_int=_integer, parse_constant=_refuse_constant
+).decode
 
 
 def _is_text(text: str) -> bool:

@@ -16,6 +16,7 @@ from holdfast.errors import MissingStore, UnreadableStore
 from holdfast.limits import BLOCK_BYTES, MAX_VALUE_BYTES, READ_CHUNK_BYTES
 from holdfast.recall.records import BadLine, Fault
 from holdfast.recall.sources.decoding import Decoder
+from holdfast.recall.sources.proved import ProvedBlock
 from holdfast.recall.sources.segment import Segment
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -44,7 +45,7 @@ class JsonlSource:
         self._chunk_bytes = chunk_bytes
         os.close(open_store_file(store_path)[0])
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[Segment | ProvedBlock]:
         """The records in runs, in the order of their lines."""
         descriptor, status = open_store_file(self.store_path)
         try:
@@ -86,16 +87,19 @@ def read_chunks(descriptor: int, size_bytes: int, chunk_bytes: int) -> Iterator[
         left -= len(chunk)
 
 
-def segments_of(chunks: Iterator[bytes]) -> Iterator[Segment]:
+def segments_of(chunks: Iterator[bytes]) -> Iterator[Segment | ProvedBlock]:
     """The records of a file, from its bytes."""
     decoder, place = Decoder(), 1
     for block in blocks(chunks):
         if isinstance(block, LongLine):
+            segment: Segment | ProvedBlock
             segment = decoder.segment(b"\n", first_place=place).with_bad_line(block.at(place))
         else:
-            segment = decoder.segment(block, first_place=place)
+            segment = decoder.proved(block, first_place=place)
         place = segment.next_place
         yield segment
+        # What was looked at is let go before more is read: two blocks and their rows do not fit a processor's cache.
+        del block, segment
 
 
 def blocks(chunks: Iterator[bytes]) -> Iterator[bytes | LongLine]:
@@ -110,10 +114,12 @@ def blocks(chunks: Iterator[bytes]) -> Iterator[bytes | LongLine]:
             rest = b""
         has_returns, start = b"\r" in chunk or b"\r" in rest, 0
         while cut := chunk.rfind(b"\n", start, start + BLOCK_BYTES) + 1 or chunk.find(b"\n", start) + 1:
-            block = rest + chunk[start:cut] if rest else chunk[start:cut]
+            block = b"".join((rest, memoryview(chunk)[start:cut]))
             rest, start = b"", cut
             yield block.replace(b"\r\n", b"\n") if has_returns else block
+            del block
         rest += chunk[start:]
+        del chunk, given
     if rest:
         yield rest.removesuffix(b"\r") + b"\n"
 

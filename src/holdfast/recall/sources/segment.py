@@ -5,31 +5,19 @@ so that what is kept can never show in an answer.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Final, Protocol, Self
+from itertools import accumulate, chain, pairwise
+from typing import Final, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.recall.moments import MISSING, moment_of
+from holdfast.recall.moments import MISSING, moment_of, sortable
 from holdfast.recall.records import BadLine, Record, read_line
 
 NO_TAGS: Final = 0
-
-
-class Source(Protocol):
-    """A store that can be read. Its segments hold every record of it once, in read order, and never change."""
-
-    @property
-    def store_path(self) -> str:
-        """The name that records of this source carry in a package."""
-        ...
-
-    def segments(self) -> Iterator["Segment"]:
-        """The records, in runs."""
-        ...
+_T = TypeVar("_T")
 
 
 class TagBook:
@@ -84,7 +72,7 @@ class BlockLines(Sequence[bytes]):
     def __init__(self, block: bytes) -> None:
         self.block = block
         self._lines: list[bytes] | None = None
-        self._looks_left = 4
+        self._looks_left = 1
 
     def told_apart(self) -> list[bytes]:
         """All of them."""
@@ -119,7 +107,7 @@ class Segment:
     """The texts in lower case, in UTF-8, one after the other with a separator of one byte after each."""
     ends: Sequence[int]
     """Where each record's text ends in the haystack, its separator included."""
-    stamps: Sequence[str | None] | Sequence[bytes | None]
+    stamps: Sequence[str | bytes | None]
     """What stands in ``ts_utc``, as text or as JSON; empty once the times are known."""
     times: Sequence[int]
     """Moments; empty until somebody needs them."""
@@ -178,9 +166,43 @@ class Segment:
         """The moments of all rows."""
         return self.times or list(map(_moment_of, self.stamps))
 
+    def sortable_stamps(self) -> list[bytes] | None:
+        """The timestamps as they stand, if that is enough to sort them; None if it is not, or the times are known."""
+        return sortable(self.stamps) if self.stamps else None
+
     def hiding(self, rows: Collection[int]) -> Self:
         """The same rows, but for some."""
         return replace(self, hidden=rows)
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Self], *, lines_read: int) -> Self:
+        """The rows of pieces of so many lines, which have one book, in the order of their lines."""
+        if len(pieces) == 1:
+            return replace(pieces[0], lines_read=lines_read)
+        places = [place for piece in pieces for place in piece.places]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        texts = [text for piece in pieces for text in piece._texts()]
+        sizes = [len(texts[row]) for row in order]
+
+        def ordered(columns: Iterable[Sequence[_T]]) -> list[_T]:
+            cells = list(chain.from_iterable(columns))
+            return [cells[row] for row in order]
+
+        return replace(
+            pieces[0],
+            lines=ordered(piece.lines for piece in pieces),
+            haystack=b"".join([texts[row] for row in order]),
+            ends=list(accumulate(sizes)),
+            stamps=ordered(piece.stamps for piece in pieces),
+            tags=ordered(piece.tags for piece in pieces),
+            places=[places[row] for row in order],
+            bad_lines=[line for piece in pieces for line in piece.bad_lines],
+            lines_read=lines_read,
+        )
+
+    def _texts(self) -> list[bytes]:
+        """The texts in lower case, each with its separator."""
+        return [self.haystack[start:end] for start, end in pairwise([0, *self.ends])]
 
     def with_bad_line(self, line: BadLine) -> Self:
         """The same rows, and a line more that holds none."""
