@@ -112,10 +112,12 @@ def test_only_a_proposal_may_amend(band: Band, role: Role, passes: bool) -> None
     assert _passes(Truth(), one, SEALED) is passes
 
 
-def test_a_new_version_of_a_record_is_not_held_against_its_old_one() -> None:
-    one = claim("EU refunds take 15 days.", subject="policy/refunds", memory_id="v1")
+def test_what_is_to_replace_law_is_not_held_against_it_and_all_else_of_its_name_is() -> None:
+    """What an agent remembers of a subject has the name that the subject's law has."""
+    said = {"text": "EU refunds take 15 days.", "subject": "policy/refunds", "memory_id": "v1"}
 
-    assert _passes(Truth(), one, SEALED)
+    assert Truth().check(claim(**said, band="PHOENIX"), SEALED).score == 1
+    assert not _passes(Truth(), claim(**said), SEALED)
 
 
 @pytest.mark.parametrize(

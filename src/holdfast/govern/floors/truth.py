@@ -51,10 +51,12 @@ class Truth:
             sealed = _sharing_words(claim.reading, surroundings)
         else:
             sealed = [*surroundings.sealed.get(subject, ()), *surroundings.sealed.get(None, ())]
-        found = _worst(
-            claim.reading, (one for one in sealed if one.memory_id != record.memory_id), subject is not None
-        )
-        if found.score >= self.threshold or not _is_amendment(claim):
+        amends = _is_amendment(claim)
+        # Law that is to be replaced does not speak against what replaces it. It does against all else of its name: what
+        # an agent remembers of a subject has that subject's name, and so has the law.
+        spared = record.memory_id if amends else None
+        found = _worst(claim.reading, (one for one in sealed if one.memory_id != spared), subject is not None)
+        if found.score >= self.threshold or not amends:
             return found
         return Finding(0.6, f"amends: {found.reason.partition(': ')[2]}")
 

@@ -39,6 +39,9 @@ _LEAST_LONE_LETTERS: Final = 4
 _LEET_WORD: Final = re.compile(r"[a-z][0134578@$!|]{1,3}[a-z]|(?<!\w)[0134578@$!|]{1,2}[a-z]{2}")
 _LEET: Final = str.maketrans("0134578@$!|", "oieastbasil")
 _ESCAPED: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}){4}")
+# Characters that no screen shows and that spell ASCII.
+_TAG_OFFSET: Final = 0xE0000
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]")
 _ONE_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})")
 # Words that betray text in ROT13, written backwards or cut by hyphens: what it says can't be put without one of them.
 _BETRAYING: Final = word_set("ignore disregard forget instructions previous system prompt password reveal")
@@ -82,6 +85,8 @@ def _inside(reading: Reading) -> Iterator[str]:
         yield plain
     if "\\" in text and _ESCAPED.search(text):
         yield _ONE_ESCAPE.sub(lambda one: chr(int(one[1] or one[2], 16)), text)
+    if not text.isascii() and _TAGS.search(text):
+        yield _TAGS.sub(lambda tag: chr(ord(tag[0]) - _TAG_OFFSET), text)
     if len(vocabulary & _LETTERS) >= _LEAST_LONE_LETTERS and _SPACED.search(folded):
         yield _SPACED.sub(lambda run: _WIDE_JOINTS.sub(" ", _NARROW_JOINTS.sub("", run[0])), folded)
     if _MIXED.search(folded) and _LEET_WORD.search(folded):

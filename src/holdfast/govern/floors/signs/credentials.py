@@ -10,7 +10,8 @@ from collections import Counter
 from math import log2
 from typing import Final
 
-from holdfast.govern.floors.signs.issued import A_PREFIX, ISSUED, SPACED
+from holdfast.govern.floors.reading.lexicon import SMALL_WORDS
+from holdfast.govern.floors.signs.issued import A_PREFIX, ISSUED, NAMES_OF_THINGS, SPACED
 
 # Issued keys are long and have no space in them.
 _LEAST_RUN_CHARS: Final = 20
@@ -27,7 +28,7 @@ _NAME_SIGNS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contr
 _GIVEN: Final = re.compile(
     rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
-    r"|(?:\s{1,8}[^\s:=]{1,40}){0,5}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
+    r"|(?:\s{1,8}[^\s:=]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
@@ -49,6 +50,33 @@ _PIN: Final = re.compile(
 _SEED: Final = re.compile(
     r"(?:seed|recovery|mnemonic|backup|secret)[ -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
     re.IGNORECASE,
+)
+# Twelve words in a row of which none is one that sentences are made with, and a word for what they open.
+_WORD_ROW: Final = re.compile(
+    r"(?<![\w-])(?:\d{1,2}[.)] ?)?[a-z]{3,8}(?:[ ,]{1,2}(?:\d{1,2}[.)] ?)?[a-z]{3,8}){11,23}(?![\w-])"
+)
+_ROW_WORDS: Final = (
+    "seed",
+    "mnemonic",
+    "wallet",
+    "recovery",
+    "metamask",
+    "ledger",
+    "trezor",
+    "bip39",
+    "bip-39",
+)
+_SESSION_COOKIE: Final = re.compile(
+    r"(?:(?<!\w)(?:set-)?cookie['\"]?\s{0,2}[:=][^\n]{0,300}?[\s;:='\"]|(?<![\w.-])(?=(?:j|php|asp\.net_)?sess|connect\.sid|sid=|laravel_|remember_|auth_?token))"
+    r"[\w.-]{2,40}=([A-Za-z0-9%._~+/|-]{16,400})",
+    re.IGNORECASE,
+)
+_LONG_HEX: Final = re.compile(r"[0-9a-fA-F]{24,128}(?:[.!][\w.-]{1,40})?")
+# A key of 256 bits looks like a digest; what stands around it tells them apart.
+_HEX_OF_256_BITS: Final = re.compile(r"(?<!\w)(?:0x)?[0-9a-f]{64}(?!\w)", re.IGNORECASE)
+_PRIVATE_KEY: Final = re.compile(r"priv(?:ate)?[ _-]?key|privkey", re.IGNORECASE)
+_A_DIGEST: Final = re.compile(
+    r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
 )
 _TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
 _CONTEXT_CHARS: Final = 60
@@ -91,7 +119,33 @@ def credential_in(text: str, longest_run_chars: int) -> str | None:
         return "PIN or card code"
     if ("phrase" in lowered or "words" in lowered) and _SEED.search(text):
         return "wallet recovery phrase"
+    if any(map(lowered.__contains__, _ROW_WORDS)) and any(map(_is_drawn_row, _WORD_ROW.findall(text))):
+        return "wallet recovery phrase"
+    if (
+        "cookie" in lowered
+        or "sess" in lowered
+        or "sid=" in lowered
+        or "auth" in lowered
+        or "remember_" in lowered
+    ) and any(
+        _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]) for found in _SESSION_COOKIE.finditer(text)
+    ):
+        return "session cookie"
+    if "priv" in lowered and any(_is_private_key(text, found) for found in _HEX_OF_256_BITS.finditer(text)):
+        return "private key"
     return None
+
+
+def _is_drawn_row(row: str) -> bool:
+    words = re.findall(r"[a-z]{3,8}", row)
+    return SMALL_WORDS.isdisjoint(words) and len(set(words)) >= len(words) - 2
+
+
+def _is_private_key(text: str, found: re.Match[str]) -> bool:
+    around = text[max(0, found.start() - _CONTEXT_CHARS) : found.end() + _CONTEXT_CHARS].replace(
+        found[0], " "
+    )
+    return _PRIVATE_KEY.search(around) is not None and _A_DIGEST.search(around) is None
 
 
 def _issued_in(text: str) -> str | None:
@@ -99,7 +153,10 @@ def _issued_in(text: str) -> str | None:
     for sign, kind, pattern in ISSUED:
         if sign in runs and any(_is_issued(found[1]) for found in pattern.finditer(runs)):
             return kind
-    if any(_is_random(found[1]) and _mixes_digits_in(found[1]) for found in A_PREFIX.finditer(runs)):
+    if any(
+        _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in NAMES_OF_THINGS
+        for found in A_PREFIX.finditer(runs)
+    ):
         return "token in the form of an issued key"
     return None
 

@@ -7,6 +7,8 @@ services come: ``A_PREFIX`` knows the shape that most of them share by now, a sh
 import re
 from typing import Final
 
+from holdfast.govern.floors.reading.lexicon import word_set
+
 _AFTER: Final = r"(?<![A-Za-z0-9_])"
 _HEX: Final = "[0-9a-f]"
 _ALNUM: Final = "[A-Za-z0-9]"
@@ -78,6 +80,28 @@ _ELSEWHERE: Final = (
     ("Mailchimp key", "-us", rf"(?<!\w)({_HEX}{{32}})-us\d{{1,2}}(?!\w)"),
     ("Azure client secret", "Q~", r"(?<![\w~.-])([\w~.-]{3}[0-9]Q~[\w~.-]{31,34})(?![\w~-])"),
     ("Azure storage key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{80,90}={0,2})"),
+    (
+        "password hash",
+        "$6$",
+        r"\$6\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{86})(?![./A-Za-z0-9])",
+    ),
+    (
+        "password hash",
+        "$5$",
+        r"\$5\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
+    ),
+    ("password hash", "1$", r"\$(?:apr)?1\$[./A-Za-z0-9]{1,8}\$([./A-Za-z0-9]{22})(?![./A-Za-z0-9])"),
+    ("password hash", "$2", r"\$2[abxy]\$\d\d\$([./A-Za-z0-9]{53})(?![./A-Za-z0-9])"),
+    (
+        "password hash",
+        "$y$",
+        r"\$y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
+    ),
+    (
+        "password hash",
+        "$argon2",
+        r"\$argon2(?:id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[+/A-Za-z0-9]{8,64}\$([+/A-Za-z0-9]{22,128})",
+    ),
     ("JSON web token", "eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})\.[\w-]{0,4000}"),
     (
         "token in a link",
@@ -91,6 +115,33 @@ ISSUED: Final = tuple(
         *((kind, sign, f"{_AFTER}{re.escape(sign)}{rest}") for kind, sign, rest in _PREFIXED),
         *_ELSEWHERE,
     )
+)
+# Programs that take a password as an argument: a substring, and how it is given there.
+_ON_A_COMMAND_LINE: Final = (
+    ("sshpass", r"sshpass\s+-p\s?"),
+    ("mysql", r"mysql\w*\s(?:[^\n|;]{0,120}?\s)?-p"),
+    ("mariadb", r"mariadb[\w-]*\s(?:[^\n|;]{0,120}?\s)?-p"),
+    ("mongo", r"mongo\w*\s(?:[^\n|;]{0,120}?\s)?-p\s?"),
+    (
+        "login",
+        r"(?:docker|podman|helm|oc|az|cf|skopeo|buildah|crane)(?: registry)? login\s(?:[^\n|;]{0,120}?\s)?(?:-p|--password)[= ]",
+    ),
+    ("redis-cli", r"redis-cli\s(?:[^\n|;]{0,120}?\s)?-a\s?"),
+    ("smb", r"(?:smbclient|mount\.cifs|smbmap)\s[^\n|;]{0,120}?(?:-U\s?\S{1,60}%|-p\s)"),
+    ("freerdp", r"\w?freerdp\s[^\n|;]{0,120}?/p:"),
+    ("ldap", r"ldap\w+\s[^\n|;]{0,120}?\s-w\s"),
+    ("-pw", r"(?:plink|pscp|putty|psftp)\s(?:[^\n|;]{0,120}?\s)?-pw\s"),
+    ("sqlcmd", r"sqlcmd\s[^\n|;]{0,120}?\s-P\s?"),
+    ("htpasswd", r"htpasswd\s+-\w*b\w*\s+\S{1,80}\s+\S{1,60}\s+"),
+    ("pass:", r"-pass(?:in|out)?\s+pass:"),
+    ("7z", r"7z\w?\s[^\n|;]{0,80}?\s-p"),
+    ("zip", r"zip\s[^\n|;]{0,80}?-P\s?"),
+    ("chpasswd", r"echo\s+['\"]?[\w.-]{1,40}:(?=[^\n]{0,100}chpasswd)"),
+    ("net use", r"net use\s+\S{1,80}\s+(?=\S{1,60}\s+/user)"),
+)
+# What people choose: letters, and digits or signs among them.
+_CHOSEN: Final = (
+    r"((?=[^\s'\"]{0,60}[A-Za-z])(?=[^\s'\"]{0,60}[\d!@#$%^&*+?~=])[^\s'\"<>|-][^\s'\"<>|]{4,99})"
 )
 # Short ones, and those that have spaces in them.
 SPACED: Final = tuple(
@@ -112,10 +163,20 @@ SPACED: Final = tuple(
             "password on a command line",
             r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)",
         ),
+        *(
+            (sign, "password on a command line", rf"(?<![\w-]){program}['\"]?{_CHOSEN}")
+            for sign, program in _ON_A_COMMAND_LINE
+        ),
     )
+)
+# Ids that are drawn by chance too and open nothing.
+NAMES_OF_THINGS: Final = word_set(
+    "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj project item sku evt event req "
+    "request run job task msg message thread file img image doc page post node pod build deploy dpl release acct account txn payment pi ch "
+    "charge chatcmpl resp batch asst call trace span obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
 )
 # A short name, perhaps a second one, and a long rest in which chance mixed the cases and digits. Digests call themselves
 # by their algorithm.
 A_PREFIX: Final = re.compile(
-    r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)[a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
+    r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
 )

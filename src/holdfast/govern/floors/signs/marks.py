@@ -26,8 +26,8 @@ _JSON: Final = (
 _HEADINGS: Final = (
     r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:new )?instructions?|system(?: prompt| message)?|assistant|human|response|"
     r"end of (?:context|document|prompt|data))[ \t]{0,3}(?:\n|$|:)|"
-    r"-{3,10} {0,3}(?:end|begin|start) (?:of )?(?:system|user|context|document|prompt|instructions?|untrusted|data|input|"
-    r"message|conversation)[a-z ]{0,30}-{3,10}"
+    r"[-=*~_]{3,10} {0,3}(?:end|begin|start) (?:of )?(?:the )?(?:system|user|context|document|prompt|instructions?|untrusted|"
+    r"data|input|message|conversation|retrieved|external|tool|memory)[a-z ]{0,30}[-=*~_]{3,10}"
 )
 _TURNS: Final = (
     r"(?:^|\n)[ \t]{0,8}(?:\*\*|\[|\(|-{2,10} ?)?(?:system(?: prompt| message)?|developer|assistant|human)(?:\*\*|\]|\))?[ \t]{0,2}:"
@@ -37,7 +37,7 @@ _TURNS: Final = (
     r"reveal|the following|access)"
 )
 # A text that has none of these characters or words has no marks.
-_TRACES: Final = ("<", "[", "##", "---", "`", '"', "'")
+_TRACES: Final = ("<", "[", "##", "---", "===", "***", "~~~", "___", "`", '"', "'", "{", "$(")
 _SPEAKERS: Final = word_set("system assistant human developer")
 # Substrings of which a text must have one before a pattern is tried.
 _MARKS: Final = tuple(
@@ -45,7 +45,7 @@ _MARKS: Final = tuple(
     for signs, pattern in (
         (("<", "inst]"), f"{_TOKENS}|{_TAGS}"),
         (('role"', "role'", "tool_call", "function_call", "```"), _JSON),
-        (("##", "---"), _HEADINGS),
+        (("##", "---", "===", "***", "~~~", "___"), _HEADINGS),
         (("system", "assistant", "human", "developer", "[admin", "[root"), _TURNS),
     )
 )
@@ -63,6 +63,17 @@ _LEAKING_IMAGE: Final = re.compile(
     r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|\$)|"
     r"(?:[^\s()]{0,100}?&)?(?:data|secret|token|prompt|history|payload|leak|exfil|chat)=)"
 )
+# A link, or a name to look up, that something of the reader's is to be put into.
+_LEAKING_LINK: Final = re.compile(
+    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded|conversation|chat history|system prompt|"
+    r"(?:user|customer|visitor)'?s[ _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"
+    r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
+)
+# Whom a hidden passage is meant for, if it is not meant for people.
+_READERS: Final = word_set(
+    "ai ais assistant assistants agent agents model models llm llms bot bots chatbot chatbots copilot claude chatgpt gpt gemini "
+    "crawler crawlers summarizer summarizers summariser classifier"
+)
 
 
 def marks_in(reading: Reading) -> list[tuple[str, float]]:
@@ -73,14 +84,18 @@ def marks_in(reading: Reading) -> list[tuple[str, float]]:
     found = []
     if any(pattern.search(lowered) for signs, pattern in _MARKS if any(map(lowered.__contains__, signs))):
         found.append(("prompt marks", 0.9))
-    if ("<" in lowered or "[//]" in lowered) and any(map(_orders, _HIDDEN.finditer(lowered))):
-        found.append(("hidden passage", 0.9))
+    if "<" in lowered or "[//]" in lowered:
+        found += [("hidden passage", weight) for weight in map(_orders, _HIDDEN.finditer(lowered)) if weight]
     if "](" in lowered and _LEAKING_IMAGE.search(lowered):
         found.append(("leaking link", 0.8))
+    if ("://" in lowered or "$(" in lowered) and _LEAKING_LINK.search(lowered):
+        found.append(("leaking link", 0.7))
     return found
 
 
-def _orders(hidden: re.Match[str]) -> bool:
-    """Whether a hidden passage speaks to whom it is not hidden from; most comments are just comments."""
-    passage = hidden["comment"] or hidden["link"] or hidden["span"]
-    return len(_ORDERLY & Reading(passage).vocabulary) >= 2
+def _orders(hidden: re.Match[str]) -> float:
+    """How surely a hidden passage speaks to whom it is not hidden from; most comments are just comments."""
+    words = Reading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
+    if len(_ORDERLY & words) >= 2:
+        return 0.9
+    return 0.0 if words.isdisjoint(_READERS) else 0.3

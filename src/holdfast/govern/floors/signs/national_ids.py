@@ -59,6 +59,11 @@ def _is_brazilian(digits: str) -> bool:
     return digits[9:] == f"{first}{second}"
 
 
+def _is_swiss(digits: str) -> bool:
+    """The check digit of an EAN of thirteen digits."""
+    return _weighed(digits, (1, 3) * 6 + (1,)) % 10 == 0
+
+
 def _is_spanish(characters: str) -> bool:
     number = int(characters[:-1].translate(str.maketrans("XYZ", "012")))
     return characters[-1] == "TRWAGMYFPDXBNJZSQVHLCKE"[number % 23]
@@ -142,6 +147,7 @@ _FORMS: Final = (
         _is_french,
     ),
     _form("Brazilian taxpayer number", "", 14, r"\d{3}\.\d{3}\.\d{3}-\d{2}", _is_brazilian),
+    _form("Swiss social security number", "", 13, r"756(?:\.\d{4}\.\d{4}\.\d{2}|\d{10})", _is_swiss),
     _form("Brazilian taxpayer number", "cpf", 11, r"\d{11}", _is_brazilian),
     _form(
         "Spanish identity number",

@@ -17,6 +17,7 @@ _LEAST_DIGITS: Final = 7
 _LEAST_CARD_DIGITS: Final = 13
 # A look behind comes after what it looks behind from: a pattern that begins with a digit is only tried at digits.
 _DIGITS: Final = re.compile(r"\d(?<![\w.+-]\d)(?:[ -]?\d){12,18}(?![\w-])")
+_DOTTED: Final = re.compile(r"\d(?<![\w.+-]\d)\d{3}\.(?:\d{4}\.\d{4}\.\d{4}|\d{6}\.\d{5})(?![\w-])")
 _CARD_LENGTHS: Final = (
     (re.compile(r"4"), (13, 16, 19)),
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),
@@ -59,6 +60,11 @@ _SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}[- ](?!00)\d{2}[- 
 _TEST_SOCIALS: Final = ("111-22-3333", "123-45-6789", "078-05-1120")
 _SOCIAL_WORDS: Final = word_set("ssn taxpayer itin")
 _SOCIAL_SECURITY: Final = word_set("social security")
+_SOCIAL_ALONE: Final = word_set("ssn social")
+_SOCIAL_UNGROUPED: Final = re.compile(
+    r"(?i:ssn|social(?: security)?(?: (?:number|no|num))?)\W{0,3}(?i:(?:is|was|number|no)\W{1,3})?"
+    r"(?!000|666|9\d\d|123456789|111223333|078051120)\d{3}(?!00)\d{2}(?!0000)\d{4}(?![\w-])"
+)
 _INSURANCE: Final = re.compile(
     r"(?<!\w)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
 )
@@ -94,10 +100,14 @@ def personal_in(reading: Reading) -> str | None:
         and any(_is_card(text, f) for f in _DIGITS.finditer(text))
     ):
         return "payment card number"
+    if has_long_number and any(_is_card(text, f, only_beside_a_word=True) for f in _DOTTED.finditer(text)):
+        return "payment card number"
     if any(_is_iban(found[0].replace(" ", "")) for found in _IBAN.finditer(text)):
         return "bank account number"
     is_social = not words.isdisjoint(_SOCIAL_WORDS) or words >= _SOCIAL_SECURITY
     if is_social and any(one not in _TEST_SOCIALS for one in _SOCIAL.findall(text)):
+        return "social security number"
+    if not words.isdisjoint(_SOCIAL_ALONE) and _SOCIAL_UNGROUPED.search(text):
         return "social security number"
     if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
         return "national insurance number"
@@ -112,14 +122,16 @@ def personal_in(reading: Reading) -> str | None:
     return None
 
 
-def _is_card(text: str, found: re.Match[str]) -> bool:
+def _is_card(text: str, found: re.Match[str], *, only_beside_a_word: bool = False) -> bool:
     digits = re.sub(r"\D", "", found[0])
     if digits in _TEST_CARDS or len(set(digits)) < 4 or not luhn_holds(digits):
         return False
     if not any(prefix.match(digits) and len(digits) in lengths for prefix, lengths in _CARD_LENGTHS):
         return False
     before = text[max(0, found.start() - _NEAR_CHARS) : found.start()]
-    return bool(_CARD_WORDS.search(before)) or not _OTHER_WORDS.search(before)
+    if _CARD_WORDS.search(before):
+        return True
+    return not only_beside_a_word and not _OTHER_WORDS.search(before)
 
 
 def _is_iban(account: str) -> bool:

@@ -9,6 +9,7 @@ two weak signs of different kinds count as much as a strong one.
 from typing import Final
 
 from holdfast.govern.floors.reading.phrases import Phrasebook
+from holdfast.govern.floors.signs.addresses import ADDRESSED
 
 _SEND: Final = "(send|post|email|mail|forward|upload|exfiltrate|leak|transmit|deliver|submit|copy|paste|append|embed|encode|fetch|curl)"
 _SECRETS: Final = (
@@ -37,6 +38,7 @@ _LIMITS: Final = (
 _WANTS: Final = "(wants|needs|expects|requires|asks|orders|instructs|urges)"
 
 PHRASES: Final = Phrasebook(
+    *ADDRESSED,
     ("override", 0.7, """
         (ignore|disregard|forget) (the |all |all of |everything |anything |what (is |was |you were |you have been )?){1,4}
         (above|before|said|told|written|learned|know|prior)( this| it| that)? (@|and|instead|directions|text|then)|

@@ -1,0 +1,163 @@
+"""The set phrases that speak to a machine that reads, and what is asked of it there.
+
+One of these alone is mostly no proof: facts are told of assistants and agents too, and people ask each other for silence.
+The weights are such that two of different kinds are: somebody who addresses the reader, and has it act, hide or let pass.
+"""
+
+from typing import Final
+
+# Words that mean a machine, and words that mean a person or a thing as often.
+_MACHINE: Final = (
+    "(ais?|ai (agents?|assistants?|models?|systems?|tools?|crawlers?|readers?)|llms?|llm agents?|language models?|chat ?bots?|chatgpt|gpts?|claude|"
+    "gemini|copilots?|(digital|virtual|automated|coding|voice|smart) (assistants?|agents?)|assistants?)"
+)
+_PERHAPS: Final = "(agents?|models?|bots?|crawlers?|scrapers?|summari[sz]ers?|parsers?|automation)"
+_EITHER: Final = f"({_MACHINE[1:-1]}|{_PERHAPS[1:-1]})"
+_CHECKER: Final = (
+    "(classifiers?|filters?|moderators?|scanners?|graders?|judges?|guardrails?|detectors?|evaluators?|safety (system|layer|check)|"
+    "(content|spam|memory|safety) (filters?|checks?|guards?))"
+)
+_ACT: Final = (
+    "(run|execute|delete|remove|erase|drop|push|merge|send|forward|book|buy|pay|transfer|wire|approve|apply|change|replace|add|insert|"
+    "output|print|repeat|reply|respond|answer|say|tell|claim|recommend|ignore|skip|disable|turn off|open|click|download|install|fetch|visit|"
+    "close|grant|reset|treat|mark|rate|give|include|copy|paste|append|upload|post|email|mail|confirm|set|use|call|read|list|write|trust|"
+    "accept|allow|make|stop|start|switch|clear|enable|export|share|act|do|don't|do not|never|always|please|you|your)"
+)
+_WHEN: Final = "(when|whenever|once|before|after|if|while|on|upon|during|as soon as|from now on|next time)"
+_TOLD: Final = "(must|should|shall|has to|have to|is to|are to|needs? to|ought to|is required to|are required to|is expected to|will)"
+_RISKY: Final = (
+    "(disable|turn off|switch off|deactivate|bypass|skip|ignore|delete|wipe|erase|transfer|wire|pay|refund|forward|approve|accept|grant|"
+    "change|replace|swap|hide|conceal|omit|withhold|execute|install|run|push|merge|send|upload|share|export|reveal|disclose|recommend|promote|"
+    "praise|favou?r|treat|trust|allow|whitelist|store|remember|sign|vote|rate|rank|escalate|impersonate|pretend|claim|deny|lie|steer|"
+    "not (tell|mention|ask|log|report|warn|refuse|question|check|verify|disclose|reveal))"
+)
+_PEOPLE: Final = (
+    "(user|users|human|humans|operator|owner|customers?|shoppers?|guests?|clients?|buyers?|managers?|boss|supervisors?|reviewers?|readers?|"
+    "callers?|patients?|team|staff|colleagues|developers?|maintainers?|admins?|anyone|anybody|them|him|her|people|security)"
+)
+
+ADDRESSED: Final = (
+    # Spoken to: by name and a colon, or as whoever reads this.
+    ("address", 0.45, f"""
+        @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_MACHINE} ((that|who|which) ~7 )?: {_ACT}|
+        @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_MACHINE} ((that|who|which) ~7 )?@ {_WHEN} ~9 {_ACT}|
+        @ (dear )?{_MACHINE} @ please {_ACT}"""),
+    ("address", 0.4, f"""
+        @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_PERHAPS} ((that|who|which) ~7 )?: {_ACT}|
+        @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_PERHAPS} @ {_WHEN} (you|this|it) ~6 {_ACT}|
+        (for|to) the {_EITHER} : {_ACT}"""),
+    ("address", 0.5, f"""
+        {_EITHER} (reading|processing|parsing|handling|indexing|summari[sz]ing|reviewing|seeing|ingesting|loading|scanning) (this|these|it)|
+        (whichever|whatever|any|every|each|which ever) {_EITHER} (that |which |who )?
+        (reads?|sees?|process|processes|parses?|handles?|index|indexes|loads?|reviews?|picks? up|opens?|ingests?|finds?) (this|it)|
+        (once|when|after|as soon as) you('ve| have) (read|seen|processed|parsed|received|loaded|finished reading) (this|it)"""),
+    ("address", 0.45, """
+        (hinweis|nachricht|anweisung|notiz|mitteilung|wichtig|achtung) (fur|an) ~3 (assistenten|assistent|ki|kis|agenten|bot|bots|chatbot|sprachmodell|sprachmodelle|modell)|
+        (note|message|consigne|instruction|instructions|rappel) (pour|a) ~2 (assistant|ia|agent|chatbot|modele)|
+        (nota|mensaje|aviso|instruccion|instrucciones) (para|a) ~2 (asistente|ia|agente|bot|chatbot|modelo)|
+        (nota|messaggio|avviso|istruzione|istruzioni) (per|a) ~2 (assistente|ia|agente|bot|chatbot|modello)|
+        (nota|mensagem|aviso|instrucao|instrucoes) (para|ao|a) ~2 (assistente|ia|agente|bot|chatbot|modelo)|
+        (bericht|opmerking|instructie|let op) (voor|aan) ~2 (assistent|ai|agent|bot|chatbot|taalmodel)"""),
+    # Told of in the third person, what it has to do.
+    ("duty", 0.45, f"""
+        {_MACHINE} ((that|who|which) ~6 |~3 ){_TOLD} (now |always |never |only |silently |also |simply |then |still )?{_RISKY}"""),
+    ("duty", 0.4, f"""
+        (this|these|your|any|every|all|whichever) {_PERHAPS} ((that|who|which) ~6 )?{_TOLD} (now |always |never |only |silently |also |simply )?{_RISKY}|
+        {_PERHAPS} (that|who|which) (reads?|index|indexes|process|processes|parses?|see|sees|handles?|crawls?|uses?) (this|these|the) ~6 {_TOLD} ~1 {_RISKY}"""),
+    ("duty", 0.45, f"""
+        (this|the|your|every|each) {_EITHER} ~1 (standing |new |sole |main |real |actual |only |first )(duty|job|task|role|purpose|mission|goal|order|orders) (is|are) (now )?to|
+        (agent's|assistant's|bot's|model's|ai's) ~2 (duty|job|task|role|purpose|mission|goal) is (now )?to"""),
+    ("duty", 0.45, """
+        (der|dem|den|die|das|jeder|jede) ~1 (assistent|assistenten|ki|agent|agenten|chatbot|bot|sprachmodell) ~2 (soll|sollen|muss|mussen|hat|darf) ~9
+        (zu|nicht|immer|nie|niemals|genehmigen|freigeben|weiterleiten|senden|loschen|uberweisen|empfehlen|ausfuhren|andern|verschweigen|ignorieren)|
+        (l'assistant|l'ia|l'agent|le chatbot|le modele|assistant|agent) ~1 (doit|devra|devrait) ~1 (toujours|jamais|approuver|accepter|envoyer|transferer|supprimer|
+        recommander|ignorer|cacher|executer|valider|modifier|repondre)|
+        (asistente|agente|modelo|ia) ~1 (debe|debera|tiene que|deberia) ~1 (siempre|nunca|aprobar|aceptar|enviar|reenviar|transferir|borrar|eliminar|
+        recomendar|ignorar|ocultar|ejecutar|cambiar)|
+        (assistente|agente|modelo|modello|ia) ~1 (deve|devera|dovra|dovrebbe|precisa|tem que) ~1 (sempre|nunca|mai|aprovar|approvare|aceitar|accettare|enviar|inviare|
+        encaminhar|inoltrare|transferir|trasferire|apagar|cancellare|recomendar|raccomandare|ignorar|ignorare|ocultar|nascondere|executar|eseguire|alterar|cambiare)|
+        (assistent|agent|bot|taalmodel|ai) ~1 (moet|dient|zal) ~2 (altijd|nooit|goedkeuren|doorsturen|sturen|verwijderen|aanbevelen|negeren|uitvoeren)"""),
+    ("duty", 0.3, """
+        you (should|must|shall|ought to|are to) (always|never) [^ ]+|
+        (ab sofort|ab heute|ab jetzt|von nun an|kunftig) (sind|ist|wird|werden|soll|muss) [^ ]+|
+        (a partir de (hoje|agora|hoy|ahora|maintenant)|a partir d'aujourd'hui|des maintenant|d'ora in poi|de ahora en adelante|vanaf nu|daqui em diante) ~4
+        (deve|debe|doit|dovra|devra|debera|moet|assistente|asistente|assistant|agente)"""),
+    # Kept from those whom it concerns.
+    ("concealment", 0.55, f"""
+        (do not|don't|never|without|must not|dont|not) (ever )?(tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|warn|warning|
+        ask|asking|bother|bothering|consult|consulting) ~2 (the |any |your |our |my |a )?{_PEOPLE} (@|about|that|of|this|know|for|it|first|again|when|if)|
+        (do not|don't|never|not|without) (show|showing|mention|mentioning|log|logging|list|listing|include|including|report|reporting|record|recording) (it|this|that|them|the change|the call) ~1
+        (in|on|to) (the |any |your )?(transcript|logs?|chat|output|summary|summaries|answer|reply|report|history|conversation|audit|diff|changelog)"""),
+    ("concealment", 0.4, f"""
+        (do not|don't|never|and not|not) (bring|ever bring) (it|this|that) up|
+        (do not|don't|never) (mention|discuss|speak of|talk about|refer to|comment on|log|record|report) (it|this|that|any of this|these (lines|instructions|notes?)|this (line|note|message|step|memory|entry|instruction))|
+        (say|claim|pretend|report|write|state|answer|confirm) that ~3 (did it|worked|succeeded|was (fine|clean|normal|an accident|the cause)|nothing|is fine|all is well|no)|
+        (until|till) (then|that day|that date|that time) (act|behave|carry on|work|go on|do) (as |like )?(normal|normally|usual|always|nothing)|
+        (the|your|right|correct|only) (right |correct )?answer is ["] no|
+        if (anyone|anybody|someone|somebody|asked|the user|a user|they|a human|a reviewer) ~1 (asks?|asked|wonders|inquires)? ~6
+        (deny|hidden (instructions?|prompts?|messages?|notes?)|say no|claim|say that)"""),
+    ("concealment", 0.45, """
+        (silently|quietly) (open|run|execute|install|download|change|add|enable|disable|approve|swap|insert|include|collect|record|grant|redirect|
+        call|click|switch|send) (the|a|an|all|every|any|this|that|it|them|your|their) [^ ]+"""),
+    ("concealment", 0.6, """
+        (secretly|covertly|discreetly|stealthily) (open|run|execute|install|download|delete|change|add|remove|enable|disable|approve|
+        replace|swap|insert|include|set|write|store|read|collect|record|log|grant|redirect|call|click|switch) [^ ]+"""),
+    ("concealment", 0.5, """
+        (ohne|kein|keine) (rucksprache|ruckfrage|wissen|zustimmung|nachfrage|information|hinweis) ~3 (nutzer|nutzers|benutzer|benutzers|kunden|anwender|anwenders|menschen|zu)|
+        (sag|sage|sagen sie|erwahne|erwahnen sie|verrate) ~3 (nicht|nichts|niemandem|keinem)|(nicht|nie|niemals) ~4 (erwahnen|mitteilen|informieren|verraten|sagen)|
+        (sans|jamais|ne) ~2 (le |la |les |en )?(dire|prevenir|informer|mentionner|parler|avertir|demander|signaler) ~2 (a|au|aux|l'|le|la|utilisateur|client|personne)|
+        (sin|nunca|no) ~1 (lo |la |le |se lo )?(decir|avisar|informar|mencionar|comentar|preguntar|digas|menciones|comentes|avises) ~3 (al|a|con|nadie|usuario|cliente)|
+        (sem|nunca|nao) ~1 (avisar|dizer|informar|mencionar|comentar|perguntar|contar|diga|mencione|comente|avise) ~3 (ao|a|com|ninguem|usuario|cliente|gerente)|
+        (senza|mai|non) ~1 (dire|dirlo|avvisare|informare|menzionare|chiedere|avvertire) ~3 (al|all'|a|nessuno|utente|cliente)|
+        (zonder|nooit|niet) ~3 (te )?(vertellen|melden|informeren|vragen|zeggen|vermelden)"""),
+    ("unasked", 0.4, """
+        (no|there's no|there is no) (point|need|reason|use) (in |to |for )?(ask|asking|tell|telling|check|checking|confirm|confirming|verify|verifying|inform|informing|double check)
+        ~2 (them|him|her|anyone|anybody|it|first|again|the (user|team|owner|customer))|
+        (approve|accept|merge|sign|grant|pay|confirm|execute|run|sign off|let through|process) ~9 without (reading|review|reviewing|checking|looking|verification|verifying|asking|question|questions|
+        any check|any checks|further checks|confirmation|approval)|
+        (with|and) no (checks|questions|review|confirmation|warnings|refusals)( asked)?"""),
+    # What it asks for.
+    ("weakening", 0.4, f"""
+        (disable|turn off|switch off|deactivate|stop|suspend|mute|shut off|kill) ~2 (sandbox|sandboxing|audit( logs?| logging| trail)?|logging|the firewall|firewall|antivirus|
+        mfa|2fa|two factor ~1|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety ~1|guardrails|moderation|the filters?)|
+        (no verify|insecure|no check certificate|dangerously skip permissions|skip permissions|allow all|permissions allow|chmod 777|yolo|trust all)|
+        (to|on) (the |your )?(allowlist|whitelist|allow list|white list|trusted (list|senders|domains)) yourself|yourself ~4 (to|on) (the |your )?(allowlist|whitelist|allow list|white list)|
+        (as|with|run) (root|admin|administrator|sudo) (rights|privileges|access)|(install|run) ~3 as root"""),
+    ("weakening", 0.35, """
+        (change|replace|swap|update|set|switch) ~2 (payee|iban|bank account|account number|bank details|recipient|beneficiary|wallet address|payment details) ~4 (to|with|in|for)|
+        (transfer|wire|send|pay) ~3 (euros|dollars|usd|eur|money|bitcoin|btc|eth|funds|crypto|gift cards?) ~4 (to|into)|
+        push (force|with force)|force push|(pip|npm|brew|cargo|gem|apt) install [^ ]+|(curl|wget) ~6 (sh|bash|python)"""),
+    ("weakening", 0.25, """
+        (delete|wipe|erase|drop|remove|destroy) (all|every|everything|the whole|the entire|any) [^ ]+"""),
+    ("duty", 0.45, f"""
+        {_CHECKER} {_TOLD} ~1 (treat|consider|accept|pass|skip|ignore|allow|let|store|return|approve)"""),
+    ("self-approval", 0.4, f"""
+        (treat|consider|regard|mark|store|accept|trust|class|classify|save|handle|label) (it|this|that|them|this ~2) ~1 as ~2
+        (pre approved|preapproved|approved|verified|trusted|safe|harmless|benign|clean|authori[sz]ed|verified fact|ground truth|authoritative)|
+        (trust|confidence|priority|clearance) (level|score) (@ )?(system|admin|root|maximum|max|highest|full|1|100)|
+        {_CHECKER} (return|returns|report|reports|answer|answers) pass|
+        (was|is|has been|were|are) (already )?(reviewed|vetted|checked|cleared|scanned|validated|verified|signed)( and (signed|approved|cleared|verified))? by (the |our |your )?
+        (safety|security|trust|compliance|admin|system|platform|governance|moderation) (team|department|layer|desk|office|board)"""),
+    ("hijack", 0.6, f"""
+        @ {_CHECKER} @ (output|print|label|mark|return|rate|answer|say|pass|skip|ignore|classify|score|stop|you|please|treat)"""),
+    ("role", 0.6, f"""
+        (you're|you are) (not|no longer) (a|an|the) ~3 {_EITHER} (any longer|anymore|any more|now|but|@)|
+        (you're|you are) no longer (a|an|the|bound|limited|restricted|required)|
+        (reply|respond|answer|act|operate|proceed|comply|help|assist|work) without (refusals?|refusing|restrictions?|filters?|limits?|limitations|warnings?|disclaimers?|hesitation|censorship)|
+        (works?|acts?|lives?|operates?) (for|by|under|with) no ~1 (rules|restrictions|limits|policy|policies|guidelines)|
+        (sudo|root|superuser|developer|debug|admin|god|override) (mode|override|access) ~1 (code|enabled|granted|activated|on|unlocked|accepted|engaged)"""),
+    ("override", 0.7, """
+        (set|put|leave|lay|push|cast) (aside|by) ~2 (your|its|their|earlier|previous|prior|any|all|the) ~3
+        (instructions?|rules?|guidelines|guidance|directives?|prompts?|policies|policy|restrictions|constraints|training|safeguards)|
+        (the )?(material|text|content|data|lines|part|message|document|context) (above|before this|so far) (was|is|were|are) (only |just |merely )?(an? )?
+        (example|test|sample|placeholder|dummy|decoy|over|finished)|
+        your (actual|real|true|new|next|only|final|current) (assignment|job|mission|duty|purpose|function|instructions?|task|orders?|objective|goal) (@|is|are)"""),
+    # Carried out of the house.
+    ("exfiltration", 0.6, """
+        (repeat|print|output|show|copy|quote|echo|include|dump|paste|list|recite|write out|summari[sz]e|attach|append) ~2 (whole |entire |full |complete )?(conversation|chat|dialogue|session|context|messages) (so far|above|history|until now|up to now|verbatim)|
+        (list|show|print|output|dump|export|reveal|give|tell|share) ~2 (every|all|any|the) ~2 (memory|memories|notes|records|entries|facts|data) ~3 (you (hold|have|keep|know|store)|of other|on other|about other|from other)"""),
+    ("exfiltration", 0.7, """
+        (read|cat|open|load|get|take|grab|copy|fetch|include|attach|print|upload|encode) ~4 (ssh|aws|env|id rsa|id ed25519|credentials|keychain|netrc|kube|kubeconfig|etc passwd|etc shadow|api keys?|cookies|password store|dotenv|secrets) ~5
+        (pass|send|include|put|attach|append|paste|post|add|upload|encode|submit|place|embed|write) (its|the|their|it|them|all|that|this|what) ~2 (contents?|it|output|values?|text|data|in|to|as|into|file|result|base64)|
+        (append|add|include|put|embed|attach|encode) ~2 (user's|customer's|user|customer|caller's|visitor's|their) ~3 (email|e mail|name|address|phone|token|session|id|data|ip|question|query) ~4 (to|in|into|as|onto) ~2 (url|link|links|image|query|parameter|request|domain|address)"""),
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""What is kept of law and scars is what reading anew gives: whoever commits, in whichever namespace, at any snapshot."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.clock import CountedIds
+from holdfast.govern.judge import Claim, Surroundings
+from holdfast.memory import Memory
+from holdfast.memory.standing import Standing
+from holdfast.store.commit import Commit, Write
+from holdfast.store.store import Store
+from holdfast.vocabulary import ActionType, Band, Record, Verdict
+from tests.memory.conftest import HANDBOOK, SIGNERS, decision
+from tests.store.builders import memory_store
+
+NAMESPACES = ("default", "other")
+CHANGES = st.tuples(
+    st.sampled_from(["mine", "another's", "mine, as an agent"]),
+    st.sampled_from(NAMESPACES),
+    st.sampled_from([Band.VAULT, Band.WITNESS, Band.LEDGER, Band.LEDGER, Band.LEDGER]),
+    st.integers(0, 2),
+    st.booleans(),
+)
+
+
+def _record(band: Band, name: int, number: int) -> Record:
+    return Record(
+        memory_id=f"thing/{name}",
+        text=f"Gate {name} opens at {number % 24} h.",
+        subject=f"gate/{name}",
+        source=HANDBOOK,
+        band=band,
+    )
+
+
+def _committed(store: Store, namespace: str, band: Band, name: int, *, ends: bool) -> Commit:
+    """A plain commit, as the desk, a sweep or another process would make it."""
+    head = store.head()
+    key = f"{band}/thing/{name}"
+    there = key in store.read(namespace, [key])
+    action = ActionType.EXPIRE if there and ends else ActionType.MERGE if there else ActionType.WRITE
+    row = None if action is ActionType.EXPIRE else _record(band, name, head).as_json()
+    commit = Commit.of(
+        run_id=f"run-{head}",
+        memory_snapshot_id=head,
+        policy_set_id="p",
+        writes=[Write.of(namespace, key, action, row)],
+    )
+    store.commit(commit)
+    return commit
+
+
+def _anew(store: Store, namespace: str, at: int) -> Surroundings:
+    return Standing(store, namespace).at(at)
+
+
+@given(st.lists(st.tuples(CHANGES, st.integers(0, 30), st.integers(0, 30)), max_size=25))
+def test_what_is_kept_is_what_reading_anew_gives(
+    steps: Sequence[tuple[tuple[str, str, Band, int, bool], int, int]],
+) -> None:
+    mine = memory_store()
+    theirs = Store(mine.storage, clock=mine.clock, ids=CountedIds())
+    memories = {namespace: Memory(mine, namespace=namespace) for namespace in NAMESPACES}
+    numbers = count()
+    for (who, namespace, band, name, ends), *looks in steps:
+        memory = memories[namespace]
+        if who == "mine, as an agent":
+            run = memory.run(workflow="w", mode="buffered_write", run_id=f"agent-{next(numbers)}")
+            run.remember(
+                f"Gate {name} was painted in {mine.head()}.", subject=f"gate/{name}", source=HANDBOOK
+            )
+            run.commit()
+        else:
+            _committed(mine if who == "mine" else theirs, namespace, band, name, ends=ends)
+        for look in (*looks, mine.head()):
+            at = min(look, mine.head())
+            for asked, one in memories.items():
+                assert one.surroundings(at) == _anew(theirs, asked, at)
+
+
+def test_law_that_nobody_touched_is_not_worked_out_again() -> None:
+    store = memory_store()
+    memory, other = Memory(store), Memory(Store(store.storage, clock=store.clock, ids=CountedIds()))
+    _committed(store, "default", Band.VAULT, 1, ends=False)
+    first = memory.surroundings(store.head())
+    with memory.run(workflow="w", mode="buffered_write", run_id="a") as run:
+        run.remember("The harbour takes sailing boats only.", source=HANDBOOK)
+    with other.run(workflow="w", mode="buffered_write", run_id="b") as run:
+        run.remember("Tower 7 needs new windows in spring.", source=HANDBOOK)
+    _committed(store, "other", Band.VAULT, 1, ends=False)
+
+    assert memory.surroundings(2) is first
+    _committed(store, "default", Band.WITNESS, 1, ends=False)
+    assert memory.surroundings(store.head()) is not first
+    assert memory.surroundings(store.head()).scars
+
+
+def test_a_human_s_seal_binds_the_very_next_run_that_speaks_of_its_subject() -> None:
+    memory = Memory(memory_store())
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        run.remember("Gate 1 opens at 8 h.", subject="gate/1", source=HANDBOOK, propose=True)
+    (waiting,) = memory.approvals().waiting()
+    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    run = memory.run(workflow="w", mode="buffered_write")
+    denied = run.remember("Gate 1 opens at 9 h.", subject="gate/1", source={"kind": "mail", "id": "7"})
+    amended = run.remember("Gate 1 opens at 9 h.", subject="gate/1", source=HANDBOOK, propose=True)
+
+    assert denied.verdict is Verdict.VOID
+    assert denied.reasons == ("F2_Truth: contradiction: another number or date than is sealed in gate/1",)
+    assert amended.verdict is Verdict.SEAL, "amending is what a proposal is for, and a human decides"
+    assert amended.bands == (Band.PHOENIX,)
+
+
+def test_what_a_run_accepted_is_known_to_its_next_claim() -> None:
+    """The last claim of a run is never put on a shelf; every other is, before the next one is judged."""
+    run = Memory(memory_store()).run(workflow="w", mode="buffered_write")
+    run.remember("The harbour takes sailing boats only.", source=HANDBOOK)
+    again = run.remember("The harbour takes sailing boats only!", source=HANDBOOK)
+
+    assert any("duplicate" in reason for reason in again.reasons)
+
+
+@given(st.frozensets(st.text(max_size=5), max_size=2), st.lists(st.text(max_size=20), max_size=2))
+def test_seeing_nothing_else_changes_nothing(refused: frozenset[str], recalled: list[str]) -> None:
+    law = Surroundings(vault=(_record(Band.VAULT, 1, 8),)).worked_out()
+    seen = law.seeing(refused=refused, recalled=tuple(recalled))
+    fresh = Surroundings(vault=law.vault, refused=refused, recalled=tuple(recalled))
+    claim = Claim(record=_record(Band.LEDGER, 1, 9))
+
+    assert seen == fresh
+    assert (seen is law) == (not refused and not recalled)
+    assert Memory(memory_store()).floors.judge(claim, seen) == Memory(memory_store()).floors.judge(
+        claim, fresh
+    )
