@@ -56,7 +56,7 @@ def play(
     # A user's policy may have any shape; the registry has checked that a track comes with its method.
     shaped: Any = policy
     learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
-    t = steps[0].t
+    t, skipped = steps[0].t, 0
     try:
         if hindsight is not None:
             shaped.foresee(hindsight)
@@ -67,7 +67,7 @@ def play(
             actions = select(step, store)
             if actions is SKIP and watcher is None:
                 # Most steps of most policies: nothing to apply, nothing to tell.
-                emitted[skip] += 1
+                skipped += 1
                 continue
             turn: Turn = []
             idle = 0
@@ -86,6 +86,7 @@ def play(
                 learn(step, feedback(t))
             if watcher is not None:
                 watcher.after(step, turn, store)
+        emitted[skip] += skipped
     except HoldfastError as error:
         raise PolicyFailed(policy=names[0], t=t, episode=names[1], problem=str(error)) from error
     except Endless as error:

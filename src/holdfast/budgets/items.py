@@ -13,12 +13,13 @@ from holdfast.budgets.bytes import (
     json_bytes,
 )
 from holdfast.limits import MAX_PRICED_STEPS
-from holdfast.vocabulary import Step
+from holdfast.vocabulary import ActionType, MemoryAction, Step
 
 PARENT: Final = "merge_parent_t"
+_WRITE: Final = ActionType.WRITE
 
 
-class MemoryItem(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One held thing: a base that a WRITE stored whole, or a delta that a MERGE hung on a base."""
 
     step: Step
@@ -27,6 +28,8 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     api: str | None = None
     merge_parent_t: int | None = None
+    writing: tuple[MemoryAction, ...] = ()
+    """The WRITE that stores a base: made when the step is priced, for every policy that comes to yield it."""
 
 
 class Prices:
@@ -62,7 +65,13 @@ class Prices:
         if observation_bytes is None:
             observation_bytes = json_bytes(step.observation)
         cost = observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model]
-        item = MemoryItem(step=step, written_at=step.t, byte_cost=cost, api=endpoint_of(step.observation))
+        item = MemoryItem(
+            step=step,
+            written_at=step.t,
+            byte_cost=cost,
+            api=endpoint_of(step.observation),
+            writing=(MemoryAction(action=_WRITE, step=step),),
+        )
         self.known[step.t] = item
         return item
 
@@ -75,7 +84,8 @@ class Prices:
             return known[2]
         if len(self.changes) >= MAX_PRICED_STEPS:
             self.changes.clear()
-        patch = canonical_delta(old, new)
+        # Most deltas of most streams are empty, and two equal observations are seen to be so at once.
+        patch = canonical_delta(old, new) if old != new else {}
         changed = Step(t=step.t, observation=patch, metadata={PARENT: base.step.t})
         item = MemoryItem(
             step=changed,

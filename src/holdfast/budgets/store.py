@@ -46,7 +46,7 @@ class ByteMemoryStore:
         self._items: OrderedDict[int, MemoryItem] = OrderedDict()
         self._deltas: dict[int, dict[int, None]] = {}
         # Which bases an endpoint has; made when it is first asked for, because most policies never ask.
-        self._bases: dict[str, OrderedDict[int, None]] | None = None
+        self._bases: dict[str, OrderedDict[int, MemoryItem]] | None = None
 
     def apply(self, action: MemoryAction, now: Step | None = None) -> bool:
         """Do it, or say no; ``rejection`` then tells why.
@@ -73,19 +73,29 @@ class ByteMemoryStore:
         self.limit_felt = True
         return self._budget
 
+    def priced(self, step: Step) -> MemoryItem:
+        """What a WRITE of this step would hold; its ``writing`` is that WRITE, ready to be yielded."""
+        item = self._known.get(step.t)
+        return item if item is not None and item.step is step else self._base(step)
+
     def cost_of(self, step: Step) -> int:
         """What a WRITE of this step would cost."""
         return self._base(step).byte_cost
 
     def fits(self, step: Step) -> bool:
         """Whether a WRITE of this step would fit now."""
-        budget, item = self._budget, self._known.get(step.t)
+        return self.has_room(self._base(step).byte_cost)
+
+    def offer(self, step: Step) -> tuple[MemoryAction, ...]:
+        """The WRITE of this step, if it would fit now; otherwise nothing."""
+        item = self._known.get(step.t)
         if item is None or item.step is not step:
             item = self._base(step)
+        budget = self._budget
         if item.byte_cost <= budget.max_bytes - budget.used_bytes:
-            return True
+            return item.writing
         self.limit_felt = True
-        return False
+        return ()
 
     def has_room(self, byte_cost: int) -> bool:
         """Whether that many bytes can still be used."""
@@ -119,9 +129,9 @@ class ByteMemoryStore:
             self._bases = {}
             for item in self._items.values():
                 if item.merge_parent_t is None and item.api is not None:
-                    self._bases.setdefault(item.api, OrderedDict())[item.step.t] = None
+                    self._bases.setdefault(item.api, OrderedDict())[item.step.t] = item
         bases = self._bases.get(api)
-        return self._items[next(reversed(bases))] if bases else None
+        return bases[next(reversed(bases))] if bases else None
 
     def delta_for(self, step: Step) -> MemoryItem | None:
         """What a MERGE of this step into the newest base of its endpoint would hold; nothing if there is no such base.
@@ -193,7 +203,10 @@ class ByteMemoryStore:
             self.limit_felt = True
             return Rejection.OVER_BUDGET
         if self._bases is not None and item.api is not None:
-            self._bases.setdefault(item.api, OrderedDict())[t] = None
+            bases = self._bases.get(item.api)
+            if bases is None:
+                bases = self._bases[item.api] = OrderedDict()
+            bases[t] = item
         self.held_bytes += item.byte_cost
         self._items[t] = item
         return None
@@ -212,7 +225,7 @@ class ByteMemoryStore:
             return Rejection.NOT_HELD
         if base.merge_parent_t is not None:
             return Rejection.NOT_A_BASE
-        if base.api is None or self._base(shown).api != base.api:
+        if base.api is None or self.priced(shown).api != base.api:
             return Rejection.OTHER_ENDPOINT
         item = self.prices.delta(base, shown)
         if action.delta is not None and action.delta != item.step.observation:
@@ -222,7 +235,10 @@ class ByteMemoryStore:
         if not self._budget.consume(item.byte_cost):
             self.limit_felt = True
             return Rejection.OVER_BUDGET
-        self._deltas.setdefault(target_t, {})[t] = None
+        deltas = self._deltas.get(target_t)
+        if deltas is None:
+            deltas = self._deltas[target_t] = {}
+        deltas[t] = None
         self.held_bytes += item.byte_cost
         self._items[t] = item
         return None
