@@ -141,11 +141,12 @@ def run_unit(grid: Grid, unit: Unit) -> bytes:
         curves=grid.curves,
     )
     # What all rows of a unit begin with is encoded once.
-    opening = msgspec.json.encode(head)[:-1] + b","
-    lines = []
+    encoder = msgspec.json.Encoder()
+    opening = encoder.encode(head)[:-1] + b","
+    lines: list[bytes] = []
     for record in records:
         assert head.keys().isdisjoint(record), "a key stands once in a row"
-        lines += (opening, msgspec.json.encode(record)[1:], b"\n")
+        lines += (opening, encoder.encode(record)[1:], b"\n")
     return b"".join(lines)
 
 

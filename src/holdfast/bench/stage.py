@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.bench.episodes import Episode
 from holdfast.bench.metrics import Metrics, evaluate, regraded
-from holdfast.bench.oracle import oracle_curve, oracle_worth, priced_worth
+from holdfast.bench.oracle import oracle_curve, oracle_worth
 from holdfast.bench.play import Counts, Watcher, no_counts, play
 from holdfast.bench.regret import WorthWatcher
 from holdfast.bench.tracks import VISIBLE, view
@@ -104,8 +104,7 @@ class Scene:
             beside = next((prices for _, prices in self._views.values()), None)
             prices = Prices(self.model, beside=beside)
             steps = view(self.episode.steps, track)
-            for step, size in zip(steps, self._sizes, strict=True):
-                prices.note(step, size)
+            prices.note_all(steps, self._sizes)
             self._views[key] = (steps, prices)
         return self._views[key]
 
@@ -114,7 +113,11 @@ class Scene:
         key = VISIBLE[track]
         if key not in self._priced:
             steps, prices = self.shown(track)
-            self._priced[key] = priced_worth(steps, self.episode.labels.worth, prices)
+            worth = self.episode.labels.worth
+            self._priced[key] = (
+                [prices.of(step) for step in steps],
+                [worth.get(step.t, 0) for step in steps],
+            )
         return self._priced[key]
 
     def ranking(self, track: Track) -> Ranking:

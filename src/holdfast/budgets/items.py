@@ -1,5 +1,6 @@
 """What a store holds: a step written whole, or what a step changes in one; each with its price."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -58,22 +59,26 @@ class Prices:
         known = self.known.get(step.t)
         return known if known is not None and known.step is step else self.note(step)
 
-    def note(self, step: Step, observation_bytes: int | None = None) -> MemoryItem:
-        """Price a step; whoever has measured its observation already can say so."""
+    def note(self, step: Step) -> MemoryItem:
+        """Price a step anew."""
         if len(self.known) >= MAX_PRICED_STEPS:
             self.known.clear()
-        if observation_bytes is None:
-            observation_bytes = json_bytes(step.observation)
-        cost = observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model]
-        item = MemoryItem(
-            step=step,
-            written_at=step.t,
-            byte_cost=cost,
-            api=endpoint_of(step.observation),
-            writing=(MemoryAction(action=_WRITE, step=step),),
-        )
-        self.known[step.t] = item
-        return item
+        return self.note_all((step,), (json_bytes(step.observation),))[0]
+
+    def note_all(self, steps: Sequence[Step], observation_bytes: Sequence[int]) -> list[MemoryItem]:
+        """Price steps whose observations were measured already."""
+        fixed, known, items = FIXED_BYTES[self.model], self.known, []
+        for step, size in zip(steps, observation_bytes, strict=True):
+            item = MemoryItem(
+                step=step,
+                written_at=step.t,
+                byte_cost=size + json_bytes(step.metadata) + fixed,
+                api=endpoint_of(step.observation),
+                writing=(MemoryAction(action=_WRITE, step=step),),
+            )
+            known[step.t] = item
+            items.append(item)
+        return items
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
         """What a MERGE of this step into that base would hold; an empty observation means that nothing changes."""
