@@ -288,7 +288,8 @@ class Remembered(Value, frozen=True, kw_only=True):
     proposal_id: str | None = None
 
 
-class Step(Value, frozen=True, kw_only=True):
+# Streams hold steps and actions by the thousand. Nothing in one leads back to it, so the collector of cycles need not look.
+class Step(Value, frozen=True, kw_only=True, gc=False):
     """One observation of a stream, at timestep ``t``."""
 
     t: int
@@ -296,11 +297,13 @@ class Step(Value, frozen=True, kw_only=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._require_whole("t", self.t, least=0)
-        self._require(isinstance(self.metadata, dict), "metadata must be an object")
+        if not (type(self.t) is int and self.t >= 0):
+            self._require_whole("t", self.t, least=0)
+        if not isinstance(self.metadata, dict):
+            self._refuse("metadata must be an object")
 
 
-class MemoryAction(Value, frozen=True, kw_only=True):
+class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
     """What a policy wants done. Whether it can be done is the store's word."""
 
     action: ActionType

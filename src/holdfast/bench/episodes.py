@@ -14,8 +14,10 @@ from holdfast.errors import InvalidValue
 from holdfast.limits import MAX_EPISODE_STEPS
 from holdfast.vocabulary import Step
 
+_NUMBERS: Final = (int, float)
 _FIELDS: Final = frozenset(("steps", "labels"))
-_STEP_FIELDS: Final = frozenset(("t", "observation", "metadata"))
+_STEP_NEEDS: Final = frozenset(("t", "observation"))
+_STEP_FIELDS: Final = frozenset((*_STEP_NEEDS, "metadata"))
 
 
 class Labels:
@@ -77,7 +79,7 @@ class Episode:
 
 
 def _step(number: int, plain: object) -> Step:
-    if not (isinstance(plain, dict) and {"t", "observation"} <= set(plain) <= _STEP_FIELDS):
+    if not (isinstance(plain, dict) and (plain.keys() == _STEP_FIELDS or plain.keys() == _STEP_NEEDS)):
         problem = f'step {number} must be an object with "t", "observation" and, if need be, "metadata"'
         raise InvalidValue(what="Episode", problem=problem)
     try:
@@ -92,7 +94,7 @@ def _step(number: int, plain: object) -> Step:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _timesteps(name: str, given: object, timesteps: frozenset[int]) -> list[int]:
@@ -115,11 +117,12 @@ def _utilities(given: object, timesteps: frozenset[int]) -> dict[int, float]:
     names = {str(t): t for t in timesteps}
     utilities = {}
     for name, utility in given.items():
-        if str(name) not in names:
+        t = names.get(str(name))
+        if t is None:
             problem = f"utility_by_step names {name!r:.40}, which is no timestep"
             raise InvalidValue(what="Episode", problem=problem)
         if not _is_number(utility):
             problem = f"the utility of timestep {name} must be a finite number, not {utility!r:.40}"
             raise InvalidValue(what="Episode", problem=problem)
-        utilities[names[str(name)]] = utility
+        utilities[t] = utility
     return utilities

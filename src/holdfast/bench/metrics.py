@@ -46,10 +46,10 @@ def evaluate(
     oracle_worth: int,
 ) -> Metrics:
     """Grade what was retained. ``oracle_worth`` is the WRITE-only optimum in the labels' units."""
-    critical, worth = labels.critical_steps, labels.worth
+    critical = labels.critical_steps
     hits = len(critical & retained)
     recall, precision = _share(hits, len(critical)), _share(hits, len(retained))
-    own_worth = sum(map(worth.__getitem__, retained & worth.keys()))
+    own_worth = _worth_of(retained, labels, steps)
     utility = own_worth / labels.unit
     writes = counts.emitted[ActionType.WRITE]
     return Metrics(
@@ -72,6 +72,26 @@ def evaluate(
         false_negatives=len(critical) - hits,
         true_negatives=steps - len(retained) - len(critical) + hits,
     )
+
+
+def regraded(
+    metrics: Metrics, retained: set[int], labels: Labels, *, steps: int, max_bytes: int, oracle_worth: int
+) -> Metrics:
+    """The metrics of the same run under another budget, which it did not feel either."""
+    return msgspec.structs.replace(
+        metrics,
+        oracle_utility=oracle_worth / labels.unit,
+        regret=max(0, oracle_worth - _worth_of(retained, labels, steps)) / labels.unit,
+        utilization=metrics.bytes_used / max_bytes,
+    )
+
+
+def _worth_of(retained: set[int], labels: Labels, steps: int) -> int:
+    """What the retained steps are worth in the labels' units; those without a label nothing."""
+    worth = labels.worth
+    if len(worth) < steps:
+        return sum(worth.get(t, 0) for t in retained)
+    return sum(map(worth.__getitem__, retained))
 
 
 def _share(part: float, whole: float) -> float:

@@ -11,30 +11,30 @@ Both consider every subset, on whole numbers, so both are exact. With the few cl
 table by value is small: 10,000 steps at 1 MB take less than a second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, Final
 
-from holdfast.budgets.items import Prices
-from holdfast.budgets.knapsack import best_subset
+from holdfast.budgets.knapsack import Ranking, best_of, best_subset
 from holdfast.errors import MissingExtra
-from holdfast.vocabulary import Step
 
 _INT64_ROOM: Final = 1 << 62
 
 
-def oracle_worth(sizes: Sequence[int], values: Sequence[int], max_bytes: int) -> int:
-    """The greatest worth of any set of steps whose WRITEs fit the budget."""
+def oracle_worth(
+    sizes: Sequence[int],
+    values: Sequence[int],
+    max_bytes: int,
+    ranking: Callable[[], Ranking] | None = None,
+) -> int:
+    """The greatest worth of any set of steps whose WRITEs fit the budget.
+
+    Whoever asks about several budgets keeps the steps' ``ranking``, which is the same for all of them.
+    """
     if sum(sizes) <= max_bytes:
         return sum(value for value in values if value > 0)
-    return best_subset(sizes, values, max_bytes)[0]
-
-
-def priced_worth(
-    steps: Sequence[Step], worth: Mapping[int, int], prices: Prices
-) -> tuple[list[int], list[int]]:
-    """The size and the worth of each step, as the oracle wants them."""
-    return [prices.of(step) for step in steps], [worth.get(step.t, 0) for step in steps]
+    best, _ = best_subset(sizes, values, max_bytes) if ranking is None else best_of(ranking(), max_bytes)
+    return best
 
 
 def oracle_curve(sizes: Sequence[int], values: Sequence[int], max_bytes: int) -> list[int]:

@@ -5,7 +5,7 @@ from a timestep to its utility, asked only about what was just written, and a ``
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -14,7 +14,10 @@ from holdfast.errors import HoldfastError, PolicyFailed
 from holdfast.policies.protocol import SKIP, Endless, Hindsight, WritePolicy, not_endless
 from holdfast.vocabulary import ActionType, MemoryAction, Step
 
+_KINDS: Final = tuple(ActionType)
+_SKIP, _WRITE, _MERGE, _EXPIRE = _KINDS
 Turn = list[tuple[MemoryAction, bool]]
+_Settle = Callable[[Step], None]
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +29,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 def no_counts() -> Counts:
     """Nothing yet; whoever plays counts on."""
-    return Counts(emitted=dict.fromkeys(ActionType, 0), refused=dict.fromkeys(ActionType, 0))
+    return Counts(emitted=dict.fromkeys(_KINDS, 0), refused=dict.fromkeys(_KINDS, 0))
 
 
 class Watcher(Protocol):
@@ -55,41 +58,81 @@ def play(
     counts = counts or no_counts()
     # A user's policy may have any shape; the registry has checked that a track comes with its method.
     shaped: Any = policy
-    learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
-    t = steps[0].t
+    apply, settle = _watched(store, watcher) if watcher is not None else (store.apply, None)
+    if feedback is not None:
+        settle = _taught(shaped.learn, feedback, store, settle)
+    # Counted here and entered in the end, because looking a kind up takes longer than writing some steps.
+    skipped = written = merged = expired = 0
+    step = steps[0]
     try:
         if hindsight is not None:
             shaped.foresee(hindsight)
-        select, apply = policy.select, store.apply
-        emitted, refused, skip = counts.emitted, counts.refused, ActionType.SKIP
+        select, refused = policy.select, counts.refused
         for step in steps:
-            t = step.t
             actions = select(step, store)
-            if actions is SKIP and watcher is None:
+            if actions is SKIP and settle is None:
                 # Most steps of most policies: nothing to apply, nothing to tell.
-                emitted[skip] += 1
+                skipped += 1
                 continue
-            turn: Turn = []
             idle = 0
             for action in actions:
-                kind = action.action
-                emitted[kind] += 1
                 done = apply(action, step)
+                kind = action.action
+                if kind is _WRITE:
+                    written += 1
+                elif kind is _EXPIRE:
+                    expired += 1
+                elif kind is _MERGE:
+                    merged += 1
+                else:
+                    skipped += 1
+                    idle = not_endless(idle + 1)
                 if not done:
                     refused[kind] += 1
                     idle = not_endless(idle + 1)
-                elif kind is skip:
-                    idle = not_endless(idle + 1)
-                if watcher is not None:
-                    turn.append((action, done))
-            if learn is not None and feedback is not None and t in store:
-                learn(step, feedback(t))
-            if watcher is not None:
-                watcher.after(step, turn, store)
+            if settle is not None:
+                settle(step)
     except HoldfastError as error:
-        raise PolicyFailed(policy=names[0], t=t, episode=names[1], problem=str(error)) from error
+        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=str(error)) from error
     except Endless as error:
-        raise PolicyFailed(policy=names[0], t=t, episode=names[1], problem=str(error)) from None
+        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=str(error)) from None
     except Exception as error:
         # A user's policy may raise anything; the place is what its author needs.
-        raise PolicyFailed(policy=names[0], t=t, episode=names[1], problem=repr(error)) from error
+        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=repr(error)) from error
+    for kind, count in zip(_KINDS, (skipped, written, merged, expired), strict=True):
+        counts.emitted[kind] += count
+
+
+def _watched(
+    store: ByteMemoryStore, watcher: Watcher
+) -> tuple[Callable[[MemoryAction, Step], bool], _Settle]:
+    """A way to apply actions that writes them down, and a way to tell the watcher of them after each step."""
+    turn: Turn = []
+
+    def apply(action: MemoryAction, step: Step) -> bool:
+        done = store.apply(action, step)
+        turn.append((action, done))
+        return done
+
+    def settle(step: Step) -> None:
+        watcher.after(step, turn, store)
+        turn.clear()
+
+    return apply, settle
+
+
+def _taught(
+    learn: Callable[[Step, float], None],
+    feedback: Callable[[int], float],
+    store: ByteMemoryStore,
+    then: _Settle | None,
+) -> _Settle:
+    """A way to tell a learner, after each step, what was just stored is worth, and nothing else."""
+
+    def settle(step: Step) -> None:
+        if step.t in store:
+            learn(step, feedback(step.t))
+        if then is not None:
+            then(step)
+
+    return settle

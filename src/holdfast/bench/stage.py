@@ -11,14 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.bench.episodes import Episode
-from holdfast.bench.metrics import Metrics, evaluate
-from holdfast.bench.oracle import oracle_curve, oracle_worth, priced_worth
+from holdfast.bench.metrics import Metrics, evaluate, regraded
+from holdfast.bench.oracle import oracle_curve, oracle_worth
 from holdfast.bench.play import Counts, Watcher, no_counts, play
 from holdfast.bench.regret import WorthWatcher
 from holdfast.bench.tracks import VISIBLE, view
 from holdfast.budgets.budget import ByteBudget
 from holdfast.budgets.bytes import ByteModel, json_bytes
 from holdfast.budgets.items import Prices
+from holdfast.budgets.knapsack import Ranking, ranked
 from holdfast.budgets.store import ByteMemoryStore
 from holdfast.canon import fingerprint
 from holdfast.errors import UnknownPolicy
@@ -92,8 +93,9 @@ class Scene:
         self._sizes = [measure(step.observation) for step in episode.steps]
         self._views: dict[tuple[str, ...], tuple[tuple[Step, ...], Prices]] = {}
         self._priced: dict[tuple[str, ...], tuple[list[int], list[int]]] = {}
+        self._rankings: dict[tuple[str, ...], Ranking] = {}
         # Runs that never felt their budget: with any larger one they would be the same, to the last action.
-        self.unfelt: dict[Entrant, tuple[int, Outcome]] = {}
+        self.unfelt: dict[Entrant, tuple[int, Outcome, Metrics]] = {}
 
     def shown(self, track: Track) -> tuple[tuple[Step, ...], Prices]:
         """The steps that a track sees, and their prices, which all its policies share."""
@@ -102,8 +104,7 @@ class Scene:
             beside = next((prices for _, prices in self._views.values()), None)
             prices = Prices(self.model, beside=beside)
             steps = view(self.episode.steps, track)
-            for step, size in zip(steps, self._sizes, strict=True):
-                prices.note(step, size)
+            prices.note_all(steps, self._sizes)
             self._views[key] = (steps, prices)
         return self._views[key]
 
@@ -112,8 +113,19 @@ class Scene:
         key = VISIBLE[track]
         if key not in self._priced:
             steps, prices = self.shown(track)
-            self._priced[key] = priced_worth(steps, self.episode.labels.worth, prices)
+            worth = self.episode.labels.worth
+            self._priced[key] = (
+                [prices.of(step) for step in steps],
+                [worth.get(step.t, 0) for step in steps],
+            )
         return self._priced[key]
+
+    def ranking(self, track: Track) -> Ranking:
+        """What a track sees in the order of worth per byte, which is the same for the oracle of every budget."""
+        key = VISIBLE[track]
+        if key not in self._rankings:
+            self._rankings[key] = ranked(*self.priced_worth(track))
+        return self._rankings[key]
 
     def policy_seed(self, entrant: Entrant) -> int:
         """Dice that depend on what is run and on nothing else: not on the order, nor on the worker, nor on the budget."""
@@ -136,27 +148,36 @@ class Stage:
 
     def run(self, entrant: Entrant) -> Run:
         """Let one policy play, and grade it."""
+        labels, steps = self.scene.episode.labels, self.scene.episode.steps
+        best_worth = self.oracle_worth(entrant.track)
         known = self.scene.unfelt.get(entrant)
         if known is not None and known[0] <= self.max_bytes:
-            outcome = known[1]
+            _, outcome, before = known
+            metrics = regraded(
+                before,
+                outcome.retained,
+                labels,
+                steps=len(steps),
+                max_bytes=self.max_bytes,
+                oracle_worth=best_worth,
+            )
         else:
             outcome = self._played(entrant)
+            metrics = evaluate(
+                outcome.retained,
+                labels,
+                outcome.counts,
+                steps=len(steps),
+                current_t=steps[-1].t,
+                bytes_used=outcome.bytes_used,
+                max_bytes=self.max_bytes,
+                oracle_worth=best_worth,
+            )
             if not outcome.limit_felt:
-                self.scene.unfelt[entrant] = (self.max_bytes, outcome)
-        steps = self.scene.episode.steps
-        metrics = evaluate(
-            outcome.retained,
-            self.scene.episode.labels,
-            outcome.counts,
-            steps=len(steps),
-            current_t=steps[-1].t,
-            bytes_used=outcome.bytes_used,
-            max_bytes=self.max_bytes,
-            oracle_worth=self.oracle_worth(entrant.track),
-        )
+                self.scene.unfelt[entrant] = (self.max_bytes, outcome, metrics)
         if outcome.worth is None:
             return Run(metrics=metrics, counts=outcome.counts)
-        unit = self.scene.episode.labels.unit
+        unit = labels.unit
         oracle = self.oracle_curve(entrant.track)
         regret = [max(0, best - own) for best, own in zip(oracle, outcome.worth, strict=True)]
         assert regret[-1] / unit == metrics.regret, "the curve ends where the metric stands"
@@ -181,7 +202,9 @@ class Stage:
         """The WRITE-only optimum for what a track sees."""
         key = VISIBLE[track]
         if key not in self._worth:
-            self._worth[key] = oracle_worth(*self.scene.priced_worth(track), self.max_bytes)
+            sizes, values = self.scene.priced_worth(track)
+            ranking = partial(self.scene.ranking, track)
+            self._worth[key] = oracle_worth(sizes, values, self.max_bytes, ranking)
         return self._worth[key]
 
     def oracle_curve(self, track: Track) -> list[int]:

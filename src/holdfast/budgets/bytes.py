@@ -9,7 +9,7 @@ can check a price with one line. Nothing of this is hashed; hashed bytes come fr
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -25,13 +25,13 @@ API: Final = "api"
 _JSON: Final = json.JSONEncoder(allow_nan=False)
 
 
-def _chunks() -> Callable[[object, int], Iterable[str]]:
+def _chunks() -> Callable[[object, int], Sequence[str]]:
     """Python's own encoder, made once: ``json.dumps`` makes one for each call, which takes longer than a short text."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return lambda value, _: (_JSON.encode(value),)
     text = json.encoder.encode_basestring_ascii
-    encoder: Callable[[object, int], Iterable[str]] = make(
+    encoder: Callable[[object, int], Sequence[str]] = make(
         None, _JSON.default, text, None, _JSON.key_separator, _JSON.item_separator, False, False, False
     )
     return encoder
@@ -57,7 +57,8 @@ assert set(FIXED_BYTES) == set(ByteModel)
 def json_bytes(value: object) -> int:
     """The length of a value's JSON text."""
     try:
-        return sum(map(len, _encode(value, 0)))
+        chunks = _encode(value, 0)
+        return len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(
             what="Step", problem=f"it can't be priced, because it is no JSON: {error}"

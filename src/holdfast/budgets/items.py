@@ -1,5 +1,6 @@
 """What a store holds: a step written whole, or what a step changes in one; each with its price."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,12 +14,13 @@ from holdfast.budgets.bytes import (
     json_bytes,
 )
 from holdfast.limits import MAX_PRICED_STEPS
-from holdfast.vocabulary import Step
+from holdfast.vocabulary import ActionType, MemoryAction, Step
 
 PARENT: Final = "merge_parent_t"
+_WRITE: Final = ActionType.WRITE
 
 
-class MemoryItem(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One held thing: a base that a WRITE stored whole, or a delta that a MERGE hung on a base."""
 
     step: Step
@@ -27,6 +29,8 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     api: str | None = None
     merge_parent_t: int | None = None
+    writing: tuple[MemoryAction, ...] = ()
+    """The WRITE that stores a base: made when the step is priced, for every policy that comes to yield it."""
 
 
 class Prices:
@@ -55,16 +59,26 @@ class Prices:
         known = self.known.get(step.t)
         return known if known is not None and known.step is step else self.note(step)
 
-    def note(self, step: Step, observation_bytes: int | None = None) -> MemoryItem:
-        """Price a step; whoever has measured its observation already can say so."""
+    def note(self, step: Step) -> MemoryItem:
+        """Price a step anew."""
         if len(self.known) >= MAX_PRICED_STEPS:
             self.known.clear()
-        if observation_bytes is None:
-            observation_bytes = json_bytes(step.observation)
-        cost = observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model]
-        item = MemoryItem(step=step, written_at=step.t, byte_cost=cost, api=endpoint_of(step.observation))
-        self.known[step.t] = item
-        return item
+        return self.note_all((step,), (json_bytes(step.observation),))[0]
+
+    def note_all(self, steps: Sequence[Step], observation_bytes: Sequence[int]) -> list[MemoryItem]:
+        """Price steps whose observations were measured already."""
+        fixed, known, items = FIXED_BYTES[self.model], self.known, []
+        for step, size in zip(steps, observation_bytes, strict=True):
+            item = MemoryItem(
+                step=step,
+                written_at=step.t,
+                byte_cost=size + json_bytes(step.metadata) + fixed,
+                api=endpoint_of(step.observation),
+                writing=(MemoryAction(action=_WRITE, step=step),),
+            )
+            known[step.t] = item
+            items.append(item)
+        return items
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
         """What a MERGE of this step into that base would hold; an empty observation means that nothing changes."""
@@ -75,7 +89,8 @@ class Prices:
             return known[2]
         if len(self.changes) >= MAX_PRICED_STEPS:
             self.changes.clear()
-        patch = canonical_delta(old, new)
+        # Most deltas of most streams are empty, and two equal observations are seen to be so at once.
+        patch = canonical_delta(old, new) if old != new else {}
         changed = Step(t=step.t, observation=patch, metadata={PARENT: base.step.t})
         item = MemoryItem(
             step=changed,

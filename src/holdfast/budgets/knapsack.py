@@ -23,26 +23,32 @@ MAX_ITEM_BYTES: Final = 1 << 31
 
 # (rank, bytes, value, index): the rank is the negative ratio, so that the best come first.
 _Thing = tuple[int, int, int, int]
+Ranking = list[_Thing]
 # (bytes, -value, node): sorted so that among equal bytes the most valuable comes first.
 _State = tuple[int, int, int]
 
 
 def best_subset(sizes: Sequence[int], values: Sequence[int], capacity: int) -> tuple[int, list[int]]:
     """The greatest total value that fits, and the indexes of a choice that has it."""
-    things = [
-        _thing(size, value, index)
+    return best_of(ranked(sizes, values), capacity)
+
+
+def ranked(sizes: Sequence[int], values: Sequence[int]) -> Ranking:
+    """All that has a value, the most per byte first; the same for every capacity."""
+    assert not sizes or 0 < min(sizes) <= max(sizes) < MAX_ITEM_BYTES, "all have headers, none two gigabytes"
+    return sorted(
+        (-((value << _SCALE_BITS) // size), size, value, index)
         for index, (size, value) in enumerate(zip(sizes, values, strict=True))
-        if value > 0 and size <= capacity
-    ]
-    things.sort()
+        if value > 0
+    )
+
+
+def best_of(ranking: Ranking, capacity: int) -> tuple[int, list[int]]:
+    """The same as ``best_subset``, of things that are ranked already."""
+    things = [thing for thing in ranking if thing[1] <= capacity]
     grain = gcd(*(value for _, _, value, _ in things)) or 1
     best, chosen = _Core(things, capacity, grain).searched()
     return best, sorted(things[place][3] for place in chosen)
-
-
-def _thing(size: int, value: int, index: int) -> _Thing:
-    assert 0 < size < MAX_ITEM_BYTES, "every item has a header, and none is two gigabytes"
-    return (-((value << _SCALE_BITS) // size), size, value, index)
 
 
 class _Core:

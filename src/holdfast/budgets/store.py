@@ -42,11 +42,13 @@ class ByteMemoryStore:
         self.held_bytes = 0
         self.rejection: Rejection | None = None
         self._base, self._known = self.prices.base, self.prices.known
+        # The step that was asked about last, for a policy asks about a step and then writes it.
+        self._asked: MemoryItem | None = None
         # Ordered dicts, because the first key of a plain dict is found by walking over all that were deleted before it.
         self._items: OrderedDict[int, MemoryItem] = OrderedDict()
         self._deltas: dict[int, dict[int, None]] = {}
         # Which bases an endpoint has; made when it is first asked for, because most policies never ask.
-        self._bases: dict[str, OrderedDict[int, None]] | None = None
+        self._bases: dict[str, OrderedDict[int, MemoryItem]] | None = None
 
     def apply(self, action: MemoryAction, now: Step | None = None) -> bool:
         """Do it, or say no; ``rejection`` then tells why.
@@ -56,16 +58,14 @@ class ByteMemoryStore:
         """
         kind = action.action
         if kind is _WRITE:
-            why = self._write(action, now)
-        elif kind is _EXPIRE:
-            why = self._expire(action, now)
-        elif kind is _MERGE:
-            why = self._merge(action, now)
-        else:
-            assert kind is _SKIP, "there are four kinds of action"
-            why = None
-        self.rejection = why
-        return why is None
+            return self._write(action, now)
+        if kind is _EXPIRE:
+            return self._expire(action, now)
+        if kind is _MERGE:
+            return self._merge(action, now)
+        assert kind is _SKIP, "there are four kinds of action"
+        self.rejection = None
+        return True
 
     @property
     def budget(self) -> ByteBudget:
@@ -73,19 +73,37 @@ class ByteMemoryStore:
         self.limit_felt = True
         return self._budget
 
+    def priced(self, step: Step) -> MemoryItem:
+        """What a WRITE of this step would hold; its ``writing`` is that WRITE, ready to be yielded."""
+        item = self._asked
+        if item is None or item.step is not step:
+            item = self._known.get(step.t)
+            if item is None or item.step is not step:
+                item = self._base(step)
+            self._asked = item
+        return item
+
     def cost_of(self, step: Step) -> int:
         """What a WRITE of this step would cost."""
-        return self._base(step).byte_cost
+        return self.priced(step).byte_cost
 
     def fits(self, step: Step) -> bool:
         """Whether a WRITE of this step would fit now."""
-        budget, item = self._budget, self._known.get(step.t)
+        return self.has_room(self.priced(step).byte_cost)
+
+    def offer(self, step: Step) -> tuple[MemoryAction, ...]:
+        """The WRITE of this step, if it would fit now; otherwise nothing."""
+        item = self._asked
         if item is None or item.step is not step:
-            item = self._base(step)
+            item = self._known.get(step.t)
+            if item is None or item.step is not step:
+                item = self._base(step)
+            self._asked = item
+        budget = self._budget
         if item.byte_cost <= budget.max_bytes - budget.used_bytes:
-            return True
+            return item.writing
         self.limit_felt = True
-        return False
+        return ()
 
     def has_room(self, byte_cost: int) -> bool:
         """Whether that many bytes can still be used."""
@@ -103,7 +121,7 @@ class ByteMemoryStore:
         base = self._items.get(target_t)
         if base is None or base.merge_parent_t is not None or base.api is None:
             return None
-        return self.prices.delta(base, step) if self._base(step).api == base.api else None
+        return self.prices.delta(base, step) if self.priced(step).api == base.api else None
 
     def item_at(self, t: int) -> MemoryItem | None:
         """What is held of a timestep."""
@@ -119,18 +137,16 @@ class ByteMemoryStore:
             self._bases = {}
             for item in self._items.values():
                 if item.merge_parent_t is None and item.api is not None:
-                    self._bases.setdefault(item.api, OrderedDict())[item.step.t] = None
+                    self._bases.setdefault(item.api, OrderedDict())[item.step.t] = item
         bases = self._bases.get(api)
-        return self._items[next(reversed(bases))] if bases else None
+        return bases[next(reversed(bases))] if bases else None
 
     def delta_for(self, step: Step) -> MemoryItem | None:
         """What a MERGE of this step into the newest base of its endpoint would hold; nothing if there is no such base.
 
         Its ``merge_parent_t`` is the base; an empty observation would be refused, because nothing changes.
         """
-        item = self._known.get(step.t)
-        if item is None or item.step is not step:
-            item = self._base(step)
+        item = self.priced(step)
         base = self.newest_base(item.api) if item.api is not None else None
         return self.prices.delta(base, step) if base is not None else None
 
@@ -186,73 +202,90 @@ class ByteMemoryStore:
         self._deltas.clear()
         self._bases = None
 
-    def _write(self, action: MemoryAction, now: Step | None) -> Rejection | None:
+    def _write(self, action: MemoryAction, now: Step | None) -> bool:
         step = action.step
         assert step is not None, "a WRITE without it can't be built"
         if step is not now and now is not None and step != now:
-            return Rejection.NOT_THIS_STEP
-        t = step.t
-        if t in self._items:
-            return Rejection.ALREADY_HELD
+            return self._refuse(Rejection.NOT_THIS_STEP)
+        t, items = step.t, self._items
+        if t in items:
+            return self._refuse(Rejection.ALREADY_HELD)
         # The price of the step that was shown, not of an equal one that was made to look like it.
-        shown = now if now is not None else step
-        item = self._known.get(t)
+        shown = step if now is None else now
+        item = self._asked
         if item is None or item.step is not shown:
-            item = self._base(shown)
-        if not self._budget.consume(item.byte_cost):
+            item = self._known.get(shown.t)
+            if item is None or item.step is not shown:
+                item = self._base(shown)
+            self._asked = item
+        cost, budget = item.byte_cost, self._budget
+        # As ``consume`` does it, without the call: nothing is done more often than this.
+        used = budget.used_bytes + cost
+        if used > budget.max_bytes:
             self.limit_felt = True
-            return Rejection.OVER_BUDGET
+            return self._refuse(Rejection.OVER_BUDGET)
+        budget.used_bytes = used
         if self._bases is not None and item.api is not None:
-            self._bases.setdefault(item.api, OrderedDict())[t] = None
-        self.held_bytes += item.byte_cost
-        self._items[t] = item
-        return None
+            bases = self._bases.get(item.api)
+            if bases is None:
+                bases = self._bases[item.api] = OrderedDict()
+            bases[t] = item
+        self.held_bytes += cost
+        items[t] = item
+        self.rejection = None
+        return True
 
-    def _merge(self, action: MemoryAction, now: Step | None) -> Rejection | None:
+    def _merge(self, action: MemoryAction, now: Step | None) -> bool:
         step, target_t = action.step, action.target_t
         assert step is not None, "a MERGE without it can't be built"
         assert target_t is not None, "nor without this"
         if step is not now and now is not None and step != now:
-            return Rejection.NOT_THIS_STEP
-        shown, t = now if now is not None else step, step.t
-        base = self._items.get(target_t)
-        if t in self._items:
-            return Rejection.ALREADY_HELD
+            return self._refuse(Rejection.NOT_THIS_STEP)
+        shown, t, items = now if now is not None else step, step.t, self._items
+        base = items.get(target_t)
+        if t in items:
+            return self._refuse(Rejection.ALREADY_HELD)
         if base is None:
-            return Rejection.NOT_HELD
+            return self._refuse(Rejection.NOT_HELD)
         if base.merge_parent_t is not None:
-            return Rejection.NOT_A_BASE
-        if base.api is None or self._base(shown).api != base.api:
-            return Rejection.OTHER_ENDPOINT
+            return self._refuse(Rejection.NOT_A_BASE)
+        if base.api is None or self.priced(shown).api != base.api:
+            return self._refuse(Rejection.OTHER_ENDPOINT)
         item = self.prices.delta(base, shown)
         if action.delta is not None and action.delta != item.step.observation:
-            return Rejection.WRONG_DELTA
+            return self._refuse(Rejection.WRONG_DELTA)
         if not item.step.observation:
-            return Rejection.NO_CHANGE
+            return self._refuse(Rejection.NO_CHANGE)
         if not self._budget.consume(item.byte_cost):
             self.limit_felt = True
-            return Rejection.OVER_BUDGET
+            return self._refuse(Rejection.OVER_BUDGET)
         self._deltas.setdefault(target_t, {})[t] = None
         self.held_bytes += item.byte_cost
-        self._items[t] = item
-        return None
+        items[t] = item
+        self.rejection = None
+        return True
 
-    def _expire(self, action: MemoryAction, now: Step | None) -> Rejection | None:
-        target_t = action.target_t
+    def _expire(self, action: MemoryAction, now: Step | None) -> bool:
+        target_t, items = action.target_t, self._items
         assert target_t is not None, "an EXPIRE without it can't be built"
-        item = self._items.get(target_t)
+        item = items.get(target_t)
         if item is None:
-            return Rejection.NOT_HELD
+            return self._refuse(Rejection.NOT_HELD)
         if now is not None and target_t >= now.t:
-            return Rejection.NOT_OLDER
-        del self._items[target_t]
+            return self._refuse(Rejection.NOT_OLDER)
+        del items[target_t]
         if item.merge_parent_t is not None:
             _drop(self._deltas, item.merge_parent_t, target_t)
         elif item.api is not None and self._bases is not None:
             _drop(self._bases, item.api, target_t)
         self.held_bytes -= item.byte_cost
         self._budget.credit(item.byte_cost)
-        return None
+        self.rejection = None
+        return True
+
+    def _refuse(self, why: Rejection) -> bool:
+        self.rejection = why
+        return False
 
 
 def _drop(groups: dict[Any, Any], name: object, t: int) -> None:

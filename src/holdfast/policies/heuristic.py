@@ -23,9 +23,9 @@ class PriorityThreshold:
     def __init__(self, *, threshold: float = 0.5) -> None:
         self.threshold = threshold
 
-    def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:  # noqa: ARG002  # The protocol's signature.
+    def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Write what matters."""
-        return (write(step),) if priority_of(step) > self.threshold else SKIP
+        return store.priced(step).writing if priority_of(step) > self.threshold else SKIP
 
 
 class PriorityGreedy:
@@ -47,10 +47,11 @@ class PriorityGreedy:
             for item in store.items():
                 heappush(self._heap, (priority_of(item.step), item.step.t))
         priority = priority_of(step)
-        if store.fits(step):
+        item = store.priced(step)
+        if store.has_room(item.byte_cost):
             heappush(self._heap, (priority, step.t))
-            return (write(step),)
-        missing = store.cost_of(step) - store.budget.remaining()
+            return item.writing
+        missing = item.byte_cost - store.budget.remaining()
         if missing > store.held_bytes:
             return SKIP
         heap = self._heap
@@ -66,8 +67,7 @@ class PriorityGreedy:
                 actions.append(expire(t))
                 missing -= held.byte_cost
         heappush(heap, (priority, step.t))
-        actions.append(write(step))
-        return actions
+        return (*actions, *item.writing)
 
 
 class RecencyBias:
@@ -86,12 +86,13 @@ class RecencyBias:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Expire the oldest if need be, then write."""
-        if store.fits(step):
-            return (write(step),)
+        item = store.priced(step)
+        if store.has_room(item.byte_cost):
+            return item.writing
         if self.expiries == 1:
             oldest = store.oldest_item()
-            return SKIP if oldest is None else (expire(oldest.step.t), write(step))
-        return self._make_room(step, store, store.cost_of(step))
+            return SKIP if oldest is None else (expire(oldest.step.t), *item.writing)
+        return self._make_room(step, store, item.byte_cost)
 
     def _make_room(self, step: Step, store: ByteMemoryStore, cost: int) -> Iterable[MemoryAction]:
         if self.expiries == 0 and cost > store.budget.remaining() + store.held_bytes:
@@ -122,8 +123,7 @@ class ExpireOldest:
         while oldest is not None and step.t - oldest.written_at > self.max_age:
             yield expire(oldest.step.t)
             oldest = store.oldest_item()
-        if store.fits(step):
-            yield write(step)
+        yield from store.offer(step)
 
 
 class MergeAggressive:

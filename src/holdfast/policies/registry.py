@@ -65,8 +65,10 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         return spec
 
     def __str__(self) -> str:
+        if not self.settings:
+            return self.name
         told = ", ".join(f"{name}={json.dumps(value)}" for name, value in self.settings)
-        return f"{self.name}({told})" if told else self.name
+        return f"{self.name}({told})"
 
     @property
     def kind(self) -> type[WritePolicy]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from holdfast.budgets.store import ByteMemoryStore
 from holdfast.clock import seeded
 from holdfast.errors import InvalidValue
-from holdfast.policies.protocol import SKIP, Track, write
+from holdfast.policies.protocol import SKIP, Track
 from holdfast.vocabulary import MemoryAction, Step
 
 
@@ -17,7 +17,7 @@ class AlwaysWrite:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Write while there is room."""
-        return (write(step),) if store.fits(step) else SKIP
+        return store.offer(step) or SKIP
 
 
 class NeverWrite:
@@ -42,9 +42,7 @@ class UniformSample:
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Write one step in N."""
-        if step.t % self.every or not store.fits(step):
-            return SKIP
-        return (write(step),)
+        return SKIP if step.t % self.every else store.offer(step) or SKIP
 
 
 class RandomPolicy:
@@ -61,4 +59,4 @@ class RandomPolicy:
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Toss a coin at every step, so that what fits does not change the tosses that follow."""
         wanted = self._dice.random() < self.p
-        return (write(step),) if wanted and store.fits(step) else SKIP
+        return (store.offer(step) if wanted else ()) or SKIP
