@@ -33,6 +33,7 @@ def pytest_collection_finish() -> None:
     """Look for garbage from now on, but not in what is there already."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
