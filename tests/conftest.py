@@ -33,6 +33,7 @@ def pytest_collection_finish() -> None:
     """Look for garbage from now on, but not in what is there already."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
@@ -41,7 +42,7 @@ settings.register_profile(
     "fast",
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("whole", parent=settings.get_profile("fast"), max_examples=200)

@@ -59,6 +59,13 @@ else:
         with serving(house) as served:
             yield served
 
+    @pytest.fixture(scope="module")
+    def page(address: str, chrome: Browser, house: Furnished) -> Page:
+        """One tab of an operator for all tests that leave it as it was: each new one is a process."""
+        opened = chrome.new_page()
+        sign_in(opened, address, house.operator)
+        return opened
+
     def test_nothing_that_is_stored_runs_on_any_page(dirty: Furnished, chrome: Browser) -> None:
         """Without the Content-Security-Policy, so that escaping alone must hold; every page is looked at."""
         found, shown = dict[str, object](), set[str]()
@@ -78,14 +85,10 @@ else:
         assert found == dict.fromkeys(dirty.pages(), CLEAN)
         assert set(dirty.pages()) - shown <= SHOWS_NO_DIRT
 
-    def test_the_policy_alone_would_stop_a_script_that_got_in(
-        address: str, chrome: Browser, house: Furnished
-    ) -> None:
+    def test_the_policy_alone_would_stop_a_script_that_got_in(address: str, page: Page) -> None:
         """A page with a hole is played to the browser, under the headers that our pages have."""
-        page = chrome.new_page()
         told = list[str]()
         page.on("console", lambda message: told.append(message.text))
-        sign_in(page, address, house.operator)
 
         def with_a_hole(route: Route) -> None:
             answer = route.fetch()
@@ -96,7 +99,7 @@ else:
         page.goto(f"{address}/console/memory")
         page.wait_for_load_state("networkidle")
         planted, holes = page.evaluate("typeof planted"), page.locator("img[onerror]").count()
-        page.close()
+        page.unroute_all()
 
         assert (planted, holes) == ("undefined", 1)
         assert sum("Content Security Policy" in text for text in told) >= 3
@@ -133,9 +136,7 @@ else:
         assert outline == "solid"
         assert floors
 
-    def test_the_slider_travels_in_time(address: str, chrome: Browser, house: Furnished) -> None:
-        page = chrome.new_page()
-        sign_in(page, address, house.operator)
+    def test_the_slider_travels_in_time(address: str, page: Page) -> None:
         page.goto(f"{address}/console/snapshots?at=5")
         page.focus("#at")
         page.keyboard.press("ArrowLeft")
@@ -143,7 +144,6 @@ else:
         page.get_by_role("button", name="Travel").click()
         page.wait_for_url("**at=4**")
         shown = page.inner_text("main")
-        page.close()
 
         assert said == "4"
         assert "EU refunds take 14 days." in shown
@@ -174,32 +174,25 @@ else:
         assert set(widths.values()) == {360}
         assert (hidden, menu) == (False, True)
 
-    def test_dark_is_dark_and_light_is_light(address: str, chrome: Browser, house: Furnished) -> None:
+    def test_dark_is_dark_and_light_is_light(address: str, page: Page) -> None:
         """Both with enough contrast between the text and what it stands on."""
         found = dict[str, tuple[float, float]]()
-        for scheme in ("light", "dark"):
-            context = chrome.new_context(color_scheme=scheme)
-            page = context.new_page()
-            sign_in(page, address, house.operator)
+        page.goto(f"{address}/console/")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
             ground = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             faint = _luminance(page.evaluate("getComputedStyle(document.querySelector('main .faint')).color"))
             found[scheme] = ground, (max(ground, faint) + 0.05) / (min(ground, faint) + 0.05)
-            context.close()
 
         assert found["light"][0] > 0.8
         assert found["dark"][0] < 0.05
         assert min(contrast for _, contrast in found.values()) >= 4.5
 
-    def test_a_link_from_another_site_leads_in_without_signing_in_again(
-        address: str, chrome: Browser, house: Furnished
-    ) -> None:
-        page = chrome.new_page()
-        sign_in(page, address, house.operator)
+    def test_a_link_from_another_site_leads_in_without_signing_in_again(address: str, page: Page) -> None:
         page.goto("about:blank")
         page.set_content(f'<a href="{address}/console/memory">look</a>')
         page.get_by_text("look").click()
         page.get_by_role("heading", name="Memory").wait_for()
-        page.close()
 
     def test_a_human_signs_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
         with furnished(tmp_path, memory_only=True) as house, serving(house) as served:

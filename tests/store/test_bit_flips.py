@@ -245,7 +245,7 @@ def test_a_file_that_was_cut_short_is_never_a_wrong_answer(
 ) -> None:
     dice = seeded(seed)
     found: Counter[str] = Counter(cuts=0, silent=0)
-    for _ in range(100):
+    for _ in range(50):
         original, file = dice.choice([(originals[0], ""), (originals[0], "-wal"), (originals[1], "")])
         size = dice.randrange(len(original.files[file]))
         cut = original.files | {file: original.files[file][:size]}

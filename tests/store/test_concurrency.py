@@ -27,7 +27,7 @@ from tests.store.crowd import COUNTERS, GENESIS, Attempt, Counting
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, THREADS = 8, 8
-FAST_INCREMENTS, SLOW_INCREMENTS = 25, 300
+FAST_INCREMENTS, SLOW_INCREMENTS = 15, 300
 
 
 def test_a_crowd_loses_no_update_and_every_run_is_alone(tmp_path: Path, figures: Figures) -> None:

@@ -44,7 +44,7 @@ OPERATIONS = (
     "closing",
     "from outside",
 )
-FAST_POINTS, FAST_TIMED = 65, 20
+FAST_POINTS, FAST_TIMED = 61, 10
 SLOW_SEEDS, SLOW_TIMED = range(1, 5), 150
 
 COMMITTING = {

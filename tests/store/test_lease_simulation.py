@@ -20,7 +20,7 @@ from tests.figures import Figures
 from tests.store.referee import Violation
 from tests.store.simulation import World
 
-FAST_SEEDS, SLOW_SEEDS, CHUNK = 2_500, 100_000, 500
+FAST_SEEDS, SLOW_SEEDS, CHUNK = 1_500, 100_000, 500
 MUTANT_SEEDS = 1_000
 
 
@@ -30,9 +30,9 @@ def test_no_schedule_breaks_a_rule(first: int, figures: Figures) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(FAST_SEEDS, SLOW_SEEDS, 15 * CHUNK))
+@pytest.mark.parametrize("first", range(FAST_SEEDS, SLOW_SEEDS, 10 * CHUNK))
 def test_no_schedule_breaks_a_rule_in_the_long_form(first: int, figures: Figures) -> None:
-    _play(range(first, first + 15 * CHUNK), figures)
+    _play(range(first, first + 10 * CHUNK), figures)
 
 
 def _play(seeds: range, figures: Figures) -> None:

@@ -236,6 +236,7 @@ def _read(name: str, content: bytes) -> PromptOverride:
     return override
 
 
+@functools.lru_cache(maxsize=1_024)
 def part_name(part: str) -> str:
     """A part of a name as a file or an object may be called; names that would be too long are told by their hash."""
     quoted = quote(part, safe="").replace(".", "%2E")
