@@ -148,7 +148,7 @@ class Best:
     def _look_at(self, text: bytes, store_path: str) -> None:
         line = look_at(text)
         low = lowered(line.text)
-        held = sum([_TERM for needle in self._needles if needle.is_in(low)])
+        held = _TERM * sum([needle.is_in(low) for needle in self._needles])
         if self._question.counts_tags and line.tags:
             held += len({lowered(tag) for tag in line.tags}.intersection(self._question.terms))
         time = MISSING if line.ts_utc is None else moment_of(line.ts_utc)

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Final
 
 from holdfast.canon import fingerprint, normal_string
@@ -44,7 +43,7 @@ class Fault(StrEnum):
     NOT_CANONICAL = "a field can't be written as json-v1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """What the controller knows of a record, in normal form."""
 
@@ -55,11 +54,8 @@ class Record:
     tags: tuple[str, ...]
     refs: list[dict[str, Any]]
     moment: int
-
-    @cached_property
-    def record_hash(self) -> str:
-        """The fingerprint of the five fields. The path is no part of it."""
-        return fingerprint({name: getattr(self, name) for name in FIELDS})
+    record_hash: str
+    """The fingerprint of the five fields. The path is no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +119,17 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
     if _has_doubles(refs):
         return Fault.DUPLICATE_KEY
     moment = MISSING if stamp is None else moment_of(stamp)
-    record = Record(
-        memory_id=memory_id,
-        ts_utc=stamp if moment == MISSING else moment_text(moment),
-        text=text,
-        tags=normal_tags(tags or ()),
-        refs=refs or [],
-        moment=moment,
-    )
+    fields = {
+        "memory_id": memory_id,
+        "ts_utc": stamp if moment == MISSING else moment_text(moment),
+        "text": text,
+        "tags": normal_tags(tags or ()),
+        "refs": refs or [],
+    }
     try:
-        record.record_hash  # noqa: B018  # Whether it has a hash is what makes it a record.
+        return Record(**fields, moment=moment, record_hash=fingerprint(fields))
     except NotCanonical:
         return Fault.NOT_CANONICAL
-    return record
 
 
 def normal_tags(tags: Any) -> tuple[str, ...]:
