@@ -20,7 +20,7 @@ from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.proved import ProvedBlock
-from holdfast.recall.wording import lowered
+from holdfast.casing import lowered
 from tests.recall import plainly
 from tests.recall.stores import FEW, STAMPS, WRITERS, lines, records, requests, texts, written
 from tests.recall.test_equivalence import ESCAPED, TEACHING, TRICKS

@@ -17,7 +17,8 @@ from holdfast.recall.scoring import HALF_POINT, Question
 from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.proved import ProvedBlock, look_at
 from holdfast.recall.sources.segment import Segment, TagBook
-from holdfast.recall.wording import collapsed, lowered
+from holdfast.casing import lowered
+from holdfast.recall.wording import collapsed
 
 _TERM: Final = 2
 _NEVER: Final = MISSING - 1

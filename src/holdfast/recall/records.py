@@ -19,7 +19,7 @@ from holdfast.canon import fingerprint, normal_string
 from holdfast.errors import LoneSurrogate, NotCanonical
 from holdfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
 from holdfast.recall.moments import MISSING, moment_of, moment_text
-from holdfast.recall.wording import lowered
+from holdfast.casing import lowered
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)

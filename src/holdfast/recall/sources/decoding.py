@@ -28,7 +28,7 @@ from holdfast.recall.sources.soundness import (
     decode_row,
     is_utf8,
 )
-from holdfast.recall.wording import lowered
+from holdfast.casing import lowered
 
 _decode_tags: Final = msgspec.json.Decoder(list[str] | None).decode
 # Lower case; a control character, which no JSON string may hold, becomes a zero byte.
