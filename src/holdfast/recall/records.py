@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec import Struct
+
 from holdfast.canon import fingerprint, normal_string
 from holdfast.errors import LoneSurrogate, NotCanonical
 from holdfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
-from holdfast.recall.moments import MISSING, moment_of, moment_text
+from holdfast.recall.moments import MISSING, moment_of, normal_stamp
 from holdfast.casing import lowered
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
@@ -43,8 +45,7 @@ class Fault(StrEnum):
     NOT_CANONICAL = "a field can't be written as json-v1"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """What the controller knows of a record, in normal form."""
 
     memory_id: str
@@ -121,7 +122,7 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
     moment = MISSING if stamp is None else moment_of(stamp)
     fields = {
         "memory_id": memory_id,
-        "ts_utc": stamp if moment == MISSING else moment_text(moment),
+        "ts_utc": None if stamp is None else normal_stamp(stamp, moment),
         "text": text,
         "tags": normal_tags(tags or ()),
         "refs": refs or [],

@@ -35,7 +35,7 @@ _decode_tags: Final = msgspec.json.Decoder(list[str] | None).decode
 _LOWER: Final = bytes(byte if byte >= 32 else 0 for byte in range(256)).lower()
 # What stands after a text that was decoded; it breaks the company that decides on the form of a sigma, as an end does.
 _END: Final = "\x1e"
-_SAMPLE_LINES: Final = 32
+_SAMPLE_LINES: Final = 24
 _WORTH_A_LESSON: Final = 32
 """Shapes that fewer than one in so many lines of a block have are not learnt."""
 
