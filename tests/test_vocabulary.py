@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast import vocabulary as words
 from holdfast.canon import canonical_bytes, parse
@@ -164,8 +166,44 @@ def test_plain_text_stands_for_an_enum_and_becomes_one() -> None:
     assert record.verdict is words.Verdict.VOID
 
 
-def test_tags_are_compared_in_one_form() -> None:
-    assert words.normal_tags(["Refunds", "eu", "refunds"]) == ("eu", "refunds")
+@pytest.mark.parametrize(
+    ("tags", "normal"),
+    [
+        (["Refunds", "eu", "refunds"], ("eu", "refunds")),
+        (["\u0130"], ("i\u0307",)),
+        (["I", "\u0131"], ("i", "\u0131")),
+        (["STRASSE", "Stra\u00dfe", "STRA\u1e9eE"], ("strasse", "stra\u00dfe")),
+        (["\u212a", "k"], ("k",)),
+        (["\u039f\u0394\u039f\u03a3"], ("\u03bf\u03b4\u03bf\u03c2",)),
+        (["\u00fc", "U\u0308"], ("\u00fc",)),
+        (["J\u030c"], ("\u01f0",)),
+        (["z", "u\u0308"], ("z", "\u00fc")),
+        (["\ua7cb"], ("\ua7cb",)),
+    ],
+    ids=[
+        "once",
+        "Turkish dotted I",
+        "Turkish dotless i",
+        "sharp s",
+        "Kelvin sign",
+        "final sigma",
+        "two forms of one",
+        "composed by lower case",
+        "sorted as they are kept",
+        "newer than Unicode 14.0",
+    ],
+)
+def test_tags_are_compared_in_one_form(tags: list[str], normal: tuple[str, ...]) -> None:
+    assert words.normal_tags(tags) == normal
+
+
+@given(st.lists(st.text(max_size=6), max_size=4))
+def test_tags_in_their_form_are_kept_as_they_are(tags: list[str]) -> None:
+    """Whatever is done to a record on its way through the store, its tags are still in the form that it demands."""
+    normal = words.normal_tags(tags)
+
+    assert words.normal_tags(normal) == normal
+    assert parse(canonical_bytes(list(normal))) == list(normal)
 
 
 def test_only_the_live_mode_gives_up_determinism() -> None:

@@ -16,7 +16,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.canon import utc_text
+from holdfast.canon import normal_string, utc_text
+from holdfast.casing import lowered
 from holdfast.errors import InvalidValue
 from holdfast.limits import DEFAULT_MAX_ITEMS, MAX_TAGS
 from holdfast.value import Value, none_of
@@ -361,5 +362,8 @@ class Experiment(Value, frozen=True, kw_only=True):
 
 
 def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """Tags as every reader compares them: lower case, each once, in order."""
-    return tuple(sorted({tag.lower() for tag in tags}))
+    """Tags as every reader compares them: lower case, each once, in order.
+
+    In json-v1's form as well, in which they are kept: two that are one there would make a record that can't be read.
+    """
+    return tuple(sorted({normal_string(lowered(tag)) for tag in tags}))

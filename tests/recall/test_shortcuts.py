@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.canon import canonical_bytes
 from holdfast.recall import rank
 from holdfast.recall.controller import read
-from holdfast.recall.moments import MISSING, moment_of, sortable, written_like
+from holdfast.recall.moments import MISSING, moment_of, moment_text, normal_stamp, sortable, written_like
 from holdfast.recall.records import Record, read_line
 from holdfast.recall.request import MemoryControllerInput
 from holdfast.recall.sources import finding
@@ -20,7 +20,7 @@ from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.proved import ProvedBlock
-from holdfast.recall.wording import lowered
+from holdfast.casing import lowered
 from tests.recall import plainly
 from tests.recall.stores import FEW, STAMPS, WRITERS, lines, records, requests, texts, written
 from tests.recall.test_equivalence import ESCAPED, TEACHING, TRICKS
@@ -153,6 +153,13 @@ def test_stamps_that_are_written_alike_sort_as_their_moments_do(
     assert all(stamp >= since for stamp, moment in zip(told, found, strict=True) if moment >= bar)
     assert sortable([*told, other]) is None
     assert written_like(MISSING, told) == b""
+
+
+@given(st.sampled_from(STAMPS) | moments.map(lambda instant: f"{_text(instant)[:19]}Z") | st.text(max_size=20))
+def test_a_stamp_has_one_normal_form(text: str) -> None:
+    moment = moment_of(text)
+
+    assert normal_stamp(text, moment) == (text if moment == MISSING else moment_text(moment))
 
 
 def _text(instant: datetime) -> str:

@@ -9,10 +9,11 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import casing
 from holdfast.canon import fingerprint_of_bytes
-from holdfast.recall import wording
 from holdfast.recall.moments import MISSING, exact_moment, moment_of, moment_text, recency
-from holdfast.recall.wording import derived_terms, given_terms, lowered, normal_wording
+from holdfast.casing import lowered
+from holdfast.recall.wording import derived_terms, given_terms, normal_wording
 from tests.recall import plainly
 from tests.recall.stores import STAMPS
 
@@ -43,7 +44,7 @@ def test_lower_case_is_that_of_unicode_14_for_every_code_point_in_casing() -> No
 
 @given(st.text(st.characters(exclude_characters="\u0295\U0001171e")))
 def test_lower_case_is_pythons_own_where_all_pythons_agree(text: str) -> None:
-    assert lowered(text) == text.lower() or wording._LATER.search(text)
+    assert lowered(text) == text.lower() or casing._LATER.search(text)
 
 
 def test_the_list_of_later_code_points_is_whole() -> None:
@@ -54,7 +55,7 @@ def test_the_list_of_later_code_points_is_whole() -> None:
         if unicodedata.category(char) == "Cn" and unicodedata2.category(char) in CASED_OR_IGNORABLE
     ]
 
-    assert [char for char in later if not wording._LATER.fullmatch(char)] == []
+    assert [char for char in later if not casing._LATER.fullmatch(char)] == []
 
 
 def test_white_space_is_the_same_everywhere() -> None:

@@ -93,6 +93,16 @@ def moment_text(moment: int) -> str:
     return utc_text(_EPOCH + timedelta(microseconds=moment))
 
 
+def normal_stamp(text: str, moment: int) -> str:
+    """A timestamp of this moment as json-v1 writes it; a text that is none as it is."""
+    if moment == MISSING:
+        return text
+    # Written to the second in UTC, as nearly all are, it lacks nothing but a fraction.
+    if len(text) == 20 and text[10] == "T" and text[19] == "Z":
+        return text[:19] + ".000000Z"
+    return moment_text(moment)
+
+
 def sortable(stamps: Sequence[str | bytes | None]) -> list[bytes] | None:
     """Timestamps as they stand in JSON, empty for none, if they are written alike: then they sort as their moments do.
 

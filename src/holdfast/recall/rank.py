@@ -17,7 +17,7 @@ from holdfast.recall.scoring import HALF_POINT, Question
 from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.proved import ProvedBlock, look_at
 from holdfast.recall.sources.segment import Segment, TagBook
-from holdfast.recall.wording import collapsed, lowered
+from holdfast.recall.wording import collapsed
 
 _TERM: Final = 2
 _NEVER: Final = MISSING - 1
@@ -112,6 +112,7 @@ class Best:
         self._waiting: list[tuple[ProvedBlock, str]] = []
         self._room_bytes = 0 if limit is None or question.now is not None else MAX_WAITING_BYTES
         self._detours_left = 0
+        self._has_spaces = any(" " in term for term in question.terms)
 
     def offer(self, segment: Segment, store_path: str, denied: Collection[int] = ()) -> None:
         """Look through a segment for better candidates."""
@@ -140,17 +141,19 @@ class Best:
         if waits:
             self._waiting.append((block, store_path))
             self._room_bytes -= len(block.block)
+        held = len(self._entries)
         for line in lines:
             self._look_at(line, store_path)
-        if lines and self._limit is not None and len(self._entries) >= self._limit:
+        if self._limit is not None and len(self._entries) > held and len(self._entries) >= self._limit:
             self._raise_bar(self._limit)
 
     def _look_at(self, text: bytes, store_path: str) -> None:
-        line = look_at(text)
-        low = lowered(line.text)
-        held = sum([_TERM for needle in self._needles if needle.is_in(low)])
-        if self._question.counts_tags and line.tags:
-            held += len({lowered(tag) for tag in line.tags}.intersection(self._question.terms))
+        # What was proved is ASCII, so that lower case is what every Python makes of it.
+        line, terms = look_at(text), self._question.terms
+        low = line.text.lower()
+        held = _TERM * sum(map((collapsed(low) if self._has_spaces else low).__contains__, terms))
+        if line.tags and self._question.counts_tags:
+            held += len(set(terms).intersection([tag.lower() for tag in line.tags]))
         time = MISSING if line.ts_utc is None else moment_of(line.ts_utc)
         # Records without points are taken in later, if any are.
         if held and (held, time) >= (self._bar, self._bar_time):

@@ -13,14 +13,15 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Final
+
+from msgspec import Struct
 
 from holdfast.canon import fingerprint, normal_string
 from holdfast.errors import LoneSurrogate, NotCanonical
 from holdfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
-from holdfast.recall.moments import MISSING, moment_of, moment_text
-from holdfast.recall.wording import lowered
+from holdfast.recall.moments import MISSING, moment_of, normal_stamp
+from holdfast.casing import lowered
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -44,8 +45,7 @@ class Fault(StrEnum):
     NOT_CANONICAL = "a field can't be written as json-v1"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """What the controller knows of a record, in normal form."""
 
     memory_id: str
@@ -55,11 +55,8 @@ class Record:
     tags: tuple[str, ...]
     refs: list[dict[str, Any]]
     moment: int
-
-    @cached_property
-    def record_hash(self) -> str:
-        """The fingerprint of the five fields. The path is no part of it."""
-        return fingerprint({name: getattr(self, name) for name in FIELDS})
+    record_hash: str
+    """The fingerprint of the five fields. The path is no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +120,17 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
     if _has_doubles(refs):
         return Fault.DUPLICATE_KEY
     moment = MISSING if stamp is None else moment_of(stamp)
-    record = Record(
-        memory_id=memory_id,
-        ts_utc=stamp if moment == MISSING else moment_text(moment),
-        text=text,
-        tags=normal_tags(tags or ()),
-        refs=refs or [],
-        moment=moment,
-    )
+    fields = {
+        "memory_id": memory_id,
+        "ts_utc": None if stamp is None else normal_stamp(stamp, moment),
+        "text": text,
+        "tags": normal_tags(tags or ()),
+        "refs": refs or [],
+    }
     try:
-        record.record_hash  # noqa: B018  # Whether it has a hash is what makes it a record.
+        return Record(**fields, moment=moment, record_hash=fingerprint(fields))
     except NotCanonical:
         return Fault.NOT_CANONICAL
-    return record
 
 
 def normal_tags(tags: Any) -> tuple[str, ...]:

@@ -56,10 +56,10 @@ class Score:
 
 def score_of(record: Record, question: Question) -> Score:
     """Compare one record with a question."""
-    wording = normal_wording(record.text)
+    wording, tags = normal_wording(record.text), record.tags if question.counts_tags else ()
     return Score(
-        matched_terms=tuple(term for term in question.terms if term in wording),
-        matched_tags=tuple(term for term in question.terms if question.counts_tags and term in record.tags),
+        matched_terms=tuple([term for term in question.terms if term in wording]),
+        matched_tags=tuple([term for term in question.terms if term in tags]),
         recency=question.recency_of(record.moment),
     )
 

@@ -28,14 +28,14 @@ from holdfast.recall.sources.soundness import (
     decode_row,
     is_utf8,
 )
-from holdfast.recall.wording import lowered
+from holdfast.casing import lowered
 
 _decode_tags: Final = msgspec.json.Decoder(list[str] | None).decode
 # Lower case; a control character, which no JSON string may hold, becomes a zero byte.
 _LOWER: Final = bytes(byte if byte >= 32 else 0 for byte in range(256)).lower()
 # What stands after a text that was decoded; it breaks the company that decides on the form of a sigma, as an end does.
 _END: Final = "\x1e"
-_SAMPLE_LINES: Final = 32
+_SAMPLE_LINES: Final = 24
 _WORTH_A_LESSON: Final = 32
 """Shapes that fewer than one in so many lines of a block have are not learnt."""
 
