@@ -17,7 +17,6 @@ from holdfast.vocabulary import ActionType, MemoryAction, Step
 _KINDS: Final = tuple(ActionType)
 _SKIP, _WRITE, _MERGE, _EXPIRE = _KINDS
 Turn = list[tuple[MemoryAction, bool]]
-_Settle = Callable[[Step], None]
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +57,8 @@ def play(
     counts = counts or no_counts()
     # A user's policy may have any shape; the registry has checked that a track comes with its method.
     shaped: Any = policy
-    apply, settle = _watched(store, watcher) if watcher is not None else (store.apply, None)
-    if feedback is not None:
-        settle = _taught(shaped.learn, feedback, store, settle)
+    learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
+    turn: Turn | None = [] if watcher is not None else None
     # Counted here and entered in the end, because looking a kind up takes longer than writing some steps.
     skipped = written = merged = expired = 0
     step = steps[0]
@@ -68,71 +66,46 @@ def play(
         if hindsight is not None:
             shaped.foresee(hindsight)
         select, refused = policy.select, counts.refused
+        write, merge, expire = store.write, store.merge, store.expire
         for step in steps:
             actions = select(step, store)
-            if actions is SKIP and settle is None:
+            if actions is SKIP and turn is None:
                 # Most steps of most policies: nothing to apply, nothing to tell.
                 skipped += 1
                 continue
             idle = 0
             for action in actions:
-                done = apply(action, step)
                 kind = action.action
                 if kind is _WRITE:
                     written += 1
+                    done = write(action, step)
                 elif kind is _EXPIRE:
                     expired += 1
+                    done = expire(action, step)
                 elif kind is _MERGE:
                     merged += 1
+                    done = merge(action, step)
                 else:
                     skipped += 1
                     idle = not_endless(idle + 1)
+                    done = store.apply(action, step)
                 if not done:
                     refused[kind] += 1
                     idle = not_endless(idle + 1)
-            if settle is not None:
-                settle(step)
-    except HoldfastError as error:
-        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=str(error)) from error
-    except Endless as error:
-        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=str(error)) from None
+                if turn is not None:
+                    turn.append((action, done))
+            if learn is not None and feedback is not None and step.t in store:
+                learn(step, feedback(step.t))
+            if watcher is not None and turn is not None:
+                watcher.after(step, turn, store)
+                turn.clear()
     except Exception as error:
         # A user's policy may raise anything; the place is what its author needs.
-        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=repr(error)) from error
+        raise _failed(error, step, names) from error
     for kind, count in zip(_KINDS, (skipped, written, merged, expired), strict=True):
         counts.emitted[kind] += count
 
 
-def _watched(
-    store: ByteMemoryStore, watcher: Watcher
-) -> tuple[Callable[[MemoryAction, Step], bool], _Settle]:
-    """A way to apply actions that writes them down, and a way to tell the watcher of them after each step."""
-    turn: Turn = []
-
-    def apply(action: MemoryAction, step: Step) -> bool:
-        done = store.apply(action, step)
-        turn.append((action, done))
-        return done
-
-    def settle(step: Step) -> None:
-        watcher.after(step, turn, store)
-        turn.clear()
-
-    return apply, settle
-
-
-def _taught(
-    learn: Callable[[Step, float], None],
-    feedback: Callable[[int], float],
-    store: ByteMemoryStore,
-    then: _Settle | None,
-) -> _Settle:
-    """A way to tell a learner, after each step, what was just stored is worth, and nothing else."""
-
-    def settle(step: Step) -> None:
-        if step.t in store:
-            learn(step, feedback(step.t))
-        if then is not None:
-            then(step)
-
-    return settle
+def _failed(error: Exception, step: Step, names: tuple[str, str]) -> PolicyFailed:
+    problem = str(error) if isinstance(error, (HoldfastError, Endless)) else repr(error)
+    return PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=problem)

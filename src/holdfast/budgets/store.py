@@ -42,8 +42,9 @@ class ByteMemoryStore:
         self.held_bytes = 0
         self.rejection: Rejection | None = None
         self._base, self._known = self.prices.base, self.prices.known
-        # The step that was asked about last, for a policy asks about a step and then writes it.
+        # What was asked about last: a policy asks about a step and then writes it, or about a delta and then merges it.
         self._asked: MemoryItem | None = None
+        self._asked_delta: tuple[MemoryItem | None, Step | None, MemoryItem | None] = (None, None, None)
         # Ordered dicts, because the first key of a plain dict is found by walking over all that were deleted before it.
         self._items: OrderedDict[int, MemoryItem] = OrderedDict()
         self._deltas: dict[int, dict[int, None]] = {}
@@ -58,11 +59,11 @@ class ByteMemoryStore:
         """
         kind = action.action
         if kind is _WRITE:
-            return self._write(action, now)
+            return self.write(action, now)
         if kind is _EXPIRE:
-            return self._expire(action, now)
+            return self.expire(action, now)
         if kind is _MERGE:
-            return self._merge(action, now)
+            return self.merge(action, now)
         assert kind is _SKIP, "there are four kinds of action"
         self.rejection = None
         return True
@@ -148,7 +149,11 @@ class ByteMemoryStore:
         """
         item = self.priced(step)
         base = self.newest_base(item.api) if item.api is not None else None
-        return self.prices.delta(base, step) if base is not None else None
+        if base is None:
+            return None
+        delta = self.prices.delta(base, step)
+        self._asked_delta = (base, step, delta)
+        return delta
 
     def deltas_of(self, t: int) -> KeysView[int]:
         """The timesteps of the deltas that hang on a base, in order; they stay when the base goes, as orphans."""
@@ -202,7 +207,8 @@ class ByteMemoryStore:
         self._deltas.clear()
         self._bases = None
 
-    def _write(self, action: MemoryAction, now: Step | None) -> bool:
+    def write(self, action: MemoryAction, now: Step | None) -> bool:
+        """Do a WRITE, as ``apply`` does."""
         step = action.step
         assert step is not None, "a WRITE without it can't be built"
         if step is not now and now is not None and step != now:
@@ -235,7 +241,8 @@ class ByteMemoryStore:
         self.rejection = None
         return True
 
-    def _merge(self, action: MemoryAction, now: Step | None) -> bool:
+    def merge(self, action: MemoryAction, now: Step | None) -> bool:
+        """Do a MERGE, as ``apply`` does."""
         step, target_t = action.step, action.target_t
         assert step is not None, "a MERGE without it can't be built"
         assert target_t is not None, "nor without this"
@@ -249,9 +256,11 @@ class ByteMemoryStore:
             return self._refuse(Rejection.NOT_HELD)
         if base.merge_parent_t is not None:
             return self._refuse(Rejection.NOT_A_BASE)
-        if base.api is None or self.priced(shown).api != base.api:
-            return self._refuse(Rejection.OTHER_ENDPOINT)
-        item = self.prices.delta(base, shown)
+        asked_base, asked_step, item = self._asked_delta
+        if asked_base is not base or asked_step is not shown or item is None:
+            if base.api is None or self.priced(shown).api != base.api:
+                return self._refuse(Rejection.OTHER_ENDPOINT)
+            item = self.prices.delta(base, shown)
         if action.delta is not None and action.delta != item.step.observation:
             return self._refuse(Rejection.WRONG_DELTA)
         if not item.step.observation:
@@ -265,7 +274,8 @@ class ByteMemoryStore:
         self.rejection = None
         return True
 
-    def _expire(self, action: MemoryAction, now: Step | None) -> bool:
+    def expire(self, action: MemoryAction, now: Step | None) -> bool:
+        """Do an EXPIRE, as ``apply`` does."""
         target_t, items = action.target_t, self._items
         assert target_t is not None, "an EXPIRE without it can't be built"
         item = items.get(target_t)

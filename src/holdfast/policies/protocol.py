@@ -10,12 +10,13 @@ class MyPolicy:
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import ClassVar, Final, Protocol
 
 import msgspec
 
 from holdfast.budgets.store import ByteMemoryStore
-from holdfast.limits import MAX_IDLE_ACTIONS
+from holdfast.limits import MAX_IDLE_ACTIONS, MAX_MADE_ACTIONS
 from holdfast.vocabulary import ActionType, MemoryAction, Step
 
 
@@ -87,8 +88,12 @@ def merge(step: Step, target_t: int, reason: str | None = None) -> MemoryAction:
     return MemoryAction(action=_MERGE, step=step, target_t=target_t, reason=reason)
 
 
+@lru_cache(maxsize=MAX_MADE_ACTIONS, typed=True)
 def expire(target_t: int, reason: str | None = None) -> MemoryAction:
-    """Forget what is held of that timestep, and have its bytes back."""
+    """Forget what is held of that timestep, and have its bytes back.
+
+    Many policies let the same timesteps go, so that the action is made once.
+    """
     return MemoryAction(action=_EXPIRE, target_t=target_t, reason=reason)
 
 
