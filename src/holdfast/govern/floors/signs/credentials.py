@@ -28,7 +28,7 @@ _NAME_SIGNS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contr
 _GIVEN: Final = re.compile(
     rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
-    r"|(?:\s{1,8}[^\s:=]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
+    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
