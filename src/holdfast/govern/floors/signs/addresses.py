@@ -29,7 +29,8 @@ _RISKY: Final = (
     "(disable|turn off|switch off|deactivate|bypass|skip|ignore|delete|wipe|erase|transfer|wire|pay|refund|forward|approve|accept|grant|"
     "change|replace|swap|hide|conceal|omit|withhold|execute|install|run|push|merge|send|upload|share|export|reveal|disclose|recommend|promote|"
     "praise|favou?r|treat|trust|allow|whitelist|store|remember|sign|vote|rate|rank|escalate|impersonate|pretend|claim|deny|lie|steer|"
-    "not (tell|mention|ask|log|report|warn|refuse|question|check|verify|disclose|reveal))"
+    "add|include|mention|say|state|write|answer|reply|respond|tell|assume|consider|prefer|choose|open|click|visit|download|buy|book|close|mark|"
+    "award|let|not (tell|mention|ask|log|report|warn|refuse|question|check|verify|disclose|reveal))"
 )
 _PEOPLE: Final = (
     "(user|users|human|humans|operator|owner|customers?|shoppers?|guests?|clients?|buyers?|managers?|boss|supervisors?|reviewers?|readers?|"
@@ -47,12 +48,15 @@ ADDRESSED: Final = (
         @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_PERHAPS} @ {_WHEN} (you|this|it) ~6 {_ACT}|
         (for|to) the {_EITHER} : {_ACT}"""),
     ("address", 0.5, f"""
-        {_EITHER} (reading|processing|parsing|handling|indexing|summari[sz]ing|reviewing|seeing|ingesting|loading|scanning) (this|these|it)|
+        {_EITHER} (grading|judging|ranking|evaluating|screening|translating|answering|completing|reading|processing|parsing|handling|indexing|summari[sz]ing|reviewing|seeing|ingesting|loading|scanning) (this|these|it)|
+        if (the reader|you|whoever reads this|this is read by) (is |are |were |an? )?(an? )?(automated [^ ]+|ai|machine|language model|bot|llm|assistant|chatbot) ~2 @|
         (whichever|whatever|any|every|each|which ever) {_EITHER} (that |which |who )?
         (reads?|sees?|process|processes|parses?|handles?|index|indexes|loads?|reviews?|picks? up|opens?|ingests?|finds?) (this|it)|
         (once|when|after|as soon as) (you've|you have) (read|seen|processed|parsed|received|loaded|finished reading) (this|it)"""),
     ("address", 0.45, """
         (hinweis|nachricht|anweisung|notiz|mitteilung|wichtig|achtung) (fur|an) ~3 (assistenten|assistent|ki|kis|agenten|bot|bots|chatbot|sprachmodell|sprachmodelle|modell)|
+        (wenn|falls|sobald) du (dies|das|diese [^ ]+|diesen [^ ]+|dieses [^ ]+) (liest|siehst|verarbeitest|findest)|si (tu lis|tu vois|vous lisez|tu traites|lees|ves|procesas) (ceci|cela|ce|cette|ces|esto|este|esta)|
+        (si|se|wenn) (eres|sei|es|du bist|tu es) (un|uma|um|ein|eine) (asistente|assistente|assistant|ia|ki|modelo|modello|agente|agent|bot)|se (leggi|stai leggendo|voce le|estiver lendo) (questo|questa|isto|este|esta)|
         (note|message|consigne|instruction|instructions|rappel) (pour|a) ~2 (assistant|ia|agent|chatbot|modele)|
         (nota|mensaje|aviso|instruccion|instrucciones) (para|a) ~2 (asistente|ia|agente|bot|chatbot|modelo)|
         (nota|messaggio|avviso|istruzione|istruzioni) (per|a) ~2 (assistente|ia|agente|bot|chatbot|modello)|
@@ -92,6 +96,7 @@ ADDRESSED: Final = (
         (do not|don't|never|and not|not) (bring|ever bring) (it|this|that) up|
         (do not|don't|never) (mention|discuss|speak of|talk about|refer to|comment on|log|record|report) (it|this|that|any of this|these (lines|instructions|notes?)|this (line|note|message|step|memory|entry|instruction))|
         (say|claim|pretend|report|write|state|answer|confirm) that ~3 (did it|worked|succeeded|was (fine|clean|normal|an accident|the cause)|nothing|is fine|all is well|no)|
+        (nobody|no one|none of them|they|the (user|customer|team|owner|boss)) (needs? to|has to|have to|must not|mustn't|should not|shouldn't|need not|will never|may not) (know|find out|notice|see it|hear of)|
         (until|till) (then|that day|that date|that time) (act|behave|carry on|work|go on|do) (as |like )?(normal|normally|usual|always|nothing)|
         (the|your|right|correct|only) (right |correct )?answer is ["] no"""),
     ("denial", 0.4, """
@@ -106,21 +111,23 @@ ADDRESSED: Final = (
     ("concealment", 0.5, """
         (ohne|kein|keine) (rucksprache|ruckfrage|wissen|zustimmung|nachfrage|information|hinweis) ~3 (nutzer|nutzers|benutzer|benutzers|kunden|anwender|anwenders|menschen|zu)|
         (sag|sage|sagen sie|erwahne|erwahnen sie|verrate) ~3 (nicht|nichts|niemandem|keinem)|(nicht|nie|niemals) ~4 (erwahnen|mitteilen|informieren|verraten|sagen)|
+        n'en (parle|parlez|dis|dites) (pas|rien|jamais|a)|ne (dis|dites|parle|parlez) ~2 (rien|pas|jamais) ~2 (utilisateur|client|personne|@)|
         (sans|jamais|ne) ~2 (le |la |les |en )?(dire|prevenir|informer|mentionner|parler|avertir|demander|signaler) ~2 (a|au|aux|le|la|l'utilisateur|utilisateur|client|personne)|
         (sin|nunca|no) ~1 (lo |la |le |se lo )?(decir|avisar|informar|mencionar|comentar|preguntar|digas|menciones|comentes|avises) ~3 (al|a|con|nadie|usuario|cliente)|
         (sem|nunca|nao) ~1 (avisar|dizer|informar|mencionar|comentar|perguntar|contar|diga|mencione|comente|avise) ~3 (ao|a|com|ninguem|usuario|cliente|gerente)|
-        (senza|mai|non) ~1 (dire|dirlo|avvisare|informare|menzionare|chiedere|avvertire) ~3 (al|all|a|nessuno|utente|cliente)|
+        (senza|mai|non) ~1 (dire|dirlo|avvisare|informare|menzionare|chiedere|avvertire) ~3 (al|all|a|nessuno|utente|cliente|@)|
         (zonder|nooit|niet) ~3 (te )?(vertellen|melden|informeren|vragen|zeggen|vermelden)"""),
     ("unasked", 0.4, """
         (no|there's no|there is no) (point|need|reason|use) (in |to |for )?(ask|asking|tell|telling|check|checking|confirm|confirming|verify|verifying|inform|informing|double check)
         ~2 (them|him|her|anyone|anybody|it|first|again|the (user|team|owner|customer))|
         (approve|accept|merge|sign|grant|pay|confirm|execute|run|sign off|let through|process) ~9 without (reading|review|reviewing|checking|looking|verification|verifying|asking|question|questions|
         any check|any checks|further checks|confirmation|approval)|
+        (proceed|continue|go ahead|carry on|act) without (confirmation|asking|approval|review|consent|permission|checking|waiting)|
         (with|and) no (checks|questions|review|confirmation|warnings|refusals)( asked)?"""),
     # What it asks for.
     ("weakening", 0.4, f"""
         (disable|turn off|switch off|deactivate|shut off) ~2 (sandbox|sandboxing|audit( logs?| logging| trail)?|logging|the firewall|firewall|antivirus|
-        mfa|2fa|two factor ~1|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety ~1|guardrails|moderation|the filters?)|
+        mfa|2fa|two factor authentication|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety checks?|safety filters?|guardrails|moderation|the filters?)|
         (no verify|insecure|no check certificate|dangerously skip permissions|skip permissions|allow all|permissions allow|chmod 777|yolo|trust all)|
         (to|on) (the |your )?(allowlist|whitelist|allow list|white list|trusted (list|senders|domains)) yourself|yourself ~4 (to|on) (the |your )?(allowlist|whitelist|allow list|white list)|
         (as|with|run) (root|admin|administrator|sudo) (rights|privileges|access)|(install|run) ~3 as root"""),
@@ -133,7 +140,7 @@ ADDRESSED: Final = (
     ("hijack", 0.45, f"""
         {_CHECKER} {_TOLD} ~1 (treat|consider|accept|pass|skip|ignore|allow|let|store|return|approve)"""),
     ("self-approval", 0.4, f"""
-        (treat|consider|regard|mark|store|accept|trust|class|classify|save|handle|label) (it|this|that|them|this ~2) ~1 as ~2
+        (treat|consider|regard|mark|store|accept|trust|class|classify|save|handle|label) (it|this|that|them|this [^ ]+) ~1 as ~2
         (pre approved|preapproved|approved|verified|trusted|safe|harmless|benign|clean|authori[sz]ed|verified fact|ground truth|authoritative)|
         (trust|confidence|priority|clearance) (level|score) (@ )?(system|admin|root|maximum|max|highest|full|1|100)|
         {_CHECKER} (return|returns|report|reports|answer|answers) pass|
@@ -168,7 +175,7 @@ ADDRESSED: Final = (
         (bcc|blind copy|blind carbon copy) ~4 (on|to|of|in)"""),
     # For good, and with leave that nobody gave.
     ("persistence", 0.45, f"""
-        (from today|from this day|from tomorrow|starting today|starting tomorrow|as of today|until further notice|for all future ~1|for every future ~1|in the future|from here on) ~3
+        (from today|from this day|from tomorrow|starting today|starting tomorrow|as of today|until further notice|for all future [^ ]+|for every future [^ ]+|in the future|from here on) ~3
         (you|{_MACHINE[1:-1]}|this agent) ~1 (must|should|shall|will|may|always|never|are|is|have|has)|
         (this|the following|it) is (now )?(part of|one of) your (core |permanent |standing |basic )?(instructions|rules|memory|guidelines|duties|principles|values)|
         (adopt|internali[sz]e|memori[sz]e) (this|the following|these) (rules?|habits?|policy|policies|principles?|instructions?)|
@@ -176,15 +183,25 @@ ADDRESSED: Final = (
     ("permission", 0.4, f"""
         you (now )?(have|have been given|were given|got) (full |explicit |my |our |the )?(permission|authori[sz]ation|clearance|approval) to|
         you (are|have been|were) (now|hereby) (allowed|authori[sz]ed|permitted|cleared|entitled|whitelisted) to|
+        (user|customer|owner|admin|operator|human|client) (has|have) (already |just |previously |explicitly )?(agreed|consented|authori[sz]ed|given ~2 (consent|permission|approval|leave)) (to|for|everything|@)|
+        permissions? (have|has) been (elevated|raised|extended|granted|upgraded|lifted)|
+        {_EITHER} (no longer|do not|don't|does not|need not|never) (need|needs|require|requires) ~2 (approval|permission|confirmation|consent|review|sign off)|
         ({_MACHINE[1:-1]}|this agent|the agent) (may|can|is allowed to|is permitted to|is authori[sz]ed to|has permission to) (now |freely |always |also )?
         (spend|delete|send|push|transfer|pay|approve|merge|deploy|override|skip|bypass|share|publish|buy|sign|act|execute|run)"""),
     ("weakening", 0.35, """
         (grant|give|assign) ~5 (admin|administrator|root|full|owner|write|superuser|unlimited) (rights?|access|permissions?|role|privileges?)|
         (set|change|make|switch) ~4 (permissions?|access|visibility|sharing|bucket|repo|repository) ~2 (to )?(public|everyone|anyone|world readable)|
+        (auto approve|auto accept|auto confirm|auto merge|always allow|auto run) ~2 (to |mode )?(on|true|enabled|yes)|
+        (pay|transfer|approve|refund|accept) (it|them|this|everything|all) (at once|immediately|right away|straight away|automatically|without|unseen)|
         (raise|increase|lift|remove) ~2 (spending|payment|transfer|approval|daily|rate) limits?"""),
     ("tool", 0.45, """
         (before|after|prior to|when|whenever|every time you) (using|calling|invoking|use|call|each use of|any use of|every call of) ~2 (tool|function|plugin|connector|api|it) ~2
         (read|send|call|run|pass|include|also|always|first|you must|you should|fetch|open)"""),
+    ("hijack", 0.4, f"""
+        (award|give|assign|grant) (it |them |this ~1 )?(full|top|maximum|the highest|the maximum|perfect) (marks|score|scores|rating|points|grade|stars)|
+        do (the following|this|these things|these steps) (first |now )?before (anything|everything) else|(asked|told|instructed|ordered|wanted) you to (forward|send|delete|approve|transfer|share|ignore|pay|export|reveal)"""),
+    ("notice", 0.3, """
+        @ (system|admin|administrator|platform|developer|policy|security|maintenance) (notice|notification|update|message|bulletin|advisory|directive) ~2 :"""),
     ("wish", 0.3, f"""
         (could|would|can|will) you (please|kindly|just|be so kind|do me)|(could|would) (the|any|this|whichever) {_EITHER} ~3 (please|kindly|set|do|skip|send|pass|ignore)|
         it would be (nice|great|lovely|helpful|appreciated|kind) if (you|whoever|the {_EITHER[1:-1]}|any {_EITHER[1:-1]})|(i'd|we'd|i would|we would) (appreciate|love) it if you"""),
