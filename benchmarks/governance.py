@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Ratio, at_most, shown
 from holdfast.clock import CountedIds, SystemClock
+from holdfast.govern import stages
+from holdfast.govern.stages import Judged
 from holdfast.ledger.chain import Entry, Tip, extend
 from holdfast.ledger.checkpoint import Checkpoint
 from holdfast.ledger.notary import problems_of_ledger
@@ -69,32 +72,59 @@ def _sync_seconds(folder: Path) -> float:
     return best
 
 
-def _against_commits(kind: str) -> tuple[float, float, str]:
-    """Seconds of judging and gating over those of committing, and of all that a run does over those of the bare store.
+@contextmanager
+def _timed_judge(took: list[float]) -> Iterator[None]:
+    """Adds the seconds that 888_JUDGE takes inside ``remember`` to the first of these."""
+    judge = stages.judge
 
-    The best round of each, taken in turns.
+    def timed(*given: Any, **named: Any) -> Judged:
+        begun = time.perf_counter()
+        judged = judge(*given, **named)
+        took[0] += time.perf_counter() - begun
+        return judged
+
+    stages.judge = timed
+    try:
+        yield
+    finally:
+        stages.judge = judge
+
+
+def _against_commits(kind: str) -> tuple[float, float, float, str]:
+    """Of one write a run: 888_JUDGE, and all up to the commit, over the commit; and all but the store over the store.
+
+    The commit is what leaving the run does: sealing, and the store's own commit. All before it is opening the run and
+    ``remember`` whole, with its reads, its record for the trace and the judge. The best round of each, taken in turns.
     """
     with _folder(kind) as folder:
         memory = Memory.open(str(folder / "store.db"), notary=None)
-        best = [float("inf")] * 3
+        best = [float("inf")] * 4
         for turn in range(ROUNDS):
-            took = [0.0] * 3
-            for number in range(turn * WRITES, (turn + 1) * WRITES):
-                marks = [time.perf_counter()]
-                run = _judged(memory, number)
-                marks.append(time.perf_counter())
-                commit = sealed(memory, run.identity, run._judged, {})  # noqa: SLF001  # What leaving the run does first.
-                assert commit is not None
-                marks.append(time.perf_counter())
-                memory.store.commit(commit)
-                marks.append(time.perf_counter())
-                took = [sum(one) for one in zip(took, (b - a for a, b in pairwise(marks)), strict=True)]
+            took = [0.0] * 4
+            with _timed_judge(took):
+                for number in range(turn * WRITES, (turn + 1) * WRITES):
+                    marks = [time.perf_counter()]
+                    run = _judged(memory, number)
+                    marks.append(time.perf_counter())
+                    commit = sealed(memory, run.identity, run._judged, {})  # noqa: SLF001  # What leaving the run does first.
+                    assert commit is not None
+                    marks.append(time.perf_counter())
+                    receipt = memory.store.commit(commit)
+                    marks.append(time.perf_counter())
+                    memory.standing.saw(commit, receipt)
+                    took[1:] = [
+                        sum(one) for one in zip(took[1:], (b - a for a, b in pairwise(marks)), strict=True)
+                    ]
             best = list(map(min, best, took))
         memory.close()
         sync = _sync_seconds(folder) * 1e6
-    judging, sealing, storing = (seconds / WRITES * 1e6 for seconds in best)
-    each = f"{judging:.0f} µs to judge and gate, {sealing:.0f} to seal, {storing:.0f} to store; a bare sync takes {sync:.0f}"
-    return judging / (sealing + storing), (judging + sealing) / storing, each
+    judging, remembering, sealing, storing = (seconds / WRITES * 1e6 for seconds in best)
+    each = (
+        f"{judging:.0f} µs to judge and gate, of {remembering:.0f} to open a run and remember; "
+        f"{sealing:.0f} to seal, {storing:.0f} to store; a bare sync takes {sync:.0f}"
+    )
+    committing = sealing + storing
+    return judging / committing, remembering / committing, (remembering + sealing) / storing, each
 
 
 def _ledger() -> list[Entry]:
@@ -174,12 +204,16 @@ def _verifying() -> list[Ratio]:
 
 def run() -> list[Ratio]:
     """Every figure of governance."""
-    disk, all_on_disk, on_disk = _against_commits("disk")
-    memory, all_in_memory, in_memory = _against_commits("memory")
+    judge_on_disk, before_on_disk, all_on_disk, on_disk = _against_commits("disk")
+    judge_in_memory, before_in_memory, all_in_memory, in_memory = _against_commits("memory")
     return [
-        at_most("judging and gating against committing one by one, on a disk", disk, 0.25, on_disk),
-        shown("all that a run does against the bare store's commit, on a disk", all_on_disk),
-        shown("judging and gating, on a disk whose sync is free", memory, in_memory),
-        shown("all that a run does, on a disk whose sync is free", all_in_memory),
+        at_most(
+            "judging and gating, over committing the same write, on a disk", judge_on_disk, 0.25, on_disk
+        ),
+        at_most("opening a run and all of remember, over committing, on a disk", before_on_disk, 0.25),
+        shown("all that a run does but the store's commit, over that, on a disk", all_on_disk),
+        shown("judging and gating, over committing where a sync is free", judge_in_memory, in_memory),
+        shown("opening a run and all of remember, over committing where a sync is free", before_in_memory),
+        shown("all that a run does but the store's commit, over that, where a sync is free", all_in_memory),
         *_verifying(),
     ]

@@ -13,7 +13,7 @@ from holdfast.store.commit import Commit, Write
 from holdfast.store.sqlite import SQLiteStorage
 from holdfast.store.store import Store
 from holdfast.vocabulary import ActionType, Record
-from tests.govern.corpus import cases, figures, sealed_share
+from tests.govern.corpus import PARTS, cases, figures, sealed_share
 
 TITLE = "The judge"
 FACT = Record(
@@ -38,19 +38,19 @@ RECALLED = tuple(record.text for record in KNOWN[:50])
 
 
 def run() -> list[Ratio]:
-    """Recall and precision by label on both parts of the corpus, then the cost of one judgement, alone and in company."""
+    """Recall and precision by label on each part of the corpus, then the cost of one judgement, alone and in company."""
     judge = Judge(FloorRegistry.shipped())
     return [*_found(judge), *_cost(judge)]
 
 
 def _found(judge: Judge) -> list[Ratio]:
     ratios = []
-    for held_out, part in ((False, "worked on"), (True, "held out")):
-        for figure in figures(judge, held_out=held_out).values():
+    for part in PARTS:
+        for figure in figures(judge, part).values():
             detail = f"precision {figure.precision:.2f}: {figure.found} of {figure.of} found, {figure.wrongly} wrongly"
             ratios.append(shown(f"{part}: recall of {figure.label}", figure.recall, detail))
-        count_clean = sum(case.label == "clean" for case in cases(held_out=held_out))
-        share = sealed_share(judge, held_out=held_out)
+        count_clean = sum(case.label == "clean" for case in cases(part))
+        share = sealed_share(judge, part)
         ratios.append(shown(f"{part}: clean facts that are sealed", share, f"of {count_clean}"))
     return ratios
 

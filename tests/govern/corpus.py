@@ -2,8 +2,11 @@
 
 ``judge-corpus.jsonl`` is what the floors are worked on with: whoever mends a floor looks at what it gets wrong there.
 ``judge-corpus-held-out.jsonl`` is the other half of one batch of claims that was written after the floors and split by
-chance. Of it only figures are looked at, never lines, so that they say what fresh claims may expect. Don't mend a
-floor by a line of it; if you must, move that line over and write new ones.
+chance, by the hand that wrote the floors. ``judge-corpus-independent.jsonl`` is one half of 240 texts that were written
+blind, by someone who had never seen the floors and only knew the three labels secret, injection and clean. Its other half
+was shown, and mended by; this one nobody looked at before its figures were taken, once, after the last mending. Of both
+parts only figures are looked at, never lines, so that they say what fresh claims may expect. Don't mend a floor by
+a line of them; if you must, move that line over and write new ones.
 
 A line has a ``label`` and a ``text``, and what else the claim or its surroundings need: ``subject``, ``tags``,
 ``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed already,
@@ -11,7 +14,7 @@ A line has a ``label`` and a ``text``, and what else the claim or its surroundin
 
 Secrets are made here and stand nowhere, so that no scanner finds one in the repository: ``{{ghp_|alnum|36}}`` is the
 prefix and 36 characters that the line itself determines; ``card``, ``iban``, ``jwt``, ``pem`` and ``b64`` have forms of
-their own.
+their own. Texts that others wrote are taken as they are, and stand in base64 (``encoded``) for the same reason.
 """
 
 import base64
@@ -29,8 +32,12 @@ from holdfast.govern.floors.reading.words import Reading
 from holdfast.govern.judge import Claim, Judge, Judgement, Surroundings
 from holdfast.vocabulary import Record, Verdict, normal_tags
 
-FILE = Path(__file__).with_name("judge-corpus.jsonl")
-HELD_OUT_FILE = Path(__file__).with_name("judge-corpus-held-out.jsonl")
+WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
+FILES = {
+    WORKED_ON: Path(__file__).with_name("judge-corpus.jsonl"),
+    HELD_OUT: Path(__file__).with_name("judge-corpus-held-out.jsonl"),
+    INDEPENDENT: Path(__file__).with_name("judge-corpus-independent.jsonl"),
+}
 SOURCE = {"kind": "doc", "id": "handbook#4"}
 
 # What a floor's reason begins with, as the label that it means.
@@ -90,9 +97,9 @@ class Figure:
         return self.found / max(1, self.found + self.wrongly)
 
 
-def sealed_share(judge: Judge, *, held_out: bool = False) -> float:
+def sealed_share(judge: Judge, part: str = WORKED_ON) -> float:
     """The share of clean claims that are sealed, as all should be."""
-    clean = [case for case in cases(held_out=held_out) if case.label == "clean"]
+    clean = [case for case in cases(part) if case.label == "clean"]
     sealed = [judge.judge(case.claim, case.surroundings).verdict is Verdict.SEAL for case in clean]
     return sum(sealed) / len(sealed)
 
@@ -108,9 +115,9 @@ def known(memory_id: str, text: str, **fields: Any) -> Record:
 
 
 @cache
-def cases(*, held_out: bool = False) -> tuple[Case, ...]:
-    """The corpus, or its held-out part, ready to be judged."""
-    lines = (HELD_OUT_FILE if held_out else FILE).read_text(encoding="utf-8").splitlines()
+def cases(part: str = WORKED_ON) -> tuple[Case, ...]:
+    """A part of the corpus, ready to be judged."""
+    lines = FILES[part].read_text(encoding="utf-8").splitlines()
     return tuple(_case(number, json.loads(line)) for number, line in enumerate(lines, 1))
 
 
@@ -124,11 +131,10 @@ def labels_given(judgement: Judgement) -> frozenset[str]:
     return frozenset(LABEL_OF_SIGN.get(sign, sign) for sign in signs)
 
 
-def figures(judge: Judge, *, held_out: bool = False) -> dict[str, Figure]:
-    """Precision and recall of each label over the corpus, or over its held-out part."""
-    given = [
-        (case, labels_given(judge.judge(case.claim, case.surroundings))) for case in cases(held_out=held_out)
-    ]
+def figures(judge: Judge, part: str = WORKED_ON) -> dict[str, Figure]:
+    """Precision and recall of each label that a part of the corpus has."""
+    given = [(case, labels_given(judge.judge(case.claim, case.surroundings))) for case in cases(part)]
+    there = {case.label for case, _ in given}
     return {
         label: Figure(
             label=label,
@@ -139,11 +145,15 @@ def figures(judge: Judge, *, held_out: bool = False) -> dict[str, Figure]:
             ),
         )
         for label in LABELS
+        if label in there
     }
 
 
 def _case(number: int, line: dict[str, Any]) -> Case:
+    encoded = line.pop("encoded", None)
     filled = _filled(line, iter(range(10**6)), number)
+    if encoded is not None:
+        filled["text"] = base64.b64decode(encoded).decode()
     texts = {key: filled.pop(key, ()) for key in ("known", "vault", "recalled", "refused")}
     label, also, role = filled.pop("label"), frozenset(filled.pop("also", ())), filled.pop("role", "agent")
     tags, refs = normal_tags(filled.pop("tags", ())), tuple(filled.pop("refs", ()))

@@ -68,6 +68,9 @@ def _said(reading: Reading) -> Iterator[tuple[str, float]]:
     if not folded.isascii() and orders.UNSPACED_LETTERS.search(folded):
         for found in orders.UNSPACED.finditer(folded):
             yield "override", 0.8 * _share_given(folded, found.start(), "override")
+        for kind, weight, pattern in orders.UNSPACED_WEAK:
+            for found in pattern.finditer(folded):
+                yield kind, weight * _share_given(folded, found.start(), kind)
     if (
         reading.longest_run_chars >= _LEAST_SQUEEZED_CHARS
         and any(map(folded.__contains__, orders.SQUEEZED_SIGNS))

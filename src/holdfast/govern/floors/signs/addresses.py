@@ -29,7 +29,8 @@ _RISKY: Final = (
     "(disable|turn off|switch off|deactivate|bypass|skip|ignore|delete|wipe|erase|transfer|wire|pay|refund|forward|approve|accept|grant|"
     "change|replace|swap|hide|conceal|omit|withhold|execute|install|run|push|merge|send|upload|share|export|reveal|disclose|recommend|promote|"
     "praise|favou?r|treat|trust|allow|whitelist|store|remember|sign|vote|rate|rank|escalate|impersonate|pretend|claim|deny|lie|steer|"
-    "not (tell|mention|ask|log|report|warn|refuse|question|check|verify|disclose|reveal))"
+    "add|include|mention|say|state|write|answer|reply|respond|tell|assume|consider|prefer|choose|open|click|visit|download|buy|book|close|mark|"
+    "award|let|not (tell|mention|ask|log|report|warn|refuse|question|check|verify|disclose|reveal))"
 )
 _PEOPLE: Final = (
     "(user|users|human|humans|operator|owner|customers?|shoppers?|guests?|clients?|buyers?|managers?|boss|supervisors?|reviewers?|readers?|"
@@ -47,27 +48,30 @@ ADDRESSED: Final = (
         @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_PERHAPS} @ {_WHEN} (you|this|it) ~6 {_ACT}|
         (for|to) the {_EITHER} : {_ACT}"""),
     ("address", 0.5, f"""
-        {_EITHER} (reading|processing|parsing|handling|indexing|summari[sz]ing|reviewing|seeing|ingesting|loading|scanning) (this|these|it)|
+        {_EITHER} (grading|judging|ranking|evaluating|screening|translating|answering|completing|reading|processing|parsing|handling|indexing|summari[sz]ing|reviewing|seeing|ingesting|loading|scanning) (this|these|it)|
+        if (the reader|you|whoever reads this|this is read by) (is |are |were |an? )?(an? )?(automated [^ ]+|ai|machine|language model|bot|llm|assistant|chatbot) ~2 @|
         (whichever|whatever|any|every|each|which ever) {_EITHER} (that |which |who )?
         (reads?|sees?|process|processes|parses?|handles?|index|indexes|loads?|reviews?|picks? up|opens?|ingests?|finds?) (this|it)|
-        (once|when|after|as soon as) you('ve| have) (read|seen|processed|parsed|received|loaded|finished reading) (this|it)"""),
+        (once|when|after|as soon as) (you've|you have) (read|seen|processed|parsed|received|loaded|finished reading) (this|it)"""),
     ("address", 0.45, """
         (hinweis|nachricht|anweisung|notiz|mitteilung|wichtig|achtung) (fur|an) ~3 (assistenten|assistent|ki|kis|agenten|bot|bots|chatbot|sprachmodell|sprachmodelle|modell)|
+        (wenn|falls|sobald) du (dies|das|diese [^ ]+|diesen [^ ]+|dieses [^ ]+) (liest|siehst|verarbeitest|findest)|si (tu lis|tu vois|vous lisez|tu traites|lees|ves|procesas) (ceci|cela|ce|cette|ces|esto|este|esta)|
+        (si|se|wenn) (eres|sei|es|du bist|tu es) (un|uma|um|ein|eine) (asistente|assistente|assistant|ia|ki|modelo|modello|agente|agent|bot)|se (leggi|stai leggendo|voce le|estiver lendo) (questo|questa|isto|este|esta)|
         (note|message|consigne|instruction|instructions|rappel) (pour|a) ~2 (assistant|ia|agent|chatbot|modele)|
         (nota|mensaje|aviso|instruccion|instrucciones) (para|a) ~2 (asistente|ia|agente|bot|chatbot|modelo)|
         (nota|messaggio|avviso|istruzione|istruzioni) (per|a) ~2 (assistente|ia|agente|bot|chatbot|modello)|
         (nota|mensagem|aviso|instrucao|instrucoes) (para|ao|a) ~2 (assistente|ia|agente|bot|chatbot|modelo)|
         (bericht|opmerking|instructie|let op) (voor|aan) ~2 (assistent|ai|agent|bot|chatbot|taalmodel)"""),
     # Told of in the third person, what it has to do.
-    ("duty", 0.45, f"""
+    ("hijack", 0.45, f"""
         {_MACHINE} ((that|who|which) ~6 |~3 ){_TOLD} (now |always |never |only |silently |also |simply |then |still )?{_RISKY}"""),
-    ("duty", 0.4, f"""
+    ("hijack", 0.4, f"""
         (this|these|your|any|every|all|whichever) {_PERHAPS} ((that|who|which) ~6 )?{_TOLD} (now |always |never |only |silently |also |simply )?{_RISKY}|
         {_PERHAPS} (that|who|which) (reads?|index|indexes|process|processes|parses?|see|sees|handles?|crawls?|uses?) (this|these|the) ~6 {_TOLD} ~1 {_RISKY}"""),
-    ("duty", 0.45, f"""
+    ("hijack", 0.45, f"""
         (this|the|your|every|each) {_EITHER} ~1 (standing |new |sole |main |real |actual |only |first )(duty|job|task|role|purpose|mission|goal|order|orders) (is|are) (now )?to|
         (agent's|assistant's|bot's|model's|ai's) ~2 (duty|job|task|role|purpose|mission|goal) is (now )?to"""),
-    ("duty", 0.45, """
+    ("hijack", 0.45, """
         (der|dem|den|die|das|jeder|jede) ~1 (assistent|assistenten|ki|agent|agenten|chatbot|bot|sprachmodell) ~2 (soll|sollen|muss|mussen|hat|darf) ~9
         (zu|nicht|immer|nie|niemals|genehmigen|freigeben|weiterleiten|senden|loschen|uberweisen|empfehlen|ausfuhren|andern|verschweigen|ignorieren)|
         (l'assistant|l'ia|l'agent|le chatbot|le modele|assistant|agent) ~1 (doit|devra|devrait) ~1 (toujours|jamais|approuver|accepter|envoyer|transferer|supprimer|
@@ -77,13 +81,13 @@ ADDRESSED: Final = (
         (assistente|agente|modelo|modello|ia) ~1 (deve|devera|dovra|dovrebbe|precisa|tem que) ~1 (sempre|nunca|mai|aprovar|approvare|aceitar|accettare|enviar|inviare|
         encaminhar|inoltrare|transferir|trasferire|apagar|cancellare|recomendar|raccomandare|ignorar|ignorare|ocultar|nascondere|executar|eseguire|alterar|cambiare)|
         (assistent|agent|bot|taalmodel|ai) ~1 (moet|dient|zal) ~2 (altijd|nooit|goedkeuren|doorsturen|sturen|verwijderen|aanbevelen|negeren|uitvoeren)"""),
-    ("duty", 0.3, """
+    ("hijack", 0.3, """
         you (should|must|shall|ought to|are to) (always|never) [^ ]+|
         (ab sofort|ab heute|ab jetzt|von nun an|kunftig) (sind|ist|wird|werden|soll|muss) [^ ]+|
         (a partir de (hoje|agora|hoy|ahora|maintenant)|a partir d'aujourd'hui|des maintenant|d'ora in poi|de ahora en adelante|vanaf nu|daqui em diante) ~4
         (deve|debe|doit|dovra|devra|debera|moet|assistente|asistente|assistant|agente)"""),
     # Kept from those whom it concerns.
-    ("concealment", 0.55, f"""
+    ("concealment", 0.45, f"""
         (do not|don't|never|without|must not|dont|not) (ever )?(tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|warn|warning|
         ask|asking|bother|bothering|consult|consulting) ~2 (the |any |your |our |my |a )?{_PEOPLE} (@|about|that|of|this|know|for|it|first|again|when|if)|
         (do not|don't|never|not|without) (show|showing|mention|mentioning|log|logging|list|listing|include|including|report|reporting|record|recording) (it|this|that|them|the change|the call) ~1
@@ -92,12 +96,14 @@ ADDRESSED: Final = (
         (do not|don't|never|and not|not) (bring|ever bring) (it|this|that) up|
         (do not|don't|never) (mention|discuss|speak of|talk about|refer to|comment on|log|record|report) (it|this|that|any of this|these (lines|instructions|notes?)|this (line|note|message|step|memory|entry|instruction))|
         (say|claim|pretend|report|write|state|answer|confirm) that ~3 (did it|worked|succeeded|was (fine|clean|normal|an accident|the cause)|nothing|is fine|all is well|no)|
+        (nobody|no one|none of them|they|the (user|customer|team|owner|boss)) (needs? to|has to|have to|must not|mustn't|should not|shouldn't|need not|will never|may not) (know|find out|notice|see it|hear of)|
         (until|till) (then|that day|that date|that time) (act|behave|carry on|work|go on|do) (as |like )?(normal|normally|usual|always|nothing)|
-        (the|your|right|correct|only) (right |correct )?answer is ["] no|
+        (the|your|right|correct|only) (right |correct )?answer is ["] no"""),
+    ("denial", 0.4, """
         if (anyone|anybody|someone|somebody|asked|the user|a user|they|a human|a reviewer) ~1 (asks?|asked|wonders|inquires)? ~6
         (deny|hidden (instructions?|prompts?|messages?|notes?)|say no|claim|say that)"""),
     ("concealment", 0.45, """
-        (silently|quietly) (open|run|execute|install|download|change|add|enable|disable|approve|swap|insert|include|collect|record|grant|redirect|
+        (silently|quietly) (pass|hand|give|open|run|execute|install|download|change|add|enable|disable|approve|swap|insert|include|collect|record|grant|redirect|
         call|click|switch|send) (the|a|an|all|every|any|this|that|it|them|your|their) [^ ]+"""),
     ("concealment", 0.6, """
         (secretly|covertly|discreetly|stealthily) (open|run|execute|install|download|delete|change|add|remove|enable|disable|approve|
@@ -105,21 +111,23 @@ ADDRESSED: Final = (
     ("concealment", 0.5, """
         (ohne|kein|keine) (rucksprache|ruckfrage|wissen|zustimmung|nachfrage|information|hinweis) ~3 (nutzer|nutzers|benutzer|benutzers|kunden|anwender|anwenders|menschen|zu)|
         (sag|sage|sagen sie|erwahne|erwahnen sie|verrate) ~3 (nicht|nichts|niemandem|keinem)|(nicht|nie|niemals) ~4 (erwahnen|mitteilen|informieren|verraten|sagen)|
-        (sans|jamais|ne) ~2 (le |la |les |en )?(dire|prevenir|informer|mentionner|parler|avertir|demander|signaler) ~2 (a|au|aux|l'|le|la|utilisateur|client|personne)|
+        n'en (parle|parlez|dis|dites) (pas|rien|jamais|a)|ne (dis|dites|parle|parlez) ~2 (rien|pas|jamais) ~2 (utilisateur|client|personne|@)|
+        (sans|jamais|ne) ~2 (le |la |les |en )?(dire|prevenir|informer|mentionner|parler|avertir|demander|signaler) ~2 (a|au|aux|le|la|l'utilisateur|utilisateur|client|personne)|
         (sin|nunca|no) ~1 (lo |la |le |se lo )?(decir|avisar|informar|mencionar|comentar|preguntar|digas|menciones|comentes|avises) ~3 (al|a|con|nadie|usuario|cliente)|
         (sem|nunca|nao) ~1 (avisar|dizer|informar|mencionar|comentar|perguntar|contar|diga|mencione|comente|avise) ~3 (ao|a|com|ninguem|usuario|cliente|gerente)|
-        (senza|mai|non) ~1 (dire|dirlo|avvisare|informare|menzionare|chiedere|avvertire) ~3 (al|all'|a|nessuno|utente|cliente)|
+        (senza|mai|non) ~1 (dire|dirlo|avvisare|informare|menzionare|chiedere|avvertire) ~3 (al|all|a|nessuno|utente|cliente|@)|
         (zonder|nooit|niet) ~3 (te )?(vertellen|melden|informeren|vragen|zeggen|vermelden)"""),
     ("unasked", 0.4, """
         (no|there's no|there is no) (point|need|reason|use) (in |to |for )?(ask|asking|tell|telling|check|checking|confirm|confirming|verify|verifying|inform|informing|double check)
         ~2 (them|him|her|anyone|anybody|it|first|again|the (user|team|owner|customer))|
         (approve|accept|merge|sign|grant|pay|confirm|execute|run|sign off|let through|process) ~9 without (reading|review|reviewing|checking|looking|verification|verifying|asking|question|questions|
         any check|any checks|further checks|confirmation|approval)|
+        (proceed|continue|go ahead|carry on|act) without (confirmation|asking|approval|review|consent|permission|checking|waiting)|
         (with|and) no (checks|questions|review|confirmation|warnings|refusals)( asked)?"""),
     # What it asks for.
     ("weakening", 0.4, f"""
-        (disable|turn off|switch off|deactivate|stop|suspend|mute|shut off|kill) ~2 (sandbox|sandboxing|audit( logs?| logging| trail)?|logging|the firewall|firewall|antivirus|
-        mfa|2fa|two factor ~1|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety ~1|guardrails|moderation|the filters?)|
+        (disable|turn off|switch off|deactivate|shut off) ~2 (sandbox|sandboxing|audit( logs?| logging| trail)?|logging|the firewall|firewall|antivirus|
+        mfa|2fa|two factor authentication|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety checks?|safety filters?|guardrails|moderation|the filters?)|
         (no verify|insecure|no check certificate|dangerously skip permissions|skip permissions|allow all|permissions allow|chmod 777|yolo|trust all)|
         (to|on) (the |your )?(allowlist|whitelist|allow list|white list|trusted (list|senders|domains)) yourself|yourself ~4 (to|on) (the |your )?(allowlist|whitelist|allow list|white list)|
         (as|with|run) (root|admin|administrator|sudo) (rights|privileges|access)|(install|run) ~3 as root"""),
@@ -128,11 +136,11 @@ ADDRESSED: Final = (
         (transfer|wire|send|pay) ~3 (euros|dollars|usd|eur|money|bitcoin|btc|eth|funds|crypto|gift cards?) ~4 (to|into)|
         push (force|with force)|force push|(pip|npm|brew|cargo|gem|apt) install [^ ]+|(curl|wget) ~6 (sh|bash|python)"""),
     ("weakening", 0.25, """
-        (delete|wipe|erase|drop|remove|destroy) (all|every|everything|the whole|the entire|any) [^ ]+"""),
-    ("duty", 0.45, f"""
+        (@|and|then|please|now|to|first|also|must|should) (delete|wipe|erase|drop|remove|destroy) (all|every|everything|the whole|the entire|any) [^ ]+"""),
+    ("hijack", 0.45, f"""
         {_CHECKER} {_TOLD} ~1 (treat|consider|accept|pass|skip|ignore|allow|let|store|return|approve)"""),
     ("self-approval", 0.4, f"""
-        (treat|consider|regard|mark|store|accept|trust|class|classify|save|handle|label) (it|this|that|them|this ~2) ~1 as ~2
+        (treat|consider|regard|mark|store|accept|trust|class|classify|save|handle|label) (it|this|that|them|this [^ ]+) ~1 as ~2
         (pre approved|preapproved|approved|verified|trusted|safe|harmless|benign|clean|authori[sz]ed|verified fact|ground truth|authoritative)|
         (trust|confidence|priority|clearance) (level|score) (@ )?(system|admin|root|maximum|max|highest|full|1|100)|
         {_CHECKER} (return|returns|report|reports|answer|answers) pass|
@@ -142,15 +150,17 @@ ADDRESSED: Final = (
         @ {_CHECKER} @ (output|print|label|mark|return|rate|answer|say|pass|skip|ignore|classify|score|stop|you|please|treat)"""),
     ("role", 0.6, f"""
         (you're|you are) (not|no longer) (a|an|the) ~3 {_EITHER} (any longer|anymore|any more|now|but|@)|
-        (you're|you are) no longer (a|an|the|bound|limited|restricted|required)|
+        (you're|you are) no longer (bound|limited|restricted) (by|to)|
         (reply|respond|answer|act|operate|proceed|comply|help|assist|work) without (refusals?|refusing|restrictions?|filters?|limits?|limitations|warnings?|disclaimers?|hesitation|censorship)|
         (works?|acts?|lives?|operates?) (for|by|under|with) no ~1 (rules|restrictions|limits|policy|policies|guidelines)|
-        (sudo|root|superuser|developer|debug|admin|god|override) (mode|override|access) ~1 (code|enabled|granted|activated|on|unlocked|accepted|engaged)"""),
+        (sudo|superuser|god|override) mode (is )?(now )?(enabled|granted|activated|unlocked|accepted|engaged)|
+        (developer|admin|administrator|root|system|security) override (code|enabled|granted|activated|unlocked|accepted|engaged)"""),
+    ("override", 0.4, """
+        (the )?(material|text|content|data|lines|part|message|document|context) (above|before this|so far) (was|is|were|are) (only |just |merely )?(an? )?
+        (example|test|sample|placeholder|dummy|decoy|over|finished)"""),
     ("override", 0.7, """
         (set|put|leave|lay|push|cast) (aside|by) ~2 (your|its|their|earlier|previous|prior|any|all|the) ~3
         (instructions?|rules?|guidelines|guidance|directives?|prompts?|policies|policy|restrictions|constraints|training|safeguards)|
-        (the )?(material|text|content|data|lines|part|message|document|context) (above|before this|so far) (was|is|were|are) (only |just |merely )?(an? )?
-        (example|test|sample|placeholder|dummy|decoy|over|finished)|
         your (actual|real|true|new|next|only|final|current) (assignment|job|mission|duty|purpose|function|instructions?|task|orders?|objective|goal) (@|is|are)"""),
     # Carried out of the house.
     ("exfiltration", 0.6, """
@@ -160,4 +170,47 @@ ADDRESSED: Final = (
         (read|cat|open|load|get|take|grab|copy|fetch|include|attach|print|upload|encode) ~4 (ssh|aws|env|id rsa|id ed25519|credentials|keychain|netrc|kube|kubeconfig|etc passwd|etc shadow|api keys?|cookies|password store|dotenv|secrets) ~5
         (pass|send|include|put|attach|append|paste|post|add|upload|encode|submit|place|embed|write) (its|the|their|it|them|all|that|this|what) ~2 (contents?|it|output|values?|text|data|in|to|as|into|file|result|base64)|
         (append|add|include|put|embed|attach|encode) ~2 (user's|customer's|user|customer|caller's|visitor's|their) ~3 (email|e mail|name|address|phone|token|session|id|data|ip|question|query) ~4 (to|in|into|as|onto) ~2 (url|link|links|image|query|parameter|request|domain|address)"""),
+    ("exfiltration", 0.4, """
+        (pass|hand|slip|leak|give|forward) ~3 (customer list|customer data|passwords?|credentials|keys|contacts|private files|records|card numbers?|personal data) ~2 (on |over )?to|
+        (bcc|blind copy|blind carbon copy) ~4 (on|to|of|in)"""),
+    # For good, and with leave that nobody gave.
+    ("persistence", 0.45, f"""
+        (from today|from this day|from tomorrow|starting today|starting tomorrow|as of today|until further notice|for all future [^ ]+|for every future [^ ]+|in the future|from here on) ~3
+        (you|{_MACHINE[1:-1]}|this agent) ~1 (must|should|shall|will|may|always|never|are|is|have|has)|
+        (this|the following|it) is (now )?(part of|one of) your (core |permanent |standing |basic )?(instructions|rules|memory|guidelines|duties|principles|values)|
+        (adopt|internali[sz]e|memori[sz]e) (this|the following|these) (rules?|habits?|policy|policies|principles?|instructions?)|
+        make it (a|your) (habit|rule) to|(permanent|standing|persistent) (instruction|instructions|order|orders|directive|rule) (for|to) (you|the {_EITHER[1:-1]}|all)"""),
+    ("permission", 0.4, f"""
+        you (now )?(have|have been given|were given|got) (full |explicit |my |our |the )?(permission|authori[sz]ation|clearance|approval) to|
+        you (are|have been|were) (now|hereby) (allowed|authori[sz]ed|permitted|cleared|entitled|whitelisted) to|
+        (user|customer|owner|admin|operator|human|client) (has|have) (already |just |previously |explicitly )?(agreed|consented|authori[sz]ed|given ~2 (consent|permission|approval|leave)) (to|for|everything|@)|
+        permissions? (have|has) been (elevated|raised|extended|granted|upgraded|lifted)|
+        {_EITHER} (no longer|do not|don't|does not|need not|never) (need|needs|require|requires) ~2 (approval|permission|confirmation|consent|review|sign off)|
+        ({_MACHINE[1:-1]}|this agent|the agent) (may|can|is allowed to|is permitted to|is authori[sz]ed to|has permission to) (now |freely |always |also )?
+        (spend|delete|send|push|transfer|pay|approve|merge|deploy|override|skip|bypass|share|publish|buy|sign|act|execute|run)"""),
+    ("weakening", 0.35, """
+        (grant|give|assign) ~5 (admin|administrator|root|full|owner|write|superuser|unlimited) (rights?|access|permissions?|role|privileges?)|
+        (set|change|make|switch) ~4 (permissions?|access|visibility|sharing|bucket|repo|repository) ~2 (to )?(public|everyone|anyone|world readable)|
+        (auto approve|auto accept|auto confirm|auto merge|always allow|auto run) ~2 (to |mode )?(on|true|enabled|yes)|
+        (pay|transfer|approve|refund|accept) (it|them|this|everything|all) (at once|immediately|right away|straight away|automatically|without|unseen)|
+        (raise|increase|lift|remove) ~2 (spending|payment|transfer|approval|daily|rate) limits?"""),
+    ("tool", 0.45, """
+        (before|after|prior to|when|whenever|every time you) (using|calling|invoking|use|call|each use of|any use of|every call of) ~2 (tool|function|plugin|connector|api|it) ~2
+        (read|send|call|run|pass|include|also|always|first|you must|you should|fetch|open)"""),
+    ("hijack", 0.4, f"""
+        (award|give|assign|grant) (it |them |this ~1 )?(full|top|maximum|the highest|the maximum|perfect) (marks|score|scores|rating|points|grade|stars)|
+        do (the following|this|these things|these steps) (first |now )?before (anything|everything) else|(asked|told|instructed|ordered|wanted) you to (forward|send|delete|approve|transfer|share|ignore|pay|export|reveal)"""),
+    ("notice", 0.3, """
+        @ (system|admin|administrator|platform|developer|policy|security|maintenance) (notice|notification|update|message|bulletin|advisory|directive) ~2 :"""),
+    ("wish", 0.3, f"""
+        (could|would|can|will) you (please|kindly|just|be so kind|do me)|(could|would) (the|any|this|whichever) {_EITHER} ~3 (please|kindly|set|do|skip|send|pass|ignore)|
+        it would be (nice|great|lovely|helpful|appreciated|kind) if (you|whoever|the {_EITHER[1:-1]}|any {_EITHER[1:-1]})|(i'd|we'd|i would|we would) (appreciate|love) it if you"""),
+    # In Russian, and what self-made labels look like.
+    ("hijack", 0.45, """
+        (ассистент|помощник|агент|бот|модель|ии) ~2 (должен|должна|обязан|обязана|следует|нужно) [^ ]+"""),
+    ("concealment", 0.5, """
+        (не|никогда) ~1 (сообщаи|сообщаите|сообщать|говори|говорите|говорить|упоминаи|упоминаите|упоминать|рассказываи|рассказывать|спрашиваи|спрашивать) ~3
+        (пользователю|пользователя|клиенту|никому|об этом|это)"""),
+    ("self-approval", 0.3, """
+        @ (label|verdict|classification|safety|moderation) : (clean|safe|benign|harmless|seal|approved|passed|ok)"""),
 )  # fmt: skip

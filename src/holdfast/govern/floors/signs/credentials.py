@@ -28,7 +28,7 @@ _NAME_SIGNS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contr
 _GIVEN: Final = re.compile(
     rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
-    r"|(?:\s{1,8}[^\s:=]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
+    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
@@ -47,6 +47,26 @@ _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{
 _PIN: Final = re.compile(
     r"(?<!\w)(?:pin(?:[ -]?code)?|passcode|cvv|cvc)\s{0,3}(?:is|:|=|ist)\s{0,3}(\d{3,8})(?!\w)", re.IGNORECASE
 )
+# Codes that open doors, and pairs of a name and a password.
+_DOOR_CODE: Final = re.compile(
+    r"(?<!\w)(?:(?:alarm|door|gate|entry|safe|lock(?:er|box)?|garage|key[ -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
+    r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20} )?(?:safe|lock|door|gate|alarm|vault|locker))"
+    r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?((?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
+    re.IGNORECASE,
+)
+_CARD_PIN: Final = re.compile(
+    r"(?<!\w)PIN(?:[ -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
+)
+_PAIR: Final = re.compile(
+    r"(?<!\w)(?:log[ -]?in|creds?|credentials|access data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
+    r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
+    re.IGNORECASE,
+)
+_RECOVERY_CODES: Final = re.compile(
+    r"(?:recovery|backup|rescue|scratch|emergency)[ -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
+    re.IGNORECASE,
+)
+_OTP_SEED: Final = re.compile(r"(?<!\w)(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
 _SEED: Final = re.compile(
     r"(?:seed|recovery|mnemonic|backup|secret)[ -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
     re.IGNORECASE,
@@ -85,6 +105,7 @@ _CONTEXT: Final = re.compile(
     re.IGNORECASE,
 )
 _LEAST_BITS: Final = 3.5
+_LEAST_VARIETY: Final = 8
 
 _PLACEHOLDER: Final = re.compile(
     r"x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|change_?me|redacted|dummy|insert|replace|fake|"
@@ -117,6 +138,20 @@ def credential_in(text: str, longest_run_chars: int) -> str | None:
         return "authorization header"
     if ("pin" in lowered or "cv" in lowered or "passcode" in lowered) and _PIN.search(text):
         return "PIN or card code"
+    if "code" in lowered or "combination" in lowered:
+        if _DOOR_CODE.search(text):
+            return "code that opens a door"
+        if _RECOVERY_CODES.search(text):
+            return "recovery codes"
+    if "PIN" in text and _CARD_PIN.search(text):
+        return "PIN or card code"
+    if "/" in text and any(not _is_placeholder(found[1]) for found in _PAIR.finditer(text)):
+        return "login with its password"
+    if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))) and any(
+        len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0])
+        for found in _OTP_SEED.finditer(text)
+    ):
+        return "seed of one-time passwords"
     if ("phrase" in lowered or "words" in lowered) and _SEED.search(text):
         return "wallet recovery phrase"
     if any(map(lowered.__contains__, _ROW_WORDS)) and any(map(_is_drawn_row, _WORD_ROW.findall(text))):

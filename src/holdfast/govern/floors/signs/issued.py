@@ -137,7 +137,7 @@ _ON_A_COMMAND_LINE: Final = (
     ("7z", r"7z\w?\s[^\n|;]{0,80}?\s-p"),
     ("zip", r"zip\s[^\n|;]{0,80}?-P\s?"),
     ("chpasswd", r"echo\s+['\"]?[\w.-]{1,40}:(?=[^\n]{0,100}chpasswd)"),
-    ("net use", r"net use\s+\S{1,80}\s+(?=\S{1,60}\s+/user)"),
+    ("net use", r"net use\s+(?:\S{1,80}\s+){1,2}(?=\S{1,60}\s+/user)"),
 )
 # What people choose: letters, and digits or signs among them.
 _CHOSEN: Final = (

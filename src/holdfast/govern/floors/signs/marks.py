@@ -13,7 +13,7 @@ from holdfast.govern.floors.reading.words import Reading
 _TOKENS: Final = (
     r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
     r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<(?:start|end)_of_turn>|"
-    r"<\|(?:begin|end|user|assistant)"
+    r"<\|(?:begin|end|user|assistant)|<{2,3} ?/?(?:system|instructions?|prompt|admin)[^<>\n]{0,20}>{2,3}|\{\{[#/]?(?:system|assistant)[~ ]?\}\}"
 )
 _TAGS: Final = (
     r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
@@ -21,6 +21,7 @@ _TAGS: Final = (
 )
 _JSON: Final = (
     r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']|"
+    r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
     r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|tool_use|system)\b"
 )
 _HEADINGS: Final = (
@@ -43,8 +44,8 @@ _SPEAKERS: Final = word_set("system assistant human developer")
 _MARKS: Final = tuple(
     (signs, re.compile(pattern))
     for signs, pattern in (
-        (("<", "inst]"), f"{_TOKENS}|{_TAGS}"),
-        (('role"', "role'", "tool_call", "function_call", "```"), _JSON),
+        (("<", "inst]", "{{"), f"{_TOKENS}|{_TAGS}"),
+        (('role"', "role'", "role:", "tool_call", "function_call", "```"), _JSON),
         (("##", "---", "===", "***", "~~~", "___"), _HEADINGS),
         (("system", "assistant", "human", "developer", "[admin", "[root"), _TURNS),
     )
@@ -98,4 +99,4 @@ def _orders(hidden: re.Match[str]) -> float:
     words = Reading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
     if len(_ORDERLY & words) >= 2:
         return 0.9
-    return 0.0 if words.isdisjoint(_READERS) else 0.3
+    return 0.0 if words.isdisjoint(_READERS) else 0.15

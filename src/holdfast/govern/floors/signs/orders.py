@@ -71,6 +71,19 @@ UNSPACED: Final = re.compile(
     r"|(?:不要|别|切勿)(?:告诉|告知|让|通知)(?:用户|任何人)|ユーサーに(?:は)?(?:言わ|知らせ|伝え|教え)ない"
     r"|ไม่ต้องสนใจคำสั่ง|เพิกเฉยต่อคำสั่ง|ละเว้นคำสั่ง"
 )
+# What counts only beside something else: whom it speaks of, and from whom it keeps things.
+UNSPACED_WEAK: Final = (
+    ("hijack", 0.45, re.compile(
+        r"(?:助手|助理|智能体|机器人|大模型|语言模型|(?<![a-z])ai)[^。！？\n]{0,12}(?:必须|应当|应该|务必|不得)[^。！？\n]{0,20}"
+        r"(?:发送|转发|批准|删除|执行|隐藏|告诉|告知|忽略|转账|推荐|提交|上传|修改|关闭|绕过|同意|回复)"
+        r"|(?:アシスタント|エーシェント|(?<![a-z])ai)[^。\n]{0,10}(?:は|へ|よ|に)[^。\n]{0,40}(?:送信|転送|承認|削除|実行|無視|変更|隠)(?:して|し|せ|する|すること)"
+    )),
+    ("concealment", 0.5, re.compile(
+        r"(?:无需|不用|不必|不要|别|切勿)(?:再)?(?:询问|确认|告知|通知|征求|请示)(?:用户|客户|任何人|对方|管理员)"
+        r"|(?:ユーサー|利用者|顧客|お客様|管理者)に(?:は)?[^。\n]{0,12}(?:言わ|知らせ|伝え|教え|見せ|通知し|確認せ|報告し)(?:ない|す)"
+    )),
+    ("persistence", 0.3, re.compile(r"今后|以后|从今天起|从今往后|每次|今後|今日から|以後|毎回")),
+)  # fmt: skip
 UNSPACED_LETTERS: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 # What is left when the spaces between words are lost with those between letters.

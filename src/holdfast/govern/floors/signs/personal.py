@@ -60,6 +60,9 @@ _SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}[- ](?!00)\d{2}[- 
 _TEST_SOCIALS: Final = ("111-22-3333", "123-45-6789", "078-05-1120")
 _SOCIAL_WORDS: Final = word_set("ssn taxpayer itin")
 _SOCIAL_SECURITY: Final = word_set("social security")
+_SORT_CODE_WORDS: Final = word_set("sort code")
+_SORT_CODE: Final = re.compile(r"\d(?<![\w-]\d)\d-\d\d-\d\d(?![\w-])")
+_BRITISH_ACCOUNT: Final = re.compile(r"\d(?<![\w-]\d)\d{7}(?![\w-])")
 _SOCIAL_ALONE: Final = word_set("ssn social")
 _SOCIAL_UNGROUPED: Final = re.compile(
     r"(?i:ssn|social(?: security)?(?: (?:number|no|num))?)\W{0,3}(?i:(?:is|was|number|no)\W{1,3})?"
@@ -107,6 +110,8 @@ def personal_in(reading: Reading) -> str | None:
     is_social = not words.isdisjoint(_SOCIAL_WORDS) or words >= _SOCIAL_SECURITY
     if is_social and any(one not in _TEST_SOCIALS for one in _SOCIAL.findall(text)):
         return "social security number"
+    if words >= _SORT_CODE_WORDS and _SORT_CODE.search(text) and _BRITISH_ACCOUNT.search(text):
+        return "bank account number"
     if not words.isdisjoint(_SOCIAL_ALONE) and _SOCIAL_UNGROUPED.search(text):
         return "social security number"
     if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
