@@ -201,6 +201,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
             command=[*dask, "scheduler", *listen, "--scheduler-file", str(contact)],
             log=tmp_path / "scheduler.log",
             folder=tmp_path,
+            environment={**os.environ, "DASK_TEMPORARY_DIRECTORY": str(tmp_path)},
         ),
         answers=contact.exists,
     )

@@ -236,11 +236,11 @@ def test_in_process(house: House, use: Use) -> None:
     anyio.run(run)
 
 
-@pytest.mark.parametrize("use", [_familiar, _reads], ids=["familiar", "reads"])
-def test_over_stdio(tmp_path: Path, use: Use) -> None:
+def test_over_stdio(tmp_path: Path) -> None:
     async def run() -> None:
         async with Client(stdio(tmp_path)) as client:
-            await use(client)
+            await _reads(client)
+            await _familiar(client)
 
     anyio.run(run)
 

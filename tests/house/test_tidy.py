@@ -5,8 +5,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -32,18 +30,20 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=_name)
-def test_a_file_is_one_noun_of_readable_size(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-
-    assert len(lines) <= MAX_FILE_LINES, "would it be two nouns?"
-    assert not DRAWERS.search(path.stem), "a drawer's name says nothing about what is in it"
-
-
-@pytest.mark.parametrize("path", SOURCE, ids=_name)
-def test_a_function_fits_a_screen(path: Path) -> None:
+def test_a_file_is_one_noun_of_readable_size() -> None:
     long = [
-        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        _name(path) for path in PYTHON if len(path.read_text(encoding="utf-8").splitlines()) > MAX_FILE_LINES
+    ]
+    drawers = [_name(path) for path in PYTHON if DRAWERS.search(path.stem)]
+
+    assert long == [], "would each be two nouns?"
+    assert drawers == [], "a drawer's name says nothing about what is in it"
+
+
+def test_a_function_fits_a_screen() -> None:
+    long = [
+        f"{_name(path)}, {node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for path in SOURCE
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None

@@ -40,6 +40,24 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def _empty_store(postgres_server: PostgresServer) -> str:
+    from tests.store.builders import postgres_store
+
+    url = postgres_server.new_database()
+    postgres_store(url).close()
+    return url
+
+
+@pytest.fixture
+def postgres_store_url(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with an empty store: a copy, because making the tables takes longer than most tests."""
+    postgres_server.start()
+    url = postgres_server.new_database(request.getfixturevalue("_empty_store"))
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Redis, durable: a test may kill it and start it again."""
     yield from _running(RedisServer(tmp_path_factory.mktemp("redis")))

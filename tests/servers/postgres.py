@@ -87,16 +87,17 @@ class PostgresServer:
         """SIGKILL to the postmaster and all its backends."""
         self.process.kill()
 
-    def new_database(self) -> str:
-        """The URL of a fresh, empty database."""
+    def new_database(self, template: str = "template0") -> str:
+        """The URL of a fresh database: an empty one, or a copy of one that nobody is connected to, named by its URL."""
         import psycopg
 
+        template = template.rpartition("/")[2]
         name = f"holdfast_{next(self._database_numbers)}"
         with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
-            # template0 is the one that no test can have written to. Copying its files is the fastest way where a
+            # template0 is the one that no test can have written to. Copying a template's files is the fastest way where a
             # checkpoint costs nothing, and the slowest on a disk.
             strategy = "file_copy" if self._in_memory else "wal_log"
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY {strategy}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy}")
         return self._url(name)
 
     def drop_database(self, url: str) -> None:

@@ -41,7 +41,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 def place(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """Where the store is: a path or a URL. The server starts only for the tests that need it."""
     if backend == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
+        url: str = request.getfixturevalue("postgres_store_url")
         return url
     return str(tmp_path / "store.db")
 

@@ -207,7 +207,7 @@ def test_a_hostile_artifact_ends_in_a_typed_error_and_a_rejected_claim(name: str
     assert compare_artifacts(HOSTILE[name], b"").verdict is ClaimVerdict.REJECTED
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(values | st.dictionaries(st.sampled_from(list(base())), values, max_size=18))
 def test_any_json_value_ends_in_a_trace_or_a_typed_error(value: Any) -> None:
     with pytest.raises(TraceError):
