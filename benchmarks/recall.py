@@ -132,14 +132,16 @@ def _cold_ratios(paths: dict[int, Path]) -> list[Ratio]:
             clock=time.process_time,
         )
         ours[records] = seconds["ours"] / records
-        detail = ", ".join(f"{name} {value / records * 1e6:.2f} µs a record" for name, value in seconds.items())
+        detail = ", ".join(
+            f"{name} {value / records * 1e6:.2f} µs a record" for name, value in seconds.items()
+        )
         name = f"cold read of {records:,} against a loop that decodes and forgets each line"
         ratios.append(at_most(name, seconds["ours"] / seconds["line by line"], 2, detail))
     return [*ratios, *_other_cold_ratios(paths[100_000], ours[100_000])]
 
 
 def _other_cold_ratios(path: Path, ours_each: float) -> list[Ratio]:
-    ways = {
+    ways: dict[str, Callable[[], object]] = {
         "3 terms": cold(path, 3),
         "no match": _cold_of("zzzz qqqq xxxx jjjj vvvv", path),
         "recency": _cold_of(" ".join(TERMS[:QUERY_TERMS]), path, recency=True),

@@ -73,7 +73,11 @@ def _store_ratios(store: Store, records: int) -> list[Ratio]:
     for number in range(SMALL_COMMITS):
         _commit(
             store,
-            [Write.of(NAMESPACE, f"new-{number}", ActionType.WRITE, {"memory_id": f"new-{number}", "text": "x"})],
+            [
+                Write.of(
+                    NAMESPACE, f"new-{number}", ActionType.WRITE, {"memory_id": f"new-{number}", "text": "x"}
+                )
+            ],
         )
         extended.append(_timed(corpus.source))
     middle, scan, step = (statistics.median(times) for times in (warm, scans, extended))

@@ -43,9 +43,7 @@ KINDS: dict[str, tuple[Callable[[int, Record], Record], Writer]] = {
     "compact, ASCII: the plain one": (lambda _, record: record, compact),
     "spaces after colons and commas": (lambda _, record: record, json.dumps),
     "fields that only some have": (
-        lambda number, record: {
-            key: value for key, value in record.items() if key != "refs" or number % 3
-        },
+        lambda number, record: {key: value for key, value in record.items() if key != "refs" or number % 3},
         compact,
     ),
     "three extra fields": (
@@ -62,7 +60,9 @@ KINDS: dict[str, tuple[Callable[[int, Record], Record], Writer]] = {
         compact,
     ),
     "one in ten not ASCII": (
-        lambda number, record: _one_in(10, number, record, lambda one: one | {"text": one["text"] + " naïve"}),
+        lambda number, record: _one_in(
+            10, number, record, lambda one: one | {"text": one["text"] + " naïve"}
+        ),
         unescaped,
     ),
     "all not ASCII": (lambda _, record: record | {"text": record["text"].translate(VOWELS)}, unescaped),
@@ -96,13 +96,13 @@ def _with_bad_lines(plain: Path) -> Path:
 
 
 def _decoded_if_good(path: Path) -> None:
-    decode = msgspec.json.Decoder(dict).decode
+    decode, broken = msgspec.json.Decoder(dict).decode, 0
     with path.open("rb") as file:
         for line in file:
             try:
                 decode(line)
             except msgspec.DecodeError:
-                pass
+                broken += 1
 
 
 def run() -> list[Ratio]:

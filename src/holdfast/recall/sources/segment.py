@@ -183,7 +183,7 @@ class Segment:
             return replace(pieces[0], lines_read=lines_read)
         places = [place for piece in pieces for place in piece.places]
         order = sorted(range(len(places)), key=places.__getitem__)
-        texts = [text for piece in pieces for text in piece._texts()]
+        texts = [text for piece in pieces for text in piece.texts()]
         sizes = [len(texts[row]) for row in order]
 
         def ordered(columns: Iterable[Sequence[_T]]) -> list[_T]:
@@ -202,7 +202,7 @@ class Segment:
             lines_read=lines_read,
         )
 
-    def _texts(self) -> list[bytes]:
+    def texts(self) -> list[bytes]:
         """The texts in lower case, each with its separator."""
         return [self.haystack[start:end] for start, end in pairwise([0, *self.ends])]
 
