@@ -18,6 +18,8 @@ BENCHMARKS = [
     "governance",
     "optimizer",
     "recall",
+    "recall_kinds",
+    "recall_kept",
     "doors",
     "write_policies",
 ]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.canon import canonical_bytes
+from holdfast.casing import lowered
 from holdfast.recall import rank
 from holdfast.recall.controller import read
 from holdfast.recall.moments import MISSING, moment_of, moment_text, normal_stamp, sortable, written_like
@@ -20,7 +21,6 @@ from holdfast.recall.sources.decoding import Decoder
 from holdfast.recall.sources.finding import Finder
 from holdfast.recall.sources.jsonl import JsonlSource
 from holdfast.recall.sources.proved import ProvedBlock
-from holdfast.casing import lowered
 from tests.recall import plainly
 from tests.recall.stores import FEW, STAMPS, WRITERS, lines, records, requests, texts, written
 from tests.recall.test_equivalence import ESCAPED, TEACHING, TRICKS
@@ -32,7 +32,9 @@ regular_records = st.fixed_dictionaries(
         "ts_utc": st.sampled_from(EVEN_STAMPS),
         "text": st.sampled_from(["refund", "Refund of rules", "nothing", "", "re fund", "EU  rules"]),
         "tags": st.lists(st.sampled_from(["eu", "EU", "refund", "rules", "a b"]), max_size=2),
-        "refs": st.lists(st.fixed_dictionaries({"kind": st.just("doc"), "id": st.integers(0, 9)}), max_size=2),
+        "refs": st.lists(
+            st.fixed_dictionaries({"kind": st.just("doc"), "id": st.integers(0, 9)}), max_size=2
+        ),
     }
 )
 
@@ -101,7 +103,9 @@ def test_a_line_with_points_is_always_looked_at(store: bytes, terms: list[str]) 
     decoder.proved(store, first_place=1)
     found = decoder.proved(store, first_place=1)
     words = [max(term.split() or ["-"], key=len) for term in terms]
-    looked_at = found.lines_with([word.encode() for word in words]) if isinstance(found, ProvedBlock) else None
+    looked_at = (
+        found.lines_with([word.encode() for word in words]) if isinstance(found, ProvedBlock) else None
+    )
     if looked_at is not None:
         told = map(read_line, store.split(b"\n")[:-1])
         with_points = {
@@ -136,7 +140,7 @@ def test_a_word_is_found_in_every_part_that_holds_it(
         ]
 
 
-moments = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(lambda moment: moment.replace(tzinfo=UTC))  # noqa: DTZ001  # UTC is put in.
+moments = st.datetimes(timezones=st.just(UTC))
 
 
 @given(st.lists(moments, min_size=1, max_size=8), st.sampled_from([19, 26]), st.sampled_from(STAMPS[:-1]))
@@ -155,7 +159,9 @@ def test_stamps_that_are_written_alike_sort_as_their_moments_do(
     assert written_like(MISSING, told) == b""
 
 
-@given(st.sampled_from(STAMPS) | moments.map(lambda instant: f"{_text(instant)[:19]}Z") | st.text(max_size=20))
+@given(
+    st.sampled_from(STAMPS) | moments.map(lambda instant: f"{_text(instant)[:19]}Z") | st.text(max_size=20)
+)
 def test_a_stamp_has_one_normal_form(text: str) -> None:
     moment = moment_of(text)
 
@@ -167,7 +173,9 @@ def _text(instant: datetime) -> str:
 
 
 @pytest.mark.parametrize("mark", ['"', "\x1e"])
-@given(st.lists(texts | st.text(st.sampled_from("ΣΑ'.\u0301\u0295\U0001171eİ\u1c89K"), max_size=6), max_size=5))
+@given(
+    st.lists(texts | st.text(st.sampled_from("ΣΑ'.\u0301\u0295\U0001171eİ\u1c89K"), max_size=6), max_size=5)
+)
 def test_texts_are_put_into_lower_case_together_as_they_are_alone(mark: str, pieces: list[str]) -> None:
     told = [piece.replace(mark, "") for piece in pieces]
 

@@ -19,7 +19,7 @@ from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge,
 
 TEXTS = [
     "EU refunds take 14 days.",
-    "A refund \"in full\" \\ or in part",
+    'A refund "in full" \\ or in part',
     "ZOLL über ΟΔΟΣ, İstanbul",
     "nothing of the kind",
     "",
@@ -58,7 +58,9 @@ REQUESTS: list[dict[str, Any]] = [
 
 
 def _packages(source: Source) -> list[bytes]:
-    asked = [MemoryControllerInput.from_json(plain | {"store_paths": [source.store_path]}) for plain in REQUESTS]
+    asked = [
+        MemoryControllerInput.from_json(plain | {"store_paths": [source.store_path]}) for plain in REQUESTS
+    ]
     return [canonical_bytes(read(request, lambda _: source).as_json()) for request in asked]
 
 
@@ -104,7 +106,9 @@ def test_a_snapshot_and_its_export_give_the_same_selection(store: Store) -> None
             for source in (JsonlSource(path), StoreCorpus(store, NAMESPACE).source())
         )
 
-    assert [item.record_hash for item in from_file.selected] == [item.record_hash for item in from_store.selected]
+    assert [item.record_hash for item in from_file.selected] == [
+        item.record_hash for item in from_store.selected
+    ]
     assert len(from_file.dropped) == len(from_store.dropped)
 
 

@@ -56,13 +56,13 @@ def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -
                 del rows
             del segment
     candidates = best.ranked()
-    scores = _checked_scores(candidates[: request.budget.max_items], question)
+    scored = _scored_again(candidates[: request.budget.max_items], question)
     chosen = fit(candidates, request.budget)
     counts = gathered.counts(chosen)
     dropped = gathered.told(candidates, chosen) if gathered.tells_all else counts
     return Reading(
         ContextPackage.of(request, chosen, dropped),
-        Explanation.of(question, candidates, scores, chosen, gathered.faults(), counts),
+        Explanation.of(question, scored, chosen, gathered.faults(), counts),
     )
 
 
@@ -127,15 +127,15 @@ class _Gathered:
             yield _dropped(store_path, segment.record(row), Reason.DENIED)
 
 
-def _checked_scores(candidates: list[Candidate], question: Question) -> list[Score]:
+def _scored_again(candidates: list[Candidate], question: Question) -> list[tuple[Candidate, Score]]:
     """Score again, from the records themselves, what may be selected: a cache that lies must not get away with it."""
-    scores = [score_of(candidate.record, question) for candidate in candidates]
-    for candidate, score in zip(candidates, scores, strict=True):
+    scored = [(candidate, score_of(candidate.record, question)) for candidate in candidates]
+    for candidate, score in scored:
         if score.total != candidate.score:
             what = f"what is kept of {candidate.store_path}"
             problem = f"it gives {candidate.record.memory_id!r} another score than its record; delete the cache folder"
             raise Corruption(what=what, problem=problem)
-    return scores
+    return scored
 
 
 def _told_rest(candidates: list[Candidate], chosen: Fit) -> Iterator[DroppedItem]:

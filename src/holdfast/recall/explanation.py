@@ -4,7 +4,7 @@ An explanation stands beside the package and is no part of its bytes or its hash
 knows how far a memory may be trusted (``govern.ceilings``); this room leaves it open.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -89,13 +89,12 @@ class Explanation:
     def of(
         cls,
         question: Question,
-        candidates: Sequence[Candidate],
-        scores: Sequence[Score],
+        scored: Iterable[tuple[Candidate, Score]],
         fit: Fit,
         faults: Sequence[StoredFault],
         counts: dict[str, int],
     ) -> Self:
-        """Explain a ranking, as far as scores are given, and what was made of it."""
+        """Explain a ranking and what was made of it."""
         items = [
             Explained(
                 rank=rank,
@@ -103,7 +102,7 @@ class Explanation:
                 score=score,
                 dropped=None if rank <= len(fit.selected) else fit.stopped_by,
             )
-            for rank, (candidate, score) in enumerate(zip(candidates, scores, strict=False), 1)
+            for rank, (candidate, score) in enumerate(scored, 1)
         ]
         return cls(question.terms, tuple(items), tuple(faults), counts)
 

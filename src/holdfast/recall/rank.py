@@ -171,9 +171,7 @@ class Best:
                 rows = [row for row in range(len(segment)) if row not in points]
                 self._take(segment, store_path, rows, points)
 
-    def _take(
-        self, segment: Segment, store_path: str, rows: Sequence[int], points: dict[int, int]
-    ) -> None:
+    def _take(self, segment: Segment, store_path: str, rows: Sequence[int], points: dict[int, int]) -> None:
         """Make candidates of those rows that may be among the best."""
         if self._limit is not None and self._question.now is None and len(rows) > self._limit:
             rows = self._newest(segment, rows, points, self._limit)

@@ -18,10 +18,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.canon import fingerprint, normal_string
+from holdfast.casing import lowered
 from holdfast.errors import LoneSurrogate, NotCanonical
 from holdfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
 from holdfast.recall.moments import MISSING, moment_of, normal_stamp
-from holdfast.casing import lowered
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -113,14 +113,14 @@ def _checked(value: dict[str, Any]) -> Record | Fault:
         return Fault.NO_TEXT
     if stamp is not None and not isinstance(stamp, str):
         return Fault.BAD_TIMESTAMP
-    if tags is not None and not (isinstance(tags, list) and all([isinstance(tag, str) for tag in tags])):
+    if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
         return Fault.BAD_TAGS
-    if refs is not None and not (isinstance(refs, list) and all([isinstance(ref, dict) for ref in refs])):
+    if refs is not None and not (isinstance(refs, list) and all(isinstance(ref, dict) for ref in refs)):
         return Fault.BAD_REFS
     if _has_doubles(refs):
         return Fault.DUPLICATE_KEY
     moment = MISSING if stamp is None else moment_of(stamp)
-    fields = {
+    fields: dict[str, Any] = {
         "memory_id": memory_id,
         "ts_utc": None if stamp is None else normal_stamp(stamp, moment),
         "text": text,

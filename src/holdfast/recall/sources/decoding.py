@@ -5,6 +5,7 @@ surely told in a faster way is given to it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any, Final
@@ -12,8 +13,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from holdfast.casing import lowered
 from holdfast.limits import MAX_LEARNT_SHAPES, MAX_TAG_SETS
-from holdfast.recall.records import BadLine, Fault, bad_line, normal_tags, read_line
+from holdfast.recall.records import Fault, bad_line, normal_tags, read_line
 from holdfast.recall.sources.proved import ProvedBlock
 from holdfast.recall.sources.segment import NO_TAGS, BlockLines, Segment, TagBook
 from holdfast.recall.sources.shape import Columns, Shape, learn
@@ -28,7 +30,6 @@ from holdfast.recall.sources.soundness import (
     decode_row,
     is_utf8,
 )
-from holdfast.casing import lowered
 
 _decode_tags: Final = msgspec.json.Decoder(list[str] | None).decode
 # Lower case; a control character, which no JSON string may hold, becomes a zero byte.
@@ -38,6 +39,21 @@ _END: Final = "\x1e"
 _SAMPLE_LINES: Final = 24
 _WORTH_A_LESSON: Final = 32
 """Shapes that fewer than one in so many lines of a block have are not learnt."""
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The lines of a block, the numbers of those that shapes are still tried on, and what was made of the others."""
+
+    lines: list[bytes]
+    first_place: int
+    left: list[int] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+    pieces: list[Segment] = field(default_factory=list)
+
+    def is_worth_a_lesson(self, count: int) -> bool:
+        """Whether so many lines are enough for a shape of their own."""
+        return count * _WORTH_A_LESSON > len(self.lines)
 
 
 class Decoder:
@@ -81,47 +97,39 @@ class Decoder:
 
     def _by_parts(self, block: bytes, first_place: int) -> Segment:
         """The segment of lines of several shapes, or none."""
-        lines = block.split(b"\n")[:-1]
-        left = list(range(len(lines)))
+        parts = _Parts(block.split(b"\n")[:-1], first_place)
+        parts.left = list(range(len(parts.lines)))
         if not _fits_shapes(block):
-            left = [number for number in left if _fits_shapes(lines[number])]
-        pieces: list[Segment] = []
-        taken: list[int] = []
+            parts.left = [number for number in parts.left if _fits_shapes(parts.lines[number])]
         for shape in self._shapes:
-            left = self._take(lines, left, shape, first_place, pieces, taken)
-        if len(left) * _WORTH_A_LESSON > len(lines) and self._lessons_left:
+            self._take(parts, shape)
+        if self._lessons_left and parts.is_worth_a_lesson(len(parts.left)):
             # Together with others, so that what all lines have is told from what only some have.
             self._lessons_left -= 1
-            shape = learn([lines[number] for number in (*left[:_SAMPLE_LINES], *taken[:_SAMPLE_LINES])])
-            before = len(left)
-            left = self._take(lines, left, shape, first_place, pieces, taken) if shape else left
-            if shape and (before - len(left)) * _WORTH_A_LESSON > len(lines):
-                self._shapes.insert(0, shape)
-        rest = sorted(set(range(len(lines))).difference(taken))
-        pieces.append(self._by_decoder([lines[number] for number in rest], rest, first_place))
-        return Segment.joined(pieces, lines_read=len(lines))
+            sample = (*parts.left[:_SAMPLE_LINES], *parts.taken[:_SAMPLE_LINES])
+            learnt = learn([parts.lines[number] for number in sample])
+            if learnt is not None and parts.is_worth_a_lesson(self._take(parts, learnt)):
+                self._shapes.insert(0, learnt)
+        parts.pieces.append(self._by_decoder(parts))
+        return Segment.joined(parts.pieces, lines_read=len(parts.lines))
 
-    def _take(
-        self,
-        lines: list[bytes],
-        left: list[int],
-        shape: Shape,
-        first_place: int,
-        pieces: list[Segment],
-        taken: list[int],
-    ) -> list[int]:
-        """Make a piece of those of the lines that are left that have a shape; what is left then."""
-        columns = shape.columns(b"".join([lines[number] + b"\n" for number in left]))
+    def _take(self, parts: "_Parts", shape: Shape) -> int:
+        """Make a piece of those of the lines that are left that have a shape, and say how many."""
+        columns = shape.columns(b"".join([parts.lines[number] + b"\n" for number in parts.left]))
         if columns is None:
-            return left
-        own, others = _told_apart(columns, left)
-        places = [first_place + number for number in own]
-        piece = self._laid_out([lines[number] for number in own], columns, first_place, places)
+            return 0
+        own, others = _told_apart(columns, parts.left)
+        lines, places = (
+            [parts.lines[number] for number in own],
+            [parts.first_place + number for number in own],
+        )
+        piece = self._laid_out(lines, columns, parts.first_place, places)
         if piece is None:
-            return left
-        pieces.append(piece)
-        taken += own
-        return others
+            return 0
+        parts.pieces.append(piece)
+        parts.taken += own
+        parts.left = others
+        return len(own)
 
     def _laid_out(
         self, lines: Sequence[bytes], columns: Columns, first_place: int, places: Sequence[int]
@@ -165,10 +173,14 @@ class Decoder:
                 self._numbers[text] = self._book.number_of(normal_tags(_decode_tags(text) or ()))
             return list(map(self._numbers.__getitem__, tag_texts))
 
-    def _by_decoder(self, lines: list[bytes], numbers: list[int], first_place: int) -> Segment:
-        """The segment of lines of any kind: bad ones are told, blank ones passed over."""
-        told = [place for place, line in enumerate(lines) if line and not line.isspace()]
-        lines, places = [lines[place] for place in told], [first_place + numbers[place] for place in told]
+    def _by_decoder(self, parts: "_Parts") -> Segment:
+        """The segment of lines of any kind that nothing was made of: bad ones are told, blank ones passed over."""
+        rest = sorted(set(range(len(parts.lines))).difference(parts.taken))
+        told = [number for number in rest if parts.lines[number] and not parts.lines[number].isspace()]
+        lines, places = (
+            [parts.lines[number] for number in told],
+            [parts.first_place + number for number in told],
+        )
         rows = self._rows(lines)
         kept = [row for row, read in enumerate(rows) if not isinstance(read, Fault)]
         bad = [
@@ -186,7 +198,7 @@ class Decoder:
             times=(),
             tags=tags,
             book=self._book,
-            first_place=first_place,
+            first_place=parts.first_place,
             places=[places[row] for row in kept],
             bad_lines=bad,
         )

@@ -21,7 +21,7 @@ _SKIPPING_GLIBC: Final = (2, 29)
 
 
 def _memmem() -> Any:
-    """glibc's function; None where there is another library, or one that is too old to skip."""
+    """Glibc's function; None where there is another library, or one that is too old to skip."""
     try:
         name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
         if name != "glibc" or tuple(map(int, version.split("."))) < _SKIPPING_GLIBC:
@@ -45,7 +45,9 @@ class Finder:
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self._address = 0 if _MEMMEM is None else ctypes.cast(text, ctypes.c_void_p).value or 0
+        self._address = (
+            0 if _MEMMEM is None else ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
+        )
 
     def find(self, word: bytes, start: int) -> int:
         """Where a word stands first, from a place on; -1 if it does not."""

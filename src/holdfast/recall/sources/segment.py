@@ -38,30 +38,32 @@ class TagBook:
 
 
 class Lines(Sequence[bytes]):
-    """Many lines in one, each with an end of one byte, for those that are kept: an object each would take more room."""
+    """Many lines in one, each with its end, for those that are kept: an object each would take more room.
 
-    __slots__ = ("ends", "joined")
+    Where each ends is found out when one is first looked at; of most segments, none ever is.
+    """
 
-    def __init__(self, joined: bytes, ends: "array[int]") -> None:
+    __slots__ = ("_ends", "joined")
+
+    def __init__(self, joined: bytes) -> None:
         self.joined = joined
-        self.ends = ends
+        self._ends: array[int] | None = None
 
     @classmethod
     def of(cls, lines: Sequence[bytes]) -> Self:
         """These lines."""
         if isinstance(lines, BlockLines):
-            sizes = map(len, lines.told_apart())
-            return cls(lines.block, array("I", accumulate(map((1).__add__, sizes))))
-        return cls(
-            b"".join(line + b"\n" for line in lines),
-            array("I", accumulate(map((1).__add__, map(len, lines)))),
-        )
+            return cls(lines.block)
+        return cls(b"".join([line + b"\n" for line in lines]))
 
     def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # Nobody takes a slice of lines.
-        return self.joined[self.ends[index - 1] if index else 0 : self.ends[index] - 1]
+        if self._ends is None:
+            sizes = map(len, self.joined.split(b"\n")[:-1])
+            self._ends = array("I", accumulate(map((1).__add__, sizes)))
+        return self.joined[self._ends[index - 1] if index else 0 : self._ends[index] - 1]
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return self.joined.count(b"\n") if self._ends is None else len(self._ends)
 
 
 class BlockLines(Sequence[bytes]):
@@ -181,7 +183,7 @@ class Segment:
             return replace(pieces[0], lines_read=lines_read)
         places = [place for piece in pieces for place in piece.places]
         order = sorted(range(len(places)), key=places.__getitem__)
-        texts = [text for piece in pieces for text in piece._texts()]
+        texts = [text for piece in pieces for text in piece.texts()]
         sizes = [len(texts[row]) for row in order]
 
         def ordered(columns: Iterable[Sequence[_T]]) -> list[_T]:
@@ -200,7 +202,7 @@ class Segment:
             lines_read=lines_read,
         )
 
-    def _texts(self) -> list[bytes]:
+    def texts(self) -> list[bytes]:
         """The texts in lower case, each with its separator."""
         return [self.haystack[start:end] for start, end in pairwise([0, *self.ends])]
 

@@ -207,7 +207,9 @@ class _Hole:
                 refs = _flat_refs(seen, space)
                 if refs is not None:
                     refs = b"(?:" + refs + null + b")"
-                    return cls(refs, proof=refs.replace(_STRING, _PROVED_STRING).replace(_WORD, _PROVED_STRING))
+                    return cls(
+                        refs, proof=refs.replace(_STRING, _PROVED_STRING).replace(_WORD, _PROVED_STRING)
+                    )
                 return cls(_nested(rb"\[.*?\]" + null, after), is_taken=True)
         if any(isinstance(value, list | tuple) for value in seen):
             return cls(_nested(rb"[\[{].*?[\]}]|" + _SCALAR, after), is_taken=True)
@@ -246,9 +248,7 @@ def _flat_refs(seen: list[Any], space: bytes) -> bytes | None:
     value = _string(values) if all(isinstance(value, str) for value in values) else _SMALL_SCALAR
     colon, comma = b":" + space, b"," + space
     kinds = [
-        rb"\{"
-        + comma.join(b'"' + re.escape(key.encode()) + b'"' + colon + value for key in order)
-        + rb"\}"
+        rb"\{" + comma.join(b'"' + re.escape(key.encode()) + b'"' + colon + value for key in order) + rb"\}"
         for order in sorted(orders)
     ]
     return _list(b"(?:" + b"|".join(kinds) + b")", space) if kinds else rb"\[\]"

@@ -19,7 +19,7 @@ from typing import Final, Self
 import msgspec
 
 from holdfast.recall.records import BadLine, Fault
-from holdfast.recall.sources.segment import Lines, Segment, TagBook
+from holdfast.recall.sources.segment import BlockLines, Lines, Segment, TagBook
 
 MAGIC: Final = b"holdfast-recall-cache/v1\n"
 
@@ -160,8 +160,8 @@ def _entry(segment: Segment) -> _Entry:
 def _segment(entry: _Entry, block: bytes) -> Segment:
     """The segment of an entry; any contradiction between its columns is a ``ValueError``."""
     rows = _unpacked("I", entry.rows)
-    all_lines = block.split(b"\n")[:-1]
-    lines = Lines.of([all_lines[row] for row in rows] if entry.bad_lines or rows else all_lines)
+    of_block = BlockLines(block)
+    lines = Lines.of([of_block[row] for row in rows] if entry.bad_lines or rows else of_block)
     columns = _unpacked("I", entry.ends), _unpacked("q", entry.times), _unpacked("I", entry.tags)
     if {len(lines)} != {len(column) for column in columns} or max(columns[2], default=0) >= max(
         1, len(entry.sets)
