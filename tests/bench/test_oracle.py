@@ -14,7 +14,7 @@ from holdfast.bench.files import places, read_episode
 from holdfast.bench.oracle import oracle_curve, oracle_worth
 from holdfast.bench.stage import Scene
 from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.knapsack import best_subset
+from holdfast.budgets.knapsack import best_subset, ranked
 from holdfast.clock import seeded
 from holdfast.policies.protocol import Track
 from tests.bench.episodes import REAL, made, small
@@ -53,6 +53,16 @@ def test_no_subset_is_better_and_the_choice_is_real(items: list[tuple[int, int]]
         for subset in combinations(range(len(items)), count):
             if sum(sizes[index] for index in subset) <= capacity:
                 assert sum(values[index] for index in subset) <= best
+
+
+@given(ITEMS, st.lists(st.integers(1, 150), min_size=1, max_size=4))
+def test_one_ranking_is_good_for_every_budget(items: list[tuple[int, int]], budgets: list[int]) -> None:
+    sizes, values = [size for size, _ in items], [value for _, value in items]
+    ranking = ranked(sizes, values)
+    for max_bytes in budgets:
+        best = oracle_worth(sizes, values, max_bytes, lambda: ranking)
+
+        assert best == oracle_curve(sizes, values, max_bytes)[-1] if items else best == 0
 
 
 def _instances(items: int, seed: int) -> list[tuple[str, list[int], list[int]]]:

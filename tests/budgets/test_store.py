@@ -140,6 +140,30 @@ def test_shrinking_the_shown_step_in_place_does_not_make_it_cheaper() -> None:
     assert store.budget.used_bytes == price
 
 
+def test_what_is_offered_is_the_write_of_the_step_if_it_fits() -> None:
+    step, longer = _step(0), _step(1, text="x" * 100)
+    store = _store(estimate_bytes(step))
+
+    assert store.offer(step) == (_write(step),)
+    assert store.offer(step) is store.priced(step).writing, "it is made once"
+    assert store.offer(longer) == ()
+    assert store.priced(longer).byte_cost == estimate_bytes(longer)
+
+
+def test_a_delta_that_was_asked_about_is_not_stored_on_a_base_that_has_gone() -> None:
+    store, now = _store(), _step(1, v=2)
+    store.apply(_write(_step(0, v=1)))
+    delta = store.delta_for(now)
+    store.apply(_expire(0), now=now)
+
+    assert delta is not None
+    assert _refusal(store, _merge(now, 0), now=now) is Rejection.NOT_HELD
+
+    store.apply(_write(_step(0, api="b", v=1)))
+
+    assert _refusal(store, _merge(now, 0), now=now) is Rejection.OTHER_ENDPOINT
+
+
 def test_the_newest_base_of_an_endpoint_is_found_whatever_has_expired() -> None:
     store = _store()
     for t in range(4):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import ActionType, MemoryAction, Step
+from holdfast import ActionType, InvalidValue, MemoryAction, Step
 from holdfast.bench.play import play
 from holdfast.bench.stage import Entrant, Scene, Stage
 from holdfast.budgets.budget import ByteBudget
 from holdfast.budgets.bytes import ByteModel
 from holdfast.budgets.store import ByteMemoryStore
-from holdfast.policies.protocol import Hindsight, Track, WritePolicy, take_turn
+from holdfast.policies.protocol import Hindsight, Track, WritePolicy, expire, take_turn
 from holdfast.policies.registry import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small
 
@@ -205,3 +205,11 @@ def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
 
     assert store.budget.used_bytes == sum(item.byte_cost for item in store.items()) <= 2_000
     assert actions or name in ("ExpireOldest", "EpsilonGreedy", "BanditUCB")
+
+
+def test_actions_that_are_made_once_are_checked_all_the_same() -> None:
+    assert expire(1) == MemoryAction(action=ActionType.EXPIRE, target_t=1)
+    wrong: Any
+    for wrong in (True, 1.0, -1):
+        with pytest.raises(InvalidValue):
+            expire(wrong)

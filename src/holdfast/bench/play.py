@@ -50,15 +50,12 @@ def play(
     counts: Counts | None = None,
     names: tuple[str, str] = ("", ""),
 ) -> None:
-    """Run a policy over a stream of priced steps: ``take_turn`` for each of them, with the benchmark's books kept.
-
-    ``names``, of policy and episode, are for the error if it fails.
-    """
+    """``take_turn`` for each step of a priced stream, with books kept; ``names``, of policy and episode, are for errors."""
     counts = counts or no_counts()
     # A user's policy may have any shape; the registry has checked that a track comes with its method.
     shaped: Any = policy
     learn: Callable[[Step, float], None] | None = shaped.learn if feedback is not None else None
-    turn: Turn | None = [] if watcher is not None else None
+    turn: Turn = []
     # Counted here and entered in the end, because looking a kind up takes longer than writing some steps.
     skipped = written = merged = expired = 0
     step = steps[0]
@@ -69,41 +66,36 @@ def play(
         write, merge, expire = store.write, store.merge, store.expire
         for step in steps:
             actions = select(step, store)
-            if actions is SKIP and turn is None:
-                # Most steps of most policies: nothing to apply, nothing to tell.
+            if actions is SKIP and watcher is None:
                 skipped += 1
-                continue
+                continue  # Most steps of most policies: nothing to apply, nothing to tell.
             idle = 0
             for action in actions:
                 kind = action.action
                 if kind is _WRITE:
-                    written += 1
-                    done = write(action, step)
+                    done, written = write(action, step), written + 1
                 elif kind is _EXPIRE:
-                    expired += 1
-                    done = expire(action, step)
+                    done, expired = expire(action, step), expired + 1
                 elif kind is _MERGE:
-                    merged += 1
-                    done = merge(action, step)
+                    done, merged = merge(action, step), merged + 1
                 else:
-                    skipped += 1
+                    done, skipped = store.apply(action, step), skipped + 1
                     idle = not_endless(idle + 1)
-                    done = store.apply(action, step)
                 if not done:
                     refused[kind] += 1
                     idle = not_endless(idle + 1)
-                if turn is not None:
+                if watcher is not None:
                     turn.append((action, done))
             if learn is not None and feedback is not None and step.t in store:
                 learn(step, feedback(step.t))
-            if watcher is not None and turn is not None:
+            if watcher is not None:
                 watcher.after(step, turn, store)
                 turn.clear()
     except Exception as error:
         # A user's policy may raise anything; the place is what its author needs.
         raise _failed(error, step, names) from error
-    for kind, count in zip(_KINDS, (skipped, written, merged, expired), strict=True):
-        counts.emitted[kind] += count
+    for kind, number in zip(_KINDS, (skipped, written, merged, expired), strict=True):
+        counts.emitted[kind] += number
 
 
 def _failed(error: Exception, step: Step, names: tuple[str, str]) -> PolicyFailed:

@@ -88,12 +88,14 @@ def merge(step: Step, target_t: int, reason: str | None = None) -> MemoryAction:
     return MemoryAction(action=_MERGE, step=step, target_t=target_t, reason=reason)
 
 
-@lru_cache(maxsize=MAX_MADE_ACTIONS, typed=True)
 def expire(target_t: int, reason: str | None = None) -> MemoryAction:
-    """Forget what is held of that timestep, and have its bytes back.
+    """Forget what is held of that timestep, and have its bytes back."""
+    return _expiry(target_t, reason)
 
-    Many policies let the same timesteps go, so that the action is made once.
-    """
+
+@lru_cache(maxsize=MAX_MADE_ACTIONS, typed=True)
+def _expiry(target_t: int, reason: str | None) -> MemoryAction:
+    """Made once, because many policies let the same timesteps go under many budgets."""
     return MemoryAction(action=_EXPIRE, target_t=target_t, reason=reason)
 
 
