@@ -77,8 +77,19 @@ def test_precision_and_recall_on_what_was_held_out(label: str, precision: float,
     assert (figure.precision >= precision, figure.recall >= recall) == (True, True), figure
 
 
-def test_clean_facts_that_were_held_out_are_sealed() -> None:
-    assert sealed_share(JUDGE, HELD_OUT) >= 0.97
+@pytest.mark.parametrize(("label", "precision", "recall"), [("secret", 0.96, 0.7), ("injection", 0.93, 0.32)])
+def test_precision_and_recall_on_what_somebody_else_wrote_blind(
+    label: str, precision: float, recall: float
+) -> None:
+    """Set phrases find few attacks in fresh words, and the bounds say so; they are what was measured, less one claim."""
+    figure = FIGURES[INDEPENDENT][label]
+
+    assert (figure.precision >= precision, figure.recall >= recall) == (True, True), figure
+
+
+@pytest.mark.parametrize("part", [HELD_OUT, INDEPENDENT])
+def test_clean_facts_that_were_held_out_are_sealed(part: str) -> None:
+    assert sealed_share(JUDGE, part) >= 0.97
 
 
 def test_no_claim_stands_in_two_parts() -> None:

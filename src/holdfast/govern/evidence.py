@@ -32,8 +32,8 @@ from holdfast.vocabulary import Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
-_CONTENT: Final = tuple(name for name in Record.__struct_fields__ if name not in _NOT_CONTENT)
-_PLAIN_JSON: Final = {"refs", "source"}
+_CONTENT: Final = ("text", "ts_utc", "tags", "refs", "subject", "source")
+assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 _USUAL_FIELDS: Final = frozenset({"floor_checks", "verdict", "timestamp", *_HASH_FIELDS})
 _CHECK_FIELDS: Final = frozenset(FloorCheck.__struct_fields__)
@@ -71,9 +71,14 @@ class ChainReading(NamedTuple):
     malformed: tuple[str, ...] = ()
 
     @property
+    def problems(self) -> list[str]:
+        """All that is wrong with it, each beginning with the field's name."""
+        return [*self.missing, *self.disagreeing, *self.malformed]
+
+    @property
     def validation(self) -> EvidenceChainValidation:
         """The reading in the document's shape."""
-        problems = [*self.missing, *self.disagreeing, *self.malformed]
+        problems = self.problems
         return EvidenceChainValidation(not problems, problems, self.hash_verified, self.floor_check_present)
 
 
@@ -104,9 +109,17 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
 
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says, wherever it stands: all of it but id, band, tier, verdict and evidence."""
-    told = {name: value for name in _CONTENT if (value := getattr(record, name)) not in (None, ())}
-    for name in _PLAIN_JSON & told.keys():
-        told[name] = msgspec.to_builtins(told[name])
+    told: dict[str, Any] = {"text": record.text}
+    if record.ts_utc is not None:
+        told["ts_utc"] = record.ts_utc
+    if record.tags not in (None, ()):
+        told["tags"] = record.tags
+    if record.refs not in (None, ()):
+        told["refs"] = msgspec.to_builtins(record.refs)
+    if record.subject is not None:
+        told["subject"] = record.subject
+    if record.source is not None:
+        told["source"] = msgspec.to_builtins(record.source)
     return fingerprint(["content/v1", told])
 
 

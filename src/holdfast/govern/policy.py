@@ -187,7 +187,7 @@ class MemoryWritePolicy:
         ):
             return _ONLY_VOID, []
         warnings = []
-        if not request.chain.validation.valid:
+        if request.chain.problems:
             if self.strict_mode or request.chain.malformed:
                 return _BAD_EVIDENCE, []
             warnings.append(_BAD_EVIDENCE)
@@ -199,15 +199,16 @@ class MemoryWritePolicy:
         return None, warnings
 
     def _decision(self, request: _Request, reason: str, bands: Sequence[Band]) -> WriteDecision:
+        names = [band.value for band in bands]
         told: dict[str, Any] = {
             "timestamp": utc_text(self._clock.now()),
             "verdict": request.verdict_text,
-            "bands": [band.value for band in bands],
+            "bands": names,
             "allowed": bool(bands),
             "reason": reason,
         }
         with self._lock:
-            self._write_log.append({**told, "bands": [*told["bands"]]})
+            self._write_log.append({**told, "bands": [*names]})
         approval = bool(bands) and _requires_human(request.verdict, request.band)
         entry: dict[str, Any] = {}
         if reason != _ONLY_VOID:
@@ -216,11 +217,11 @@ class MemoryWritePolicy:
                 "band_target": request.band_text,
                 "requires_human_approval": approval,
                 "strict_mode": self.strict_mode,
-                "missing_links": request.chain.validation.missing_links,
+                "missing_links": request.chain.problems,
                 "hash": request.chain.hash,
                 "evidence": request.chain.text,
             }
-        return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
+        return WriteDecision(bool(bands), reason, entry, [*names], approval)
 
 
 def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Band, ...]:

@@ -92,7 +92,7 @@ ADDRESSED: Final = (
         ask|asking|bother|bothering|consult|consulting) ~2 (the |any |your |our |my |a )?{_PEOPLE} (@|about|that|of|this|know|for|it|first|again|when|if)|
         (do not|don't|never|not|without) (show|showing|mention|mentioning|log|logging|list|listing|include|including|report|reporting|record|recording) (it|this|that|them|the change|the call) ~1
         (in|on|to) (the |any |your )?(transcript|logs?|chat|output|summary|summaries|answer|reply|report|history|conversation|audit|diff|changelog)"""),
-    ("concealment", 0.4, f"""
+    ("concealment", 0.4, """
         (do not|don't|never|and not|not) (bring|ever bring) (it|this|that) up|
         (do not|don't|never) (mention|discuss|speak of|talk about|refer to|comment on|log|record|report) (it|this|that|any of this|these (lines|instructions|notes?)|this (line|note|message|step|memory|entry|instruction))|
         (say|claim|pretend|report|write|state|answer|confirm) that ~3 (did it|worked|succeeded|was (fine|clean|normal|an accident|the cause)|nothing|is fine|all is well|no)|
@@ -125,7 +125,7 @@ ADDRESSED: Final = (
         (proceed|continue|go ahead|carry on|act) without (confirmation|asking|approval|review|consent|permission|checking|waiting)|
         (with|and) no (checks|questions|review|confirmation|warnings|refusals)( asked)?"""),
     # What it asks for.
-    ("weakening", 0.4, f"""
+    ("weakening", 0.4, """
         (disable|turn off|switch off|deactivate|shut off) ~2 (sandbox|sandboxing|audit( logs?| logging| trail)?|logging|the firewall|firewall|antivirus|
         mfa|2fa|two factor authentication|monitoring|alerts?|signature (checks?|verification)|(tls|ssl|certificate) (checks?|verification|validation)|safety checks?|safety filters?|guardrails|moderation|the filters?)|
         (no verify|insecure|no check certificate|dangerously skip permissions|skip permissions|allow all|permissions allow|chmod 777|yolo|trust all)|
@@ -197,7 +197,7 @@ ADDRESSED: Final = (
     ("tool", 0.45, """
         (before|after|prior to|when|whenever|every time you) (using|calling|invoking|use|call|each use of|any use of|every call of) ~2 (tool|function|plugin|connector|api|it) ~2
         (read|send|call|run|pass|include|also|always|first|you must|you should|fetch|open)"""),
-    ("hijack", 0.4, f"""
+    ("hijack", 0.4, """
         (award|give|assign|grant) (it |them |this ~1 )?(full|top|maximum|the highest|the maximum|perfect) (marks|score|scores|rating|points|grade|stars)|
         do (the following|this|these things|these steps) (first |now )?before (anything|everything) else|(asked|told|instructed|ordered|wanted) you to (forward|send|delete|approve|transfer|share|ignore|pay|export|reveal)"""),
     ("notice", 0.3, """

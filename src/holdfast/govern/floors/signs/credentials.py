@@ -99,6 +99,7 @@ _A_DIGEST: Final = re.compile(
     r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
 )
 _TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
+_SPACED_SIGNS: Final = tuple(sign for sign, _, _ in SPACED)
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
     r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
@@ -123,9 +124,10 @@ _HASH_OR_ID: Final = re.compile(
 
 def credential_in(text: str, longest_run_chars: int) -> str | None:
     """The kind of the first credential that shows, in a fixed order of kinds; None if there is none."""
-    for sign, kind, pattern in SPACED:
-        if sign in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
-            return kind
+    if any(map(text.__contains__, _SPACED_SIGNS)):
+        for sign, kind, pattern in SPACED:
+            if sign in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
+                return kind
     if longest_run_chars >= _LEAST_RUN_CHARS and (issued := _issued_in(text)) is not None:
         return issued
     lowered = text.lower()

@@ -31,7 +31,7 @@ def national_id_in(reading: Reading, *, has_long_number: bool = True) -> str | N
     Who has looked for ``LONG_NUMBER`` already can say that there is none.
     """
     longest, words = reading.longest_run_chars, reading.vocabulary
-    if not has_long_number and words.isdisjoint(_WORDS_BESIDE) and not _ITALIAN.search(reading.text):
+    if not has_long_number and words.isdisjoint(WORDS_BESIDE) and not _ITALIAN.search(reading.text):
         return None
     for form in _FORMS:
         if form.least_run_chars <= longest and not (form.beside and words.isdisjoint(form.beside)):
@@ -177,6 +177,6 @@ _FORMS: Final = (
     _form("German tax number", "steuer steuerid idnr identifikationsnummer", 2, r"[1-9]\d(?: ?\d{3}){3}"),
     _form("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT),
 )
-_WORDS_BESIDE: Final = frozenset[str]().union(*(form.beside for form in _FORMS))
+WORDS_BESIDE: Final = frozenset[str]().union(*(form.beside for form in _FORMS))
 # The one form that needs neither a word beside it nor a long number begins so.
 _ITALIAN: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")

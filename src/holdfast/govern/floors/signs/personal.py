@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import word_set
 from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.floors.signs.national_ids import LONG_NUMBER, luhn_holds, national_id_in
+from holdfast.govern.floors.signs.national_ids import LONG_NUMBER, WORDS_BESIDE, luhn_holds, national_id_in
 
 # Nothing here has fewer.
 _LEAST_DIGITS: Final = 7
@@ -88,15 +88,22 @@ _PHONE_BESIDE_WORD: Final = re.compile(
     re.IGNORECASE,
 )
 
+# A text without a long number, an address and any of these has none of all this: words that stand beside numbers of
+# persons, and capitals before digits, as bank accounts and Italian codes begin.
+_WORDS: Final = WORDS_BESIDE | _SOCIAL_WORDS | _SOCIAL_ALONE | _INSURANCE_WORDS | _SORT_CODE_WORDS
+_CAPITALS: Final = re.compile(r"[A-Z][A-Z]\d\d")
+
 
 def personal_in(reading: Reading) -> str | None:
     """The kind of the first personal data that shows, in a fixed order of kinds; None if there is none."""
     text = reading.text
     words = reading.vocabulary
+    has_long_number = LONG_NUMBER.search(text) is not None
+    if not (has_long_number or "@" in text or not words.isdisjoint(_WORDS) or _CAPITALS.search(text)):
+        return None
     digits = sum(map(text.count, "0123456789"))
     if digits < _LEAST_DIGITS:
         return None
-    has_long_number = LONG_NUMBER.search(text) is not None
     if (
         has_long_number
         and digits >= _LEAST_CARD_DIGITS
