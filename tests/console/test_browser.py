@@ -12,9 +12,10 @@ from tests.console.furnished import Furnished, furnished
 from tests.govern import openssh
 
 # In capitals too, because tags are kept in lower case; with what ends attributes, elements, templates and comments.
+# What a template would make of its end is so long that no hash on a page has it by chance.
 DIRT = (
     "<script>planted=1</script>\"'><img src=x onerror=planted=1><svg onload=planted=1>"
-    "</title></textarea>--><b onmouseover=planted=1>{{7*191}}"
+    "</title></textarea>--><b onmouseover=planted=1>{{'7'*7}}"
 )
 LOOKS_FOR_DIRT = """() => ({
     planted: typeof planted,
@@ -23,7 +24,7 @@ LOOKS_FOR_DIRT = """() => ({
     handlers: [...document.querySelectorAll('*')].filter(
         (one) => one.getAttributeNames().some((name) => name.startsWith('on'))).length,
     links: [...document.links].filter((one) => !one.href.startsWith(location.origin + '/console')).length,
-    computed: document.body.innerText.includes('1337'),
+    computed: document.body.innerText.includes('7777777'),
 })"""
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
 # What was erased is gone, and a page without stored text has nowhere to show any.
