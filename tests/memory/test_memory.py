@@ -40,6 +40,15 @@ def test_what_is_remembered_is_there_after_the_run_and_not_before(memory: Memory
     assert list(memory.verify()) == []
 
 
+def test_tags_that_are_kept_as_one_are_one_from_the_start(memory: Memory) -> None:
+    with writing(memory) as run:
+        run.remember(
+            "EU refunds take 14 days.", source=HANDBOOK, tags=["\u00fc", "U\u0308", "J\u030c", "\u212a"]
+        )
+
+    assert [record.tags for record in memory.records(band=Band.LEDGER)] == [("k", "\u00fc", "\u01f0")]
+
+
 def test_an_exception_discards_all_of_it(memory: Memory) -> None:
     def fail() -> None:
         with writing(memory) as run:

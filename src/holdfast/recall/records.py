@@ -24,7 +24,8 @@ from holdfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
 from holdfast.recall.moments import MISSING, moment_of, normal_stamp
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 
 

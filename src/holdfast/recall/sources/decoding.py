@@ -37,6 +37,8 @@ _LOWER: Final = bytes(byte if byte >= 32 else 0 for byte in range(256)).lower()
 # What stands after a text that was decoded; it breaks the company that decides on the form of a sigma, as an end does.
 _END: Final = "\x1e"
 _SAMPLE_LINES: Final = 24
+# So many blocks after one that was proved in vain are taken apart at once.
+_UNPROVED_BLOCKS: Final = 8
 _WORTH_A_LESSON: Final = 32
 """Shapes that fewer than one in so many lines of a block have are not learnt."""
 
@@ -63,6 +65,7 @@ class Decoder:
         self._shapes: list[Shape] = []
         self._lessons_left = MAX_LEARNT_SHAPES
         self._refs = SoundRefs()
+        self._unproved_left = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -84,15 +87,21 @@ class Decoder:
 
     def proved(self, block: bytes, *, first_place: int) -> ProvedBlock | Segment:
         """The same records, not taken apart if they can be proved as they stand."""
-        if len(block) <= SURELY_SMALL_BYTES:
+        if self._unproved_left:
+            self._unproved_left -= 1
+        elif len(block) <= SURELY_SMALL_BYTES:
             if not self._shapes and self._lessons_left:
                 self._lessons_left -= 1
                 shape = learn(block.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
                 self._shapes += [] if shape is None else [shape]
             rows = self._shapes[0].rows_proved(block) if self._shapes else 0
             if rows:
-                taken_apart = partial(self.segment, block, first_place=first_place)
-                return ProvedBlock(block, rows, first_place, taken_apart)
+                return ProvedBlock(block, rows, first_place, partial(self._after_all, block, first_place))
+        return self.segment(block, first_place=first_place)
+
+    def _after_all(self, block: bytes, first_place: int) -> Segment:
+        """The segment of a block that was proved, and had to be taken apart nevertheless; so will be the next."""
+        self._unproved_left = _UNPROVED_BLOCKS
         return self.segment(block, first_place=first_place)
 
     def _by_parts(self, block: bytes, first_place: int) -> Segment:

@@ -27,7 +27,7 @@ _PROVED_STRING: Final = rb'"[^"]*+"'
 # The mark that ends a text stays with it, and stands between texts when they are joined. A text is by far the longest
 # string, so what else it must not hold is looked for in all texts together.
 _TEXT: Final = rb'"([^"]*+")'
-_LIST: Final = rb"\[[^\]]*+\]"
+_LIST: Final = rb"\[[^\]\n]*+\]"
 _NUMBER: Final = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SCALAR: Final = rb"(?:" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 # A number of so few digits is a json-v1 value.
@@ -83,13 +83,8 @@ class Shape:
         """Whole lines without a backslash, in UTF-8, taken apart; None if that can't be."""
         parts: list[Any] = self.pattern.split(block)
         stride = len(self.taken) + 1
-        gaps: list[bytes] | None = parts[::stride]
-        if len(parts) == 1:
-            return None
-        if not any(gaps or ()):
-            gaps = None
-        elif not all(gap.endswith(b"\n") for gap in gaps or () if gap):
-            # Something stands before a line that would fit, on the same line.
+        gaps: list[bytes] = parts[::stride]
+        if len(gaps) == 1:
             return None
         by_key = {key: parts[number::stride] for number, key in enumerate(self.taken, 1)}
         texts = by_key["text"]
@@ -99,7 +94,7 @@ class Shape:
             tags=by_key.get("tags") or [None] * len(texts),
             refs=by_key.get("refs", ()),
             unread=[column for key, column in by_key.items() if key not in FIELDS],
-            gaps=gaps,
+            gaps=gaps if any(gaps) else None,
         )
 
 
@@ -136,7 +131,8 @@ def _line(holes: dict[str, bytes], always: set[str], space: bytes) -> re.Pattern
         comma = b"," + space if number else b""
         part = comma + b'"' + re.escape(key.encode()) + b'":' + space + hole
         parts.append(part if key in always else b"(?:" + part + b")?")
-    return re.compile(rb"\{" + b"".join(parts) + rb"\}\n")
+    # Tried at the start of each line and nowhere else, so that no line takes longer than its length.
+    return re.compile(rb"^\{" + b"".join(parts) + rb"\}\n", re.MULTILINE)
 
 
 def _members_of(line: bytes) -> Any:
