@@ -16,6 +16,7 @@ from itertools import product
 from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import SMALL_WORDS, word_set
+from holdfast.govern.floors.reading.once import once
 from holdfast.govern.floors.reading.words import INDIC, Reading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
@@ -37,14 +38,19 @@ _COLON: Final = re.compile(r"：+|:+(?=\s|$|[^\w\s/])")
 _NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phrase:
     """A set phrase: what kind it is, how sure it makes us, and sets of words; a text that holds it has one of each."""
 
     kind: str
     weight: float
     signs: tuple[frozenset[str], ...]
-    pattern: re.Pattern[str]
+    written: str
+
+    @once
+    def pattern(self) -> re.Pattern[str]:
+        """The phrase as it is looked for. Made when a text first has its words: most programs never need most of them."""
+        return re.compile(self.written)
 
 
 class Phrasebook:
@@ -83,7 +89,7 @@ def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
         signs = sorted({words for words in _needed(way) if words}, key=_commonness)
         pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[.:"]'))
         assert signs, f"no word tells that this may be there: {way}"
-        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), re.compile(rf"(?<![^ ])(?:{pattern})(?![^ ])"))
+        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), rf"(?<![^ ])(?:{pattern})(?![^ ])")
 
 
 def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
