@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from itertools import count
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.clock import CountedIds
-from holdfast.govern.judge import Claim, Surroundings
+from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
 from holdfast.memory import Memory
 from holdfast.memory.standing import Standing
 from holdfast.store.commit import Commit, Write
@@ -16,6 +16,7 @@ from holdfast.vocabulary import ActionType, Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision
 from tests.store.builders import memory_store
 
+JUDGE = Judge(FloorRegistry.shipped())
 NAMESPACES = ("default", "other")
 CHANGES = st.tuples(
     st.sampled_from(["mine", "another's", "mine, as an agent"]),
@@ -57,6 +58,7 @@ def _anew(store: Store, namespace: str, at: int) -> Surroundings:
     return Standing(store, namespace).at(at)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.tuples(CHANGES, st.integers(0, 30), st.integers(0, 30)), max_size=25))
 def test_what_is_kept_is_what_reading_anew_gives(
     steps: Sequence[tuple[tuple[str, str, Band, int, bool], int, int]],
@@ -123,6 +125,7 @@ def test_what_a_run_accepted_is_known_to_its_next_claim() -> None:
     assert any("duplicate" in reason for reason in again.reasons)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.frozensets(st.text(max_size=5), max_size=2), st.lists(st.text(max_size=20), max_size=2))
 def test_seeing_nothing_else_changes_nothing(refused: frozenset[str], recalled: list[str]) -> None:
     law = Surroundings(vault=(_record(Band.VAULT, 1, 8),)).worked_out()
@@ -132,6 +135,4 @@ def test_seeing_nothing_else_changes_nothing(refused: frozenset[str], recalled: 
 
     assert seen == fresh
     assert (seen is law) == (not refused and not recalled)
-    assert Memory(memory_store()).floors.judge(claim, seen) == Memory(memory_store()).floors.judge(
-        claim, fresh
-    )
+    assert JUDGE.judge(claim, seen) == JUDGE.judge(claim, fresh)

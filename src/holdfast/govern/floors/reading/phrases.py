@@ -12,11 +12,11 @@ the two can't drift apart.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Final
 
 from holdfast.govern.floors.reading.lexicon import SMALL_WORDS, word_set
+from holdfast.govern.floors.reading.once import once
 from holdfast.govern.floors.reading.words import INDIC, Reading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
@@ -45,12 +45,12 @@ class Phrase:
     kind: str
     weight: float
     signs: tuple[frozenset[str], ...]
-    expression: str
+    written: str
 
-    @cached_property
+    @once
     def pattern(self) -> re.Pattern[str]:
-        """What finds it, made when a text first has its signs: making all of them would take half of a short program."""
-        return re.compile(self.expression)
+        """The phrase as it is looked for. Made when a text first has its words: most programs never need most of them."""
+        return re.compile(self.written)
 
 
 class Phrasebook:
