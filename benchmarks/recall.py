@@ -144,6 +144,7 @@ def _other_cold_ratios(path: Path, ours_each: float) -> list[Ratio]:
     ways: dict[str, Callable[[], object]] = {
         "3 terms": cold(path, 3),
         "no match": _cold_of("zzzz qqqq xxxx jjjj vvvv", path),
+        "common": _cold_of("the time that refund", path),
         "recency": _cold_of(" ".join(TERMS[:QUERY_TERMS]), path, recency=True),
         "whole": partial(_decoded_whole, path),
         "line by line": partial(decoded_line_by_line, path),
@@ -165,6 +166,7 @@ def _other_cold_ratios(path: Path, ours_each: float) -> list[Ratio]:
         ),
         shown("… against the loop, 3 terms", seconds["3 terms"] / loop, f"{each['3 terms']:.2f} µs"),
         shown("… 5 terms that match nothing", seconds["no match"] / loop, f"{each['no match']:.2f} µs"),
+        shown("… words that most records have", seconds["common"] / loop, f"{each['common']:.2f} µs"),
         shown("… with recency", seconds["recency"] / loop, f"{each['recency']:.2f} µs"),
         at_least(
             "cold read against the plain implementation",
