@@ -115,8 +115,13 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
                 propose=True,
             )
         else:
+            # Where it has become law, another number would be refused; law can be amended.
+            law = f"VAULT/{subject}"
             run.remember(
-                f"Fact number {number} holds in region {number * 7}.", subject=subject, source=source
+                f"Fact number {number} holds in region {number * 7}.",
+                subject=subject,
+                source=source,
+                propose=law in memory.store.read(memory.namespace, [law]),
             )
     for waiting in [*memory.approvals().waiting()]:
         kind = Decision.REJECT if number % 24 == 17 else Decision.APPROVE
