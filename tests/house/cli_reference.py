@@ -19,7 +19,7 @@ Every command that answers has `--json`, which prints one JSON object; errors th
 | 0 | done | is done, durably |
 | 1 | the answer is no: refused, different, not proven, nothing known, or you said no | what was refused is kept as such |
 | 2 | the call, its input, the settings or the store was wrong, or the disk failed; the message and its code say which | nothing was changed, or the message says how to learn it |
-| 130 | interrupted by Ctrl-C | happened in full or not at all; what was acknowledged is there |
+| 130 | interrupted by Ctrl-C (for `holdfast serve` that is the way to end it: it finishes what it answers, and gives 0) | happened in full or not at all; what was acknowledged is there |
 
 Shell completion: `eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)"`, or `zsh_source`, or `fish_source`.
 """
