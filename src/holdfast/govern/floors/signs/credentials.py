@@ -62,6 +62,7 @@ _PAIR: Final = re.compile(
     r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
     re.IGNORECASE,
 )
+_PAIR_SIGNS: Final = ("log", "cred", "acces", "zugang", "identif")
 _RECOVERY_CODES: Final = re.compile(
     r"(?:recovery|backup|rescue|scratch|emergency)[ -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
     re.IGNORECASE,
@@ -147,7 +148,11 @@ def credential_in(text: str, longest_run_chars: int) -> str | None:
             return "recovery codes"
     if "PIN" in text and _CARD_PIN.search(text):
         return "PIN or card code"
-    if "/" in text and any(not _is_placeholder(found[1]) for found in _PAIR.finditer(text)):
+    if (
+        "/" in text
+        and any(map(lowered.__contains__, _PAIR_SIGNS))
+        and any(not _is_placeholder(found[1]) for found in _PAIR.finditer(text))
+    ):
         return "login with its password"
     if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))) and any(
         len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0])
