@@ -13,8 +13,8 @@ from holdfast.govern.seals.approvals import Decision
 from holdfast.memory import Memory
 from holdfast.policies.spending import BandBudget
 from holdfast.store.store import Store
-from holdfast.vocabulary import Band
-from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision
+from holdfast.vocabulary import Band, Verdict
+from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision
 from tests.store.builders import memory_store, sqlite_store
 
 POLICIES = ["AlwaysWrite", "RecencyBias", "MergeAggressive", "RandomPolicy", "DriftValue", "MergeFirst"]
@@ -251,3 +251,42 @@ def test_a_rejected_proposal_leaves_nothing_in_the_stream() -> None:
     for at in range(memory.store.head() + 1):
         assert not any(b"Atlantis" in (row.content or b"") for row in memory.store.scan("default", at=at))
     assert list(memory.verify()) == []
+
+
+def refused(memory: Memory) -> None:
+    """A commit that spends nothing."""
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        assert run.remember(SECRET, source=HANDBOOK).verdict is Verdict.VOID
+
+
+@pytest.mark.parametrize("policy", ["RecencyBias", "MergeFirst"])
+def test_a_commit_that_spends_nothing_does_not_pass_for_what_others_spent_before_it(policy: str) -> None:
+    store = memory_store()
+    ours, theirs = budgeted(store, policy), budgeted(store, policy)
+    for number in range(0, 24, 2):
+        tell(ours, number)
+        tell(theirs, number + 1)
+        refused(ours)
+
+    told = b"".join(row.content or b"" for row in store.scan("default", prefix="stream/LEDGER/"))
+    assert [number for number in range(24) if b'\\"a\\":%d,' % number not in told] == []
+    assert list(ours.verify()) == []
+    tell(budgeted(store, policy), 26)
+
+
+def test_a_sweep_between_two_commits_is_not_overlooked() -> None:
+    clock = ManualClock()
+    memory = Memory(
+        memory_store(clock), budgets=[BandBudget(band=Band.ACTIVE, max_bytes=500, policy="RecencyBias")]
+    )
+    for number in range(10):
+        tell(memory, number)
+    days(clock, 8)
+    memory.sweep()
+    refused(memory)
+    for number in range(10, 14):
+        tell(memory, number)
+
+    fresh = Memory(memory.store, budgets=memory.purses.budgets.values())
+    tell(fresh, 14)
+    assert list(fresh.verify()) == []

@@ -94,6 +94,7 @@ class ByteMemoryStore:
 
     def offer(self, step: Step) -> tuple[MemoryAction, ...]:
         """The WRITE of this step, if it would fit now; otherwise nothing."""
+        # ``priced`` and ``has_room`` written out: this is what most policies do at every step, and calls are half of it.
         item = self._asked
         if item is None or item.step is not step:
             item = self._known.get(step.t)

@@ -88,6 +88,7 @@ class Purses:
         self.lock = threading.RLock()
         """Who spends holds it until the commit is done: policies remember what they were shown."""
         self._warm: dict[Band, tuple[int, _Open]] = {}
+        self._spent: set[Band] = set()
 
     def describe(self) -> list[dict[str, Any]]:
         """The budgets, by band: part of what a policy set's id is made of."""
@@ -100,6 +101,7 @@ class Purses:
 
         ``forgotten`` are keys of what is erased: records, and rows of streams.
         """
+        self._spent.clear()
         streams = tuple(f"{STREAM}{band}/" for band in self.budgets)
         others = [key for key in forgotten if not key.startswith(streams)]
         spent = Spending(
@@ -116,11 +118,17 @@ class Purses:
                 opened.erase(sum(key.startswith(_stream(band, opened.epoch)) for key in erased))
                 spent = _joined(spent, self._spend_band(opened, band, new))
                 self._warm[band] = (at, opened)
+                self._spent.add(band)
         return spent
 
     def committed(self, snapshot: int) -> None:
-        """The last spending was committed as this snapshot, so what was worked out holds for it."""
-        for band, (_, opened) in list(self._warm.items()):
+        """The last spending was committed as this snapshot, so what was worked out holds for it.
+
+        What it did not spend is as it was only if nobody else committed in between.
+        """
+        for band, (known_at, opened) in list(self._warm.items()):
+            if band not in self._spent and known_at != snapshot - 1:
+                continue
             following = _Open(
                 purse=opened.purse,
                 epoch=opened.epoch,

@@ -23,8 +23,11 @@ def sealed(
     scars, marks = stages.forge(allowed, _counted(memory, at, allowed))
     wanted = [record for one in allowed for record in one.placed]
     spent = memory.purses.spend(store, namespace, at, wanted, forgotten)
-    keys = {*stages.keys_written(allowed, scars), *forgotten, *spent.gone, *spent.rows}
-    keys |= {record.key for record in spent.placed}
+    keys = {*stages.keys_written(allowed, scars), *forgotten, *spent.gone}
+    # A stream only grows: a row that is there already is another's, and must be a conflict.
+    keys |= {key for key in spent.rows if not key.startswith(STREAM)} | {
+        record.key for record in spent.placed
+    }
     found = store.read(namespace, sorted(keys), at=at)
     return stages.seal(
         run,
