@@ -19,13 +19,13 @@ help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/run.ok            ## Install what is needed and take the tour.
-	@$(BIN)/holdfast demo
+	@$(BIN)/standfast demo
 
 test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
-	@HOLDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+	@STANDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
 
 check: $(VENV)/dev.ok           ## Format, lint, types, import contracts, tidiness.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
@@ -60,11 +60,11 @@ clean:           ## Remove the virtualenv and everything that is built.
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Holdfast needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.12 …"; exit 1; }
+		{ echo "Standfast needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.12 …"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.ok: requirements/run.txt pyproject.toml | $(VENV)/bin/python
-	@echo "Installing what Holdfast needs …"
+	@echo "Installing what Standfast needs …"
 	@$(INSTALL) -r requirements/run.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -7,7 +7,7 @@ import orjson
 import rfc8785
 
 from benchmarks.measure import Ratio, at_least, best_seconds, shown
-from holdfast.canon import canonical_bytes
+from standfast.canon import canonical_bytes
 
 TITLE = "Canonical JSON"
 RECORD: dict[str, Any] = {

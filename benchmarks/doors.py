@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Ratio, shown
-from holdfast.client import Client
-from holdfast.memory import Memory
-from holdfast.verbs.reading import records_of
+from standfast.client import Client
+from standfast.memory import Memory
+from standfast.verbs.reading import records_of
 
 TITLE = "The HTTP door, next to the same calls made in process (8 callers at once, one server process)"
 CALLERS = 8
@@ -25,7 +25,7 @@ Work = Callable[[int], object]
 @contextlib.contextmanager
 def _served(folder: Path) -> Iterator[tuple[str, str]]:
     """A server as users start it: its address and its first key."""
-    command = [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "standfast.cli", "serve", "--port", "0", "--json"]
     server = subprocess.Popen(
         [*command, "--calls-per-second", "1000000"], cwd=folder, stdout=subprocess.PIPE, text=True
     )

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Ratio, at_most, shown
-from holdfast.clock import CountedIds, SystemClock
-from holdfast.govern import stages
-from holdfast.govern.stages import Judged
-from holdfast.ledger.chain import Entry, Tip, extend
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.notary import problems_of_ledger
-from holdfast.ledger.note import SigningKey, open_note
-from holdfast.ledger.tree import Tree
-from holdfast.memory import Memory, Run
-from holdfast.memory.sealing import sealed
-from holdfast.store.protocol import Changes
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.vocabulary import Verdict
+from standfast.clock import CountedIds, SystemClock
+from standfast.govern import stages
+from standfast.govern.stages import Judged
+from standfast.ledger.chain import Entry, Tip, extend
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.notary import problems_of_ledger
+from standfast.ledger.note import SigningKey, open_note
+from standfast.ledger.tree import Tree
+from standfast.memory import Memory, Run
+from standfast.memory.sealing import sealed
+from standfast.store.protocol import Changes
+from standfast.store.sqlite import SQLiteStorage
+from standfast.vocabulary import Verdict
 
 TITLE = "Governance"
 WRITES = 50

@@ -7,12 +7,12 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
-from holdfast.clock import CountedIds, SystemClock
-from holdfast.govern.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
-from holdfast.store.commit import Commit, Write
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType, Record
+from standfast.clock import CountedIds, SystemClock
+from standfast.govern.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.store.commit import Commit, Write
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Record
 from tests.govern.corpus import PARTS, cases, figures, sealed_share
 
 TITLE = "The judge"

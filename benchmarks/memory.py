@@ -9,16 +9,16 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
-from holdfast.clock import RandomIds, SystemClock
-from holdfast.memory import Memory, Run
-from holdfast.memory.past import Past
-from holdfast.recall.package import ContextPackage
-from holdfast.store.run import StoreRun
-from holdfast.traces.folder import TraceFolder
-from holdfast.traces.identity import ModelConfig
-from holdfast.traces.recorder import Recorder
-from holdfast.traces.traced_run import REMEMBER
-from holdfast.vocabulary import Band, Remembered, Verdict, VisibilityMode
+from standfast.clock import RandomIds, SystemClock
+from standfast.memory import Memory, Run
+from standfast.memory.past import Past
+from standfast.recall.package import ContextPackage
+from standfast.store.run import StoreRun
+from standfast.traces.folder import TraceFolder
+from standfast.traces.identity import ModelConfig
+from standfast.traces.recorder import Recorder
+from standfast.traces.traced_run import REMEMBER
+from standfast.vocabulary import Band, Remembered, Verdict, VisibilityMode
 
 TITLE = "A whole run through memory"
 KNOWN = 1_000

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Ratio, at_least, at_most
-from holdfast.evals.cache import InMemoryResultCache
-from holdfast.evals.samples import Dataset, Sample
-from holdfast.loops.in_process import optimize_in_process
-from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.proposals import Strategies
-from holdfast.loops.strategies.rewriting import rewriting_strategies
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.providers.adapter import ModelRequest
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.evals.cache import InMemoryResultCache
+from standfast.evals.samples import Dataset, Sample
+from standfast.loops.in_process import optimize_in_process
+from standfast.loops.strategies.ablation import Ablation
+from standfast.loops.strategies.proposals import Strategies
+from standfast.loops.strategies.rewriting import rewriting_strategies
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.section import Section
+from standfast.prompts.template import PromptTemplate
+from standfast.providers.adapter import ModelRequest
+from standfast.providers.scripted import ScriptedProvider
 
 TITLE = "The optimiser"
 WORKERS = 8

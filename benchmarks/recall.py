@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Ratio, at_least, at_most, best_seconds, shown
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.corpus import Corpus
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.corpus import Corpus
 from tests.recall.plainly import read_plainly
 
 TITLE = "memory.read, on generated stores of about 300 bytes a record"
@@ -209,10 +209,10 @@ def _warm_ratios(path: Path, records: int) -> list[Ratio]:
 
 MEASURED = """
 import json, sys
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.corpus import Corpus
-from holdfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.corpus import Corpus
+from standfast.recall.sources.jsonl import JsonlSource
 
 def peak():
     # Not getrusage: that counts what the parent had when it forked.

@@ -1,4 +1,4 @@
-"""``memory.read`` over what is kept: a snapshot of Holdfast's own store in memory, and decoded files on disk."""
+"""``memory.read`` over what is kept: a snapshot of Standfast's own store in memory, and decoded files on disk."""
 
 import hashlib
 import json
@@ -11,15 +11,15 @@ from pathlib import Path
 
 from benchmarks.measure import Ratio, at_least, at_most, best_seconds, shown
 from benchmarks.recall import QUERY_TERMS, TERMS, cold, request_for, write_store
-from holdfast.clock import CountedIds, SystemClock
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.corpus import Corpus
-from holdfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
-from holdfast.store.commit import Commit, Write
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from standfast.clock import CountedIds, SystemClock
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.corpus import Corpus
+from standfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
+from standfast.store.commit import Commit, Write
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType
 
 TITLE = "memory.read over what is kept: the store in memory, and decoded files on disk"
 SIZES = (100_000, 1_000_000)

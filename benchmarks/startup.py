@@ -1,4 +1,4 @@
-"""What importing Holdfast and asking it for help cost over a bare interpreter."""
+"""What importing Standfast and asking it for help cost over a bare interpreter."""
 
 import subprocess
 import sys
@@ -9,14 +9,14 @@ from benchmarks.measure import Ratio, at_most
 TITLE = "Start-up"
 PROGRAMS = {
     "bare": ["-c", "pass"],
-    "import holdfast": ["-c", "import holdfast"],
-    "import and use the vocabulary": ["-c", "from holdfast import Record; Record(memory_id='m', text='t')"],
-    "holdfast --help": ["-c", "from holdfast.cli import main; main(['--help'])"],
+    "import standfast": ["-c", "import standfast"],
+    "import and use the vocabulary": ["-c", "from standfast import Record; Record(memory_id='m', text='t')"],
+    "standfast --help": ["-c", "from standfast.cli import main; main(['--help'])"],
 }
 BOUNDS_MILLISECONDS = {
-    "import holdfast": 60.0,
+    "import standfast": 60.0,
     "import and use the vocabulary": 100.0,
-    "holdfast --help": 150.0,
+    "standfast --help": 150.0,
 }
 ROUNDS = 20
 

@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 
 from benchmarks.measure import Ratio, at_least, shown
-from holdfast.clock import CountedIds, SystemClock
-from holdfast.ledger.chain import Tip
-from holdfast.store.commit import Commit, Write
-from holdfast.store.pipeline import Submission, decide_commits
-from holdfast.store.postgres import PostgresStorage
-from holdfast.store.protocol import Changes, View
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from standfast.clock import CountedIds, SystemClock
+from standfast.ledger.chain import Tip
+from standfast.store.commit import Commit, Write
+from standfast.store.pipeline import Submission, decide_commits
+from standfast.store.postgres import PostgresStorage
+from standfast.store.protocol import Changes, View
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType
 from tests.servers.postgres import PostgresServer
 
 TITLE = "The store on PostgreSQL, against a lock on a head row"
@@ -61,7 +61,7 @@ class NaiveClient:
     """What one would write first: the same tables and the same decisions, a statement at a time behind ``FOR UPDATE``."""
 
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, options="-c search_path=holdfast")
+        self._connection = psycopg.connect(url, options="-c search_path=standfast")
         self._one("SELECT 1")
         self._connection.commit()
 
@@ -138,7 +138,7 @@ def run() -> list[Ratio]:
         ours, naive = server.new_database(), server.new_database()
         store = _store(ours)
         _store(naive).close()
-        with psycopg.connect(naive, options="-c search_path=holdfast") as connection:
+        with psycopg.connect(naive, options="-c search_path=standfast") as connection:
             connection.execute("CREATE TABLE head (memory_snapshot_id bigint NOT NULL)")
             connection.execute("INSERT INTO head VALUES (0)")
         clients = [NaiveClient(naive) for _ in range(CLIENTS)]

@@ -13,13 +13,13 @@ from pathlib import Path
 import apsw
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from holdfast.canon import canonical_bytes
-from holdfast.clock import CountedIds, SystemClock
-from holdfast.store.commit import Commit, Write
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.sqlite.schema import MIGRATIONS
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from standfast.canon import canonical_bytes
+from standfast.clock import CountedIds, SystemClock
+from standfast.store.commit import Commit, Write
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.sqlite.schema import MIGRATIONS
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType
 
 TITLE = "The embedded store, against bare SQLite on the same disk"
 RECORD = {

@@ -19,18 +19,18 @@ from typing import Any
 import orjson
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
-from holdfast.clock import RandomIds, SystemClock
-from holdfast.store.opening import open_store
-from holdfast.store.run import StoreRun
-from holdfast.store.store import Store
-from holdfast.traces.adapters.functions import tool
-from holdfast.traces.artifact import Trace
-from holdfast.traces.equivalence import compare
-from holdfast.traces.folder import TraceFolder
-from holdfast.traces.identity import ModelConfig, ToolProfile
-from holdfast.traces.recorder import Recorder
-from holdfast.traces.shapes import TextShape
-from holdfast.vocabulary import Run, VisibilityMode
+from standfast.clock import RandomIds, SystemClock
+from standfast.store.opening import open_store
+from standfast.store.run import StoreRun
+from standfast.store.store import Store
+from standfast.traces.adapters.functions import tool
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import compare
+from standfast.traces.folder import TraceFolder
+from standfast.traces.identity import ModelConfig, ToolProfile
+from standfast.traces.recorder import Recorder
+from standfast.traces.shapes import TextShape
+from standfast.vocabulary import Run, VisibilityMode
 
 TITLE = "Traces"
 CALLS = 20

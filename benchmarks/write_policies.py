@@ -18,19 +18,19 @@ import numpy as np
 
 from benchmarks import naive_write_policies as naive
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from holdfast.bench.files import line_of, places, read_episode, write_jsonl
-from holdfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
-from holdfast.bench.oracle import oracle_curve
-from holdfast.bench.play import play
-from holdfast.bench.sources.synthetic import DriftSettings, Regime, generate
-from holdfast.bench.stage import Entrant, Scene, Stage
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.knapsack import best_subset
-from holdfast.budgets.store import ByteMemoryStore
-from holdfast.policies.protocol import Hindsight, Track
-from holdfast.policies.registry import names
-from holdfast.vocabulary import Step
+from standfast.bench.files import line_of, places, read_episode, write_jsonl
+from standfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
+from standfast.bench.oracle import oracle_curve
+from standfast.bench.play import play
+from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.bench.stage import Entrant, Scene, Stage
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.bytes import ByteModel
+from standfast.budgets.knapsack import best_subset
+from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.protocol import Hindsight, Track
+from standfast.policies.registry import names
+from standfast.vocabulary import Step
 
 TITLE = "Write policies, against the reference release's method"
 ROUNDS = 5

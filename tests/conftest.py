@@ -47,4 +47,4 @@ settings.register_profile(
 )
 settings.register_profile("whole", parent=settings.get_profile("fast"), max_examples=200)
 settings.register_profile("long", parent=settings.get_profile("fast"), max_examples=5_000, derandomize=False)
-settings.load_profile(os.environ.get("HOLDFAST_TEST_PROFILE", "fast"))
+settings.load_profile(os.environ.get("STANDFAST_TEST_PROFILE", "fast"))

@@ -45,7 +45,7 @@ def virtualenv(version: str, folder: Path) -> str:
 def _interpreter(version: str) -> str:
     """The named variable, what is on the path, or pyenv's: the first that really is that version."""
     shims = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    named = os.environ.get(f"HOLDFAST_TEST_PYTHON_{version.replace('.', '')}")
+    named = os.environ.get(f"STANDFAST_TEST_PYTHON_{version.replace('.', '')}")
     for candidate in filter(
         None, [named, sys.executable, shutil.which(f"python{version}"), *map(str, shims)]
     ):
@@ -53,4 +53,4 @@ def _interpreter(version: str) -> str:
         told = subprocess.run([candidate, "-c", probe], capture_output=True, text=True, check=False)
         if told.stdout.strip() == version:
             return candidate
-    pytest.fail(f"there is no Python {version}; set HOLDFAST_TEST_PYTHON_{version.replace('.', '')} to one")
+    pytest.fail(f"there is no Python {version}; set STANDFAST_TEST_PYTHON_{version.replace('.', '')} to one")

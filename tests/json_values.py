@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.limits import SAFE_INTEGER
+from standfast.limits import SAFE_INTEGER
 
 texts = st.text(max_size=30)
 integers = st.integers(-SAFE_INTEGER, SAFE_INTEGER)

@@ -17,9 +17,9 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import canon
-from holdfast.canon import canonical_bytes, fingerprint, parse, utc_text
-from holdfast.errors import HoldfastError, MalformedJson, NotCanonical, TooDeep, TooLarge, UnsupportedType
+from standfast import canon
+from standfast.canon import canonical_bytes, fingerprint, parse, utc_text
+from standfast.errors import MalformedJson, NotCanonical, StandfastError, TooDeep, TooLarge, UnsupportedType
 from tests.json_values import hostile_values, values
 
 # How many code points Unicode 14.0 gives a canonical decomposition or a combining class, and their fingerprint.
@@ -226,7 +226,7 @@ def test_every_later_character_that_normalisation_knows_is_listed(data: Any) -> 
 
 
 def test_errors_name_the_place() -> None:
-    with pytest.raises(HoldfastError) as refusal:
+    with pytest.raises(StandfastError) as refusal:
         canonical_bytes({"runs": [{"scores": [0.5, float("inf")]}]})
 
     assert refusal.value.facts["path"] == "$.runs[0].scores[1]"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import canonical_bytes, fingerprint, parse
-from holdfast.errors import NotCanonical
+from standfast.canon import canonical_bytes, fingerprint, parse
+from standfast.errors import NotCanonical
 
 VECTORS = [
     json.loads(line)

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from holdfast import __version__, fingerprint
-from holdfast.cli import COMMANDS, main
+from standfast import __version__, fingerprint
+from standfast.cli import COMMANDS, main
 
 
 def test_canon_prints_the_canonical_text_and_its_fingerprint(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_demo_runs_to_its_end_and_every_claim_holds(tmp_path: Path) -> None:
 
 
 def test_every_command_has_its_file_and_every_file_its_command() -> None:
-    folder = Path(str(import_module("holdfast.cli").__file__)).parent
+    folder = Path(str(import_module("standfast.cli").__file__)).parent
     parts = {
         path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
@@ -74,8 +74,8 @@ def test_every_command_has_its_file_and_every_file_its_command() -> None:
 
 def test_help_loads_no_command() -> None:
     program = (
-        "import sys; from holdfast.cli import main; main(['--help'], standalone_mode=False);"
-        "assert not {'holdfast.memory', 'apsw', 'cryptography', 'rich'} & set(sys.modules), sys.modules"
+        "import sys; from standfast.cli import main; main(['--help'], standalone_mode=False);"
+        "assert not {'standfast.memory', 'apsw', 'cryptography', 'rich'} & set(sys.modules), sys.modules"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -83,11 +83,11 @@ def test_help_loads_no_command() -> None:
 
 
 def test_the_version_is_the_packages() -> None:
-    assert CliRunner().invoke(main, ["--version"]).output == f"holdfast {__version__}\n"
+    assert CliRunner().invoke(main, ["--version"]).output == f"standfast {__version__}\n"
 
 
 def test_an_interrupt_has_its_own_exit_code_and_no_traceback() -> None:
-    program = "import sys; from holdfast.cli import main; print('ready', flush=True); main(['canon'])"
+    program = "import sys; from standfast.cli import main; print('ready', flush=True); main(['canon'])"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

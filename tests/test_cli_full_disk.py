@@ -1,11 +1,11 @@
-"""A disk that is full, at every moment of ``holdfast remember``: told in words, and nothing acknowledged is lost."""
+"""A disk that is full, at every moment of ``standfast remember``: told in words, and nothing acknowledged is lost."""
 
 from itertools import count
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
+from standfast.cli import main
 from tests.figures import Figures
 from tests.store.conftest import ram_folder
 from tests.store.faulty_disk import Fault, Faults

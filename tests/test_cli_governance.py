@@ -15,16 +15,16 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.canon import canonical_bytes
-from holdfast.cli import main
-from holdfast.clock import ManualClock, SystemClock
-from holdfast.memory import Memory
-from holdfast.vocabulary import Band
+from standfast.canon import canonical_bytes
+from standfast.cli import main
+from standfast.clock import ManualClock, SystemClock
+from standfast.memory import Memory
+from standfast.vocabulary import Band
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SECRET
 
 LAW = "Refunds above 500 EUR need two people."
-PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from standfast.cli import main; main()"]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def keygen(name: str, *, kind: str = "ed25519", passphrase: str = "") -> None:
 
 def allow(*names: str) -> None:
     lines = [
-        f'{name}@example.com namespaces="holdfast-seal" {Path(name + ".pub").read_text(encoding="ascii")}'
+        f'{name}@example.com namespaces="standfast-seal" {Path(name + ".pub").read_text(encoding="ascii")}'
         for name in names
     ]
     Path("allowed_signers").write_text("".join(lines), encoding="ascii")
@@ -74,14 +74,14 @@ def refused(*words: str) -> str:
 
 def propose(subject: str = "law/1", text: str = LAW) -> str:
     """An agent's proposal; gives its id."""
-    with Memory.open("holdfast.db") as memory:
+    with Memory.open("standfast.db") as memory:
         with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
             run.remember(text, subject=subject, source=HANDBOOK, propose=True)
         return next(o.proposal.proposal_id for o in memory.approvals().waiting() if o.record.text == text)
 
 
 def texts(band: Band) -> list[str]:
-    with Memory.open("holdfast.db") as memory:
+    with Memory.open("standfast.db") as memory:
         return [record.text for record in memory.records(band=band)]
 
 
@@ -182,9 +182,9 @@ def test_every_refusal_has_words_and_a_code(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused("approvals", "show", "f" * 64) == "no_such_proposal"
     assert refused("approvals", "show", "f") == "no_such_proposal"
     Path("revoked").write_bytes(Path("alice.pub").read_bytes())
-    monkeypatch.setenv("HOLDFAST_REVOKED_SIGNERS", "revoked")
+    monkeypatch.setenv("STANDFAST_REVOKED_SIGNERS", "revoked")
     assert refused(*approve, "alice") == "signer_revoked"
-    monkeypatch.delenv("HOLDFAST_REVOKED_SIGNERS")
+    monkeypatch.delenv("STANDFAST_REVOKED_SIGNERS")
     Path("allowed_signers").write_text("alice@example.com\n", encoding="ascii")
     assert refused(*approve, "alice") == "invalid_signers"
     Path("allowed_signers").unlink()
@@ -199,7 +199,7 @@ def test_every_refusal_has_words_and_a_code(monkeypatch: pytest.MonkeyPatch) -> 
 def _aged() -> None:
     """A memory of 100 days ago."""
     clock = ManualClock(SystemClock().now() - timedelta(days=100))
-    memory = Memory.open("holdfast.db", clock=clock)
+    memory = Memory.open("standfast.db", clock=clock)
     with memory, memory.run(workflow="w", mode="buffered_write") as run:
         run.remember("Paris is the capital of France.", subject="geo/france", source=HANDBOOK)
         run.remember(f"{SECRET} Copy.", source={"kind": "doc", "id": "leak"})
@@ -219,7 +219,7 @@ def test_a_sweep_can_be_rehearsed_and_carried_out() -> None:
     assert len(swept["receipts"]) == 1
     assert swept["due"] == again["due"] or len(swept["due"]) == len(again["due"])
     assert "nothing is due" in call("retention", "sweep").output
-    assert b"Q3EGR7ZP2MX5TN4B" not in Path("holdfast.db").read_bytes()
+    assert b"Q3EGR7ZP2MX5TN4B" not in Path("standfast.db").read_bytes()
     assert call("verify").exit_code == 0
 
 
@@ -227,13 +227,13 @@ def test_verify_tells_what_holds() -> None:
     propose()
     told_in_words, answer = call("verify"), told("verify")
 
-    assert told_in_words.output == "holdfast.db: 1 snapshots and 2 ledger entries hold\n"
-    assert answer == {"store": "holdfast.db", "snapshots": 1, "entries": 2, "problems": []}
+    assert told_in_words.output == "standfast.db: 1 snapshots and 2 ledger entries hold\n"
+    assert answer == {"store": "standfast.db", "snapshots": 1, "entries": 2, "problems": []}
 
 
 def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
     propose()
-    connection = apsw.Connection("holdfast.db", vfs="cksmvfs")
+    connection = apsw.Connection("standfast.db", vfs="cksmvfs")
     connection.execute("DROP TRIGGER ledger_never_changes")
     connection.execute(
         "UPDATE ledger SET content = CAST(replace(content, 'SEAL', 'VOID') AS BLOB) WHERE seq = 1"
@@ -248,13 +248,13 @@ def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
 
 def test_verify_tells_of_a_file_that_was_rolled_back() -> None:
     propose()
-    older = Path("holdfast.db").read_bytes()
+    older = Path("standfast.db").read_bytes()
     propose("law/2", "Parcels above 20 kg need two people.")
-    Path("holdfast.db").write_bytes(older)
+    Path("standfast.db").write_bytes(older)
 
     assert call("verify").exit_code == 1
     assert "was acknowledged and is missing" in call("verify").output
-    Path("holdfast.db-head").unlink()
+    Path("standfast.db-head").unlink()
     assert call("verify").exit_code == 1
     assert "a signed checkpoint vouches for 4 entries" in call("verify").output
 
@@ -265,15 +265,15 @@ def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "receipt.json").write_text(printed, encoding="utf-8")
-    key = Path("holdfast.db-log.pub").read_text(encoding="ascii").strip()
+    key = Path("standfast.db-log.pub").read_text(encoding="ascii").strip()
     (elsewhere / "log.pub").write_text(key + "\n", encoding="ascii")
     os.chdir(elsewhere)
 
     for given in (key, "log.pub"):
         result = call("verify", "--receipt", "receipt.json", "--public-key", given)
-        assert (result.exit_code, result.output[:42]) == (0, "receipt.json: holdfast/holdfast vouches fo")
+        assert (result.exit_code, result.output[:42]) == (0, "receipt.json: standfast/standfast vouches fo")
     answer = told("verify", "--receipt", "receipt.json", "--public-key", key)
-    assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "holdfast/holdfast", None)
+    assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "standfast/standfast", None)
     assert sorted(path.name for path in elsewhere.iterdir()) == ["log.pub", "receipt.json"], "nothing is made"
 
 
@@ -314,7 +314,7 @@ def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...
 
     assert result.exit_code == 2
     assert "there is no such store" in result.stderr
-    assert not Path("holdfast.db").exists()
+    assert not Path("standfast.db").exists()
 
 
 def test_the_whole_path_in_processes_of_their_own() -> None:
@@ -335,7 +335,7 @@ def test_the_whole_path_in_processes_of_their_own() -> None:
     Path("receipt.json").write_text(run("receipt", str(seq)).stdout, encoding="utf-8")
 
     assert run("verify", "--receipt", "receipt.json").returncode == 0
-    assert run("verify").stdout == "holdfast.db: 2 snapshots and 4 ledger entries hold\n"
+    assert run("verify").stdout == "standfast.db: 2 snapshots and 4 ledger entries hold\n"
 
 
 def _typed(words: list[str], answer: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
+from standfast.cli import main
 
 FACT = (
     "remember",
@@ -28,7 +28,7 @@ def call(*words: str, **options: str) -> Result:
 
 
 def test_init_makes_what_is_missing_and_changes_nothing_that_is_there() -> None:
-    assert "made holdfast.toml, allowed_signers, holdfast.db" in call("init").output
+    assert "made standfast.toml, allowed_signers, standfast.db" in call("init").output
     Path("allowed_signers").write_text("# mine\n", encoding="utf-8")
     again = json.loads(call("init", "--json").output)
 
@@ -81,7 +81,7 @@ def test_forgetting_asks_first_and_erases() -> None:
         (("diff", "99"), 2, "no_such_snapshot"),
         (("remember", "x", "--source", "handbook"), 2, "KIND:ID"),
         (("forget", "no/such", "--reason", "x", "--yes"), 2, "nothing is known"),
-        (("remember", "x", "--namespace", "holdfast"), 2, "Holdfast's own"),
+        (("remember", "x", "--namespace", "standfast"), 2, "Standfast's own"),
     ],
 )
 def test_a_users_mistake_is_told_in_words(words: tuple[str, ...], exit_code: int, told: str) -> None:

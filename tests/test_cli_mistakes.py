@@ -8,16 +8,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
+from standfast.cli import main
 from tests.house.cli_reference import contexts
 
 # These end when they are told to; each of the mistakes below must keep them from beginning.
-SERVERS = ("holdfast serve", "holdfast mcp")
+SERVERS = ("standfast serve", "standfast mcp")
 # It makes all that it needs, and takes as long as a tour takes.
-TOUR = "holdfast demo"
+TOUR = "standfast demo"
 LEAVES = {
     context.command_path: context.command
-    for context in contexts(main, "holdfast")
+    for context in contexts(main, "standfast")
     if not isinstance(context.command, click.Group)
 }
 NAMES = sorted(set(LEAVES) - {TOUR})
@@ -98,14 +98,14 @@ def test_a_store_that_is_none_is_refused_in_words_and_left_alone(store: str) -> 
     for name in WITH_STORE:
         result = call(name, "--store", store, *filled(name, "1"))
         # A file that is no store is read as JSON lines, each of which may be bad.
-        expected = 0 if (name, store) == ("holdfast read", "garbage.bin") else 2
+        expected = 0 if (name, store) == ("standfast read", "garbage.bin") else 2
         assert result.exit_code == expected, f"{name}: {result.output}"
 
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_server_that_is_not_there_is_told_in_words() -> None:
-    result = call("holdfast history", "--store", "postgresql://127.0.0.1:1/x", "cats")
+    result = call("standfast history", "--store", "postgresql://127.0.0.1:1/x", "cats")
 
     assert result.exit_code == 2
     assert "cannot_open" in result.output or "store_failed" in result.output
@@ -123,12 +123,12 @@ def test_a_server_that_is_not_there_is_told_in_words() -> None:
     ],
 )
 def test_bad_settings_are_told_in_words_with_the_file_and_the_name(text: str) -> None:
-    Path("holdfast.toml").write_text(text, encoding="latin-1")
-    result = call("holdfast history", "cats")
+    Path("standfast.toml").write_text(text, encoding="latin-1")
+    result = call("standfast history", "cats")
 
     assert result.exit_code == 2
     assert "invalid_settings" in result.output
-    assert "holdfast.toml" in result.output or "settings" in result.output
+    assert "standfast.toml" in result.output or "settings" in result.output
 
 
 def test_errors_are_objects_where_json_is_asked_for() -> None:
@@ -143,4 +143,4 @@ def test_every_command_that_answers_has_json() -> None:
     """The server over standard input speaks a protocol of its own."""
     without = [name for name, one in LEAVES.items() if not any("--json" in part.opts for part in one.params)]
 
-    assert without == ["holdfast mcp"]
+    assert without == ["standfast mcp"]

@@ -1,4 +1,4 @@
-"""``holdfast optimize`` from the first run to the rollback, as a user would."""
+"""``standfast optimize`` from the first run to the rollback, as a user would."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
-from holdfast.evals.samples import Dataset
-from holdfast.loops.choices import strategy_of
-from holdfast.loops.in_process import optimize_in_process
-from holdfast.memory import Memory
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.wiring import open_overrides, open_provider, read_prompt
+from standfast.cli import main
+from standfast.evals.samples import Dataset
+from standfast.loops.choices import strategy_of
+from standfast.loops.in_process import optimize_in_process
+from standfast.memory import Memory
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.wiring import open_overrides, open_provider, read_prompt
 from tests.servers.s3 import REGION
 
 PROMPT = """
@@ -158,7 +158,7 @@ def test_the_smallest_recall_budget_is_found_applied_and_rolled_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The budget has room for two memories, of which the agent needs one."""
-    monkeypatch.setenv("HOLDFAST_TRACES", "traces")
+    monkeypatch.setenv("STANDFAST_TRACES", "traces")
     (folder / "prompt.toml").write_text(RECALLING, encoding="utf-8")
     samples = [
         {"id": f"s{n}", "input": {"a": n, "b": 1, "ask": "how to add"}, "expected": str(n + 1)}

@@ -1,4 +1,4 @@
-"""``holdfast read``, used as a user would."""
+"""``standfast read``, used as a user would."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
-from holdfast.recall.package import ContextPackage
+from standfast.cli import main
+from standfast.recall.package import ContextPackage
 
 LINES = (
     '{"memory_id":"m1","text":"EU refunds take 14 days.","tags":["eu"],"ts_utc":"2026-01-15T10:30:00Z"}\n'
@@ -89,15 +89,15 @@ def test_a_cache_changes_nothing_but_the_time() -> None:
     assert len(list(Path("cache").iterdir())) == 1
 
 
-def test_a_holdfast_store_is_read_at_any_snapshot() -> None:
+def test_a_standfast_store_is_read_at_any_snapshot() -> None:
     Path("good.jsonl").write_text(LINES.splitlines()[0] + "\n", encoding="utf-8")
     assert CliRunner().invoke(main, ["import", "good.jsonl"]).exit_code == 0
     now = json.loads(_call("refunds", "--tokens", "100", "--json").stdout)
     before = json.loads(
-        _call("refunds", "--store", "holdfast.db", "--at", "0", "--tokens", "100", "--json").stdout
+        _call("refunds", "--store", "standfast.db", "--at", "0", "--tokens", "100", "--json").stdout
     )
 
-    assert [item["store_path"] for item in now["selection"]["selected"]] == ["holdfast:default/LEDGER"]
+    assert [item["store_path"] for item in now["selection"]["selected"]] == ["standfast:default/LEDGER"]
     assert before["selection"]["selected"] == []
 
 

@@ -7,7 +7,7 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
+from standfast.cli import main
 
 LINES = '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19 %."}\n'
 
@@ -36,13 +36,13 @@ def test_what_is_imported_is_exported_again() -> None:
 def test_the_doctor_finds_nothing_in_a_sound_store() -> None:
     _imported()
 
-    assert _call("doctor").output == "holdfast.db: all of 1 snapshots hold\n"
+    assert _call("doctor").output == "standfast.db: all of 1 snapshots hold\n"
     assert json.loads(_call("doctor", "--rebuild", "--json").output)["problems"] == []
 
 
 def test_the_doctor_finds_a_row_that_somebody_edited() -> None:
     _imported()
-    with apsw.Connection("holdfast.db", vfs="cksmvfs") as connection:
+    with apsw.Connection("standfast.db", vfs="cksmvfs") as connection:
         connection.execute("DROP TRIGGER versions_never_change")
         connection.execute("UPDATE versions SET content = CAST('{}' AS BLOB) WHERE key = 'LEDGER/m1'")
     connection.close()
@@ -54,9 +54,9 @@ def test_the_doctor_finds_a_row_that_somebody_edited() -> None:
 
 def test_the_doctor_finds_a_flipped_bit() -> None:
     _imported()
-    damaged = bytearray(Path("holdfast.db").read_bytes())
+    damaged = bytearray(Path("standfast.db").read_bytes())
     damaged[damaged.rindex(b"EU refunds")] ^= 1
-    Path("holdfast.db").write_bytes(damaged)
+    Path("standfast.db").write_bytes(damaged)
     result = _call("doctor")
 
     assert result.exit_code == 1
@@ -84,21 +84,21 @@ def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...
 
     assert result.exit_code == 2
     assert "there is no such store" in result.stderr
-    assert not Path("holdfast.db").exists()
+    assert not Path("standfast.db").exists()
 
 
 def test_a_file_of_another_program_is_left_alone() -> None:
-    Path("holdfast.db").write_text("Dear diary, today I learnt …", encoding="utf-8")
-    text = Path("holdfast.db").read_bytes()
+    Path("standfast.db").write_text("Dear diary, today I learnt …", encoding="utf-8")
+    text = Path("standfast.db").read_bytes()
     result = _call("export")
 
     assert result.exit_code == 2
     assert "no SQLite database" in result.stderr
-    assert Path("holdfast.db").read_bytes() == text
+    assert Path("standfast.db").read_bytes() == text
 
 
 def test_a_database_of_another_program_is_left_alone() -> None:
-    connection = apsw.Connection("holdfast.db")
+    connection = apsw.Connection("standfast.db")
     connection.execute("CREATE TABLE theirs (a)")
     connection.close()
     result = _call("doctor")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, RandomIds, SystemClock, seeded
+from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock, seeded
 
 
 def test_a_manual_clock_moves_only_when_told() -> None:

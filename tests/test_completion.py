@@ -7,12 +7,12 @@ import sys
 import pytest
 from click.shell_completion import BashComplete
 
-from holdfast.cli import COMMANDS, main
+from standfast.cli import COMMANDS, main
 
 
 def offered(*words: str, beginning: str = "") -> list[str]:
     """What the shell offers for the word that is begun."""
-    complete = BashComplete(main, {}, "holdfast", "_HOLDFAST_COMPLETE")
+    complete = BashComplete(main, {}, "standfast", "_STANDFAST_COMPLETE")
     return [item.value for item in complete.get_completions(list(words), beginning)]
 
 
@@ -32,10 +32,10 @@ def test_options_and_their_choices_are_offered() -> None:
     ("shell", "told"), [("bash", "complete -o nosort"), ("zsh", "compdef"), ("fish", "complete ")]
 )
 def test_each_shell_gets_its_script(shell: str, told: str) -> None:
-    """As the help says: eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)"."""
-    environment = os.environ | {"_HOLDFAST_COMPLETE": f"{shell}_source"}
+    """As the help says: eval "$(_STANDFAST_COMPLETE=bash_source standfast)"."""
+    environment = os.environ | {"_STANDFAST_COMPLETE": f"{shell}_source"}
     result = subprocess.run(
-        [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=False, env=environment
+        [sys.executable, "-m", "standfast"], capture_output=True, text=True, check=False, env=environment
     )
 
     assert told in result.stdout, result.stderr
@@ -43,12 +43,12 @@ def test_each_shell_gets_its_script(shell: str, told: str) -> None:
 
 def test_the_completion_that_a_shell_asks_for_is_answered() -> None:
     environment = os.environ | {
-        "_HOLDFAST_COMPLETE": "bash_complete",
-        "COMP_WORDS": "holdfast hist",
+        "_STANDFAST_COMPLETE": "bash_complete",
+        "COMP_WORDS": "standfast hist",
         "COMP_CWORD": "1",
     }
     result = subprocess.run(
-        [sys.executable, "-m", "holdfast"], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-m", "standfast"], capture_output=True, text=True, check=True, env=environment
     )
 
     assert result.stdout.split() == ["plain,history"]

@@ -13,9 +13,9 @@ PROGRAM = """
 import json, sys
 from datetime import datetime
 from pathlib import Path
-from holdfast.canon import canonical_bytes, fingerprint, parse
-from holdfast.clock import seeded
-from holdfast.errors import NotCanonical
+from standfast.canon import canonical_bytes, fingerprint, parse
+from standfast.clock import seeded
+from standfast.errors import NotCanonical
 
 answers = []
 for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():

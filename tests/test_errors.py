@@ -5,14 +5,16 @@ from string import Formatter
 
 import pytest
 
-from holdfast import errors
+from standfast import errors
 
 
-def _all_kinds(kind: type[errors.HoldfastError] = errors.HoldfastError) -> list[type[errors.HoldfastError]]:
+def _all_kinds(
+    kind: type[errors.StandfastError] = errors.StandfastError,
+) -> list[type[errors.StandfastError]]:
     return [kind, *(deeper for child in kind.__subclasses__() for deeper in _all_kinds(child))]
 
 
-def _example(kind: type[errors.HoldfastError]) -> errors.HoldfastError:
+def _example(kind: type[errors.StandfastError]) -> errors.StandfastError:
     names = {name for _, name, _, _ in Formatter().parse(kind.says) if name}
     if issubclass(kind, errors.NotCanonical):
         # They know it themselves.
@@ -21,7 +23,7 @@ def _example(kind: type[errors.HoldfastError]) -> errors.HoldfastError:
 
 
 @pytest.mark.parametrize("kind", _all_kinds(), ids=lambda kind: kind.__name__)
-def test_the_message_tells_every_fact(kind: type[errors.HoldfastError]) -> None:
+def test_the_message_tells_every_fact(kind: type[errors.StandfastError]) -> None:
     error = _example(kind)
 
     assert all(str(fact) in str(error) for fact in error.facts.values())
@@ -29,7 +31,7 @@ def test_the_message_tells_every_fact(kind: type[errors.HoldfastError]) -> None:
 
 
 @pytest.mark.parametrize("kind", _all_kinds(), ids=lambda kind: kind.__name__)
-def test_an_error_survives_pickling(kind: type[errors.HoldfastError]) -> None:
+def test_an_error_survives_pickling(kind: type[errors.StandfastError]) -> None:
     error = _example(kind)
     copy = pickle.loads(pickle.dumps(error))
 
@@ -42,4 +44,4 @@ def test_codes_are_unique_and_drawn_in_the_tree() -> None:
     assert len(codes) == len(set(codes))
     for kind in _all_kinds():
         assert kind.__name__ in (errors.__doc__ or "")
-        assert kind is errors.HoldfastError or f" {kind.code} " in (errors.__doc__ or "")
+        assert kind is errors.StandfastError or f" {kind.code} " in (errors.__doc__ or "")

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of ``holdfast remember``: one line, exit code 130, and nothing lost that was acknowledged."""
+"""Ctrl-C at any moment of ``standfast remember``: one line, exit code 130, and nothing lost that was acknowledged."""
 
 import json
 import signal
@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from holdfast.memory import Memory
-from holdfast.vocabulary import Band
+from standfast.memory import Memory
+from standfast.vocabulary import Band
 from tests.figures import Figures
 
 # Says when it begins, so that the moments are those of our own code and not of the interpreter's start.
-PROGRAM = "from holdfast.__main__ import main; print('ready', flush=True); main()"
+PROGRAM = "from standfast.__main__ import main; print('ready', flush=True); main()"
 SHORT, LONG = 8, 300
 
 
@@ -70,12 +70,12 @@ def test_interrupts_at_many_moments_lose_nothing_that_was_acknowledged(
     _check(tmp_path, LONG, figures)
 
 
-@pytest.mark.parametrize("module", ["holdfast.cli", "dataclasses", "copy", "apsw"])
+@pytest.mark.parametrize("module", ["standfast.cli", "dataclasses", "copy", "apsw"])
 def test_an_interrupt_while_libraries_load_is_answered_in_words(tmp_path: Path, module: str) -> None:
     """Some libraries crash when they are unwound in the middle of their making; the first that loads this module, say."""
     program = (
         "import os, signal, sys\n"
-        "from holdfast.__main__ import main\n"
+        "from standfast.__main__ import main\n"
         "def interrupt(event, told):\n"
         f"    if event == 'import' and told[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.addaudithook(interrupt)\n"
@@ -92,4 +92,4 @@ def test_an_interrupt_while_libraries_load_is_answered_in_words(tmp_path: Path, 
 def test_the_script_of_the_package_is_the_one_that_is_tested_here() -> None:
     project = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
 
-    assert 'holdfast = "holdfast.__main__:main"' in project
+    assert 'standfast = "standfast.__main__:main"' in project

@@ -324,7 +324,7 @@ def test_the_model_says_the_same_after_a_restart_and_stops_without_a_trace(
 def test_a_model_that_runs_already_is_used_and_left_running(
     model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_TEST_MODEL_URL", model_server.base_url)
+    monkeypatch.setenv("STANDFAST_TEST_MODEL_URL", model_server.base_url)
     server = ModelServer(tmp_path)
     server.start()
     server.stop()
@@ -335,7 +335,7 @@ def test_a_model_that_runs_already_is_used_and_left_running(
 
 def test_a_model_that_should_run_but_does_not_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = ReservedPort()
-    monkeypatch.setenv("HOLDFAST_TEST_MODEL_URL", f"http://{LOOPBACK}:{port.number}/v1")
+    monkeypatch.setenv("STANDFAST_TEST_MODEL_URL", f"http://{LOOPBACK}:{port.number}/v1")
 
-    with pytest.raises(MissingServer, match="HOLDFAST_TEST_MODEL_URL"):
+    with pytest.raises(MissingServer, match="STANDFAST_TEST_MODEL_URL"):
         ModelServer(tmp_path).start()

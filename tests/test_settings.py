@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InvalidSettings
-from holdfast.settings import Settings
-from holdfast.vocabulary import VisibilityMode
+from standfast.errors import InvalidSettings
+from standfast.settings import Settings
+from standfast.vocabulary import VisibilityMode
 
 
 @pytest.fixture(autouse=True)
@@ -23,25 +23,27 @@ def test_defaults_write_nothing() -> None:
 
 
 def test_the_environment_wins_over_the_file() -> None:
-    Path("holdfast.toml").write_text('store = "from-file.db"\nnamespace = "file"\n', encoding="utf-8")
-    settings = Settings.load({"HOLDFAST_STORE": "from-env.db", "HOLDFAST_TEST_ANYTHING": "ours", "HOME": "x"})
+    Path("standfast.toml").write_text('store = "from-file.db"\nnamespace = "file"\n', encoding="utf-8")
+    settings = Settings.load(
+        {"STANDFAST_STORE": "from-env.db", "STANDFAST_TEST_ANYTHING": "ours", "HOME": "x"}
+    )
 
     assert (settings.store, settings.namespace) == ("from-env.db", "file")
 
 
 def test_a_key_in_the_environment_is_no_setting() -> None:
-    assert Settings.load({"HOLDFAST_API_KEY": "hf_secret"}) == Settings()
+    assert Settings.load({"STANDFAST_API_KEY": "hf_secret"}) == Settings()
 
 
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({"HOLDFAST_STOER": "x"}, "STOER"),
-        ({"HOLDFAST_API_KEYS": "x"}, "API_KEYS"),
-        ({"HOLDFAST_VISIBILITY_MODE": "everything"}, "everything"),
-        ({"HOLDFAST_ALLOW_LIVE_READ_WRITE": "perhaps"}, "ALLOW_LIVE_READ_WRITE"),
-        ({"HOLDFAST_VISIBILITY_MODE": "live_read_write"}, "allow_live_read_write"),
-        ({"HOLDFAST_STORE": ""}, "empty"),
+        ({"STANDFAST_STOER": "x"}, "STOER"),
+        ({"STANDFAST_API_KEYS": "x"}, "API_KEYS"),
+        ({"STANDFAST_VISIBILITY_MODE": "everything"}, "everything"),
+        ({"STANDFAST_ALLOW_LIVE_READ_WRITE": "perhaps"}, "ALLOW_LIVE_READ_WRITE"),
+        ({"STANDFAST_VISIBILITY_MODE": "live_read_write"}, "allow_live_read_write"),
+        ({"STANDFAST_STORE": ""}, "empty"),
     ],
 )
 def test_a_wrong_setting_is_told_by_its_name(environment: dict[str, str], words: str) -> None:
@@ -51,7 +53,7 @@ def test_a_wrong_setting_is_told_by_its_name(environment: dict[str, str], words:
 
 def test_the_live_mode_needs_two_words() -> None:
     settings = Settings.load(
-        {"HOLDFAST_VISIBILITY_MODE": "live_read_write", "HOLDFAST_ALLOW_LIVE_READ_WRITE": "true"}
+        {"STANDFAST_VISIBILITY_MODE": "live_read_write", "STANDFAST_ALLOW_LIVE_READ_WRITE": "true"}
     )
 
     assert settings.visibility_mode is VisibilityMode.LIVE_READ_WRITE
@@ -59,9 +61,9 @@ def test_the_live_mode_needs_two_words() -> None:
 
 @pytest.mark.parametrize("content", ["store = ", "store = 5", 'stor = "x"', "\udcff"])
 def test_a_broken_file_is_told_by_its_path(content: str) -> None:
-    Path("holdfast.toml").write_bytes(content.encode("utf-8", "surrogateescape"))
+    Path("standfast.toml").write_bytes(content.encode("utf-8", "surrogateescape"))
 
-    with pytest.raises(InvalidSettings, match=r"holdfast\.toml"):
+    with pytest.raises(InvalidSettings, match=r"standfast\.toml"):
         Settings.load({})
 
 

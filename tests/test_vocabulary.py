@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import vocabulary as words
-from holdfast.canon import canonical_bytes, parse
-from holdfast.errors import InvalidValue
+from standfast import vocabulary as words
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import InvalidValue
 
 DIGEST = "a" * 64
 CHECK = {"floor": "F1_Amanah", "score": 1.0, "passed": True}

@@ -22,13 +22,13 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from holdfast.adapters.langgraph import HoldfastStore
-from holdfast.adapters.langgraph_items import subject_of
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import InvalidValue, NotCanonical, PutRefused
-from holdfast.memory import Memory
-from holdfast.policies.spending import BandBudget
-from holdfast.vocabulary import Band
+from standfast.adapters.langgraph import StandfastStore
+from standfast.adapters.langgraph_items import subject_of
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import InvalidValue, NotCanonical, PutRefused
+from standfast.memory import Memory
+from standfast.policies.spending import BandBudget
+from standfast.vocabulary import Band
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]
@@ -111,7 +111,7 @@ def reference(batch: Iterable[Op], kept: InMemoryStore) -> list[object]:
 @given(batches)
 @settings(max_examples=25)
 def test_it_answers_as_langgraphs_own_store_does(played: list[list[Op]]) -> None:
-    ours, theirs = HoldfastStore(a_memory()), InMemoryStore()
+    ours, theirs = StandfastStore(a_memory()), InMemoryStore()
 
     for batch in played:
         assert [plain(one) for one in ours.batch(batch)] == [plain(one) for one in reference(batch, theirs)]
@@ -119,7 +119,7 @@ def test_it_answers_as_langgraphs_own_store_does(played: list[list[Op]]) -> None
 
 
 def test_it_works_over_every_backend_through_langgraphs_own_methods(memory: Memory) -> None:
-    held = HoldfastStore(memory)
+    held = StandfastStore(memory)
     held.put(("users", "ada"), "prefs", {"theme": "dark"})
     held.put(("users", "bob"), "prefs", {"theme": "dark"})
     held.put(("users", "ada"), "prefs", {"theme": "light"})
@@ -135,7 +135,7 @@ def test_it_works_over_every_backend_through_langgraphs_own_methods(memory: Memo
 
 
 def test_every_batch_of_puts_is_one_commit_and_what_did_not_change_is_not_written() -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     batch = [PutOp(("users",), name, {"likes": f"{name} likes cats"}) for name in ("ada", "bob", "eve")]
     held.batch(batch)
     held.batch(batch)
@@ -144,7 +144,7 @@ def test_every_batch_of_puts_is_one_commit_and_what_did_not_change_is_not_writte
 
 
 def test_a_refused_put_tells_why_and_takes_its_batch_with_it() -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     with pytest.raises(PutRefused, match=r"F\d_Secrecy|secret|credential") as refusal:
         held.batch([PutOp(("a",), "good", {"fact": "Cats purr."}), PutOp(("a",), "bad", {"deep": [SECRET]})])
 
@@ -155,7 +155,7 @@ def test_a_refused_put_tells_why_and_takes_its_batch_with_it() -> None:
 
 
 def test_deleting_erases_and_the_ledger_keeps_that_it_was() -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     held.put(("users", "ada"), "prefs", {"theme": "dark"})
     held.delete(("users", "ada"), "prefs")
 
@@ -165,7 +165,7 @@ def test_deleting_erases_and_the_ledger_keeps_that_it_was() -> None:
 
 
 def test_a_search_with_a_query_is_ranked_by_recall_within_its_namespace_and_filter() -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     for number in range(70):
         held.put(("other",), f"n{number}", {"text": f"refunds refunds EU number {number}"})
     held.put(("mine",), "a", {"text": "EU refunds take 14 days.", "kind": "rule"})
@@ -182,7 +182,7 @@ def test_a_search_with_a_query_is_ranked_by_recall_within_its_namespace_and_filt
 
 
 def test_values_come_back_to_the_letter() -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     value = {
         "pi": 3.141592653589793,
         "big": 2**70,
@@ -201,7 +201,7 @@ def test_values_come_back_to_the_letter() -> None:
 
 def test_times_say_when_it_was_made_and_when_it_changed() -> None:
     clock = ManualClock()
-    held = HoldfastStore(Memory.open(":memory:", clock=clock))
+    held = StandfastStore(Memory.open(":memory:", clock=clock))
     held.put(("x",), "k", {"v": 1})
     clock.advance(60)
     held.put(("x",), "k", {"v": 2})
@@ -215,7 +215,7 @@ def test_times_say_when_it_was_made_and_when_it_changed() -> None:
 
 def test_async_code_gets_the_same() -> None:
     async def play() -> object:
-        held = HoldfastStore(a_memory())
+        held = StandfastStore(a_memory())
         await held.aput(("x",), "k", {"v": 1})
         return plain(await held.aget(("x",), "k")), len(await held.asearch(("x",), query="v"))
 
@@ -224,9 +224,9 @@ def test_async_code_gets_the_same() -> None:
 
 def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
     memory = a_memory()
-    held, committed = HoldfastStore(memory), memory.store.commit
+    held, committed = StandfastStore(memory), memory.store.commit
     held.put(("x",), "k", {"v": 1})
-    overtaking = [lambda: HoldfastStore(memory).put(("x",), "k", {"v": 2})]
+    overtaking = [lambda: StandfastStore(memory).put(("x",), "k", {"v": 2})]
 
     def overtaken(commit: Any, *, fence: int | None = None) -> Any:
         if overtaking:
@@ -244,7 +244,7 @@ def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
 
 def test_a_band_with_a_budget_shows_the_newest_version() -> None:
     budget = BandBudget(band=Band.LEDGER, max_bytes=100_000, policy="AlwaysWrite")
-    held = HoldfastStore(Memory.open(":memory:", budgets=[budget]))
+    held = StandfastStore(Memory.open(":memory:", budgets=[budget]))
     for number in range(12):
         held.put(("x",), "k", {"v": number})
     item = held.get(("x",), "k")
@@ -261,7 +261,7 @@ def test_other_memories_of_the_same_namespace_are_no_items() -> None:
     with memory.run(workflow="w", mode="buffered_write") as run:
         run.remember("Cats purr.", subject="langgraph/x/k", source={"kind": "doc", "id": "cats"})
         run.remember("Dogs bark.", source={"kind": "doc", "id": "dogs"})
-    held = HoldfastStore(memory)
+    held = StandfastStore(memory)
 
     assert held.get(("x",), "k") is None
     assert held.search((), query="cats") == []
@@ -280,7 +280,7 @@ def test_other_memories_of_the_same_namespace_are_no_items() -> None:
     ],
 )
 def test_what_can_not_be_done_is_told_and_changes_nothing(op: Any, error: type[Exception]) -> None:
-    held = HoldfastStore(a_memory())
+    held = StandfastStore(a_memory())
     held.put(("x",), "k", {"v": 1})
     with pytest.raises(error):
         held.batch([PutOp(("x",), "other", {"v": 2}), op])
@@ -290,7 +290,7 @@ def test_what_can_not_be_done_is_told_and_changes_nothing(op: Any, error: type[E
 
 def test_langgraphs_own_rules_for_namespaces_hold() -> None:
     with pytest.raises(InvalidNamespaceError):
-        HoldfastStore(a_memory()).put(("a.b",), "k", {"v": 1})
+        StandfastStore(a_memory()).put(("a.b",), "k", {"v": 1})
 
 
 @given(
@@ -307,10 +307,10 @@ def test_no_two_items_share_a_subject(left: list[str], right: list[str]) -> None
 def test_without_the_extra_the_pip_command_is_named() -> None:
     program = (
         "import sys; sys.modules['langgraph'] = None\n"
-        "from holdfast.errors import MissingExtra\n"
-        "try:\n    import holdfast.adapters.langgraph\n"
+        "from standfast.errors import MissingExtra\n"
+        "try:\n    import standfast.adapters.langgraph\n"
         "except MissingExtra as error:\n    print(error)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "pip install 'holdfast[langgraph]'" in told.stdout
+    assert "pip install 'standfast[langgraph]'" in told.stdout

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from holdfast import Step
-from holdfast.bench.episodes import Episode
-from holdfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast import Step
+from standfast.bench.episodes import Episode
+from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REAL = sorted((DATA / "episodes").glob("*.jsonl"))

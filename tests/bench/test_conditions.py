@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.bench.conditions import CONDITIONS, condition_named
-from holdfast.bench.conditions.adversarial import PATTERNS, reordered
-from holdfast.bench.conditions.compression import deflated_bytes
-from holdfast.bench.conditions.latency import BYTES_PER_STEP, Queue
-from holdfast.bench.episodes import Episode
-from holdfast.bench.stage import Entrant
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.store import ByteMemoryStore
-from holdfast.policies.protocol import write
-from holdfast.policies.registry import names
+from standfast.bench.conditions import CONDITIONS, condition_named
+from standfast.bench.conditions.adversarial import PATTERNS, reordered
+from standfast.bench.conditions.compression import deflated_bytes
+from standfast.bench.conditions.latency import BYTES_PER_STEP, Queue
+from standfast.bench.episodes import Episode
+from standfast.bench.stage import Entrant
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.bytes import ByteModel
+from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.protocol import write
+from standfast.policies.registry import names
 from tests.bench.episodes import made, small
 
 

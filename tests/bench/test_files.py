@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import InvalidValue, limits
-from holdfast.bench import files
-from holdfast.bench.episodes import Episode
-from holdfast.bench.files import (
+from standfast import InvalidValue, limits
+from standfast.bench import files
+from standfast.bench.episodes import Episode
+from standfast.bench.files import (
     check_manifest,
     file_hash,
     line_of,
@@ -21,7 +21,7 @@ from holdfast.bench.files import (
     read_episode,
     write_jsonl,
 )
-from holdfast.errors import BadEpisode, BadFile
+from standfast.errors import BadEpisode, BadFile
 from tests.bench.episodes import DATA, REAL, REFERENCE, small
 
 STEP = {"t": 0, "observation": {"api": "a"}, "metadata": {}}

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import InvalidValue
-from holdfast.bench import engines
-from holdfast.bench.files import write_jsonl
-from holdfast.bench.grid import Folder, Grid, Unit, code_version, plan_grid, read_results, run_grid, run_unit
-from holdfast.bench.sources.synthetic import Regime
-from holdfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
-from holdfast.policies.registry import names
+from standfast import InvalidValue
+from standfast.bench import engines
+from standfast.bench.files import write_jsonl
+from standfast.bench.grid import Folder, Grid, Unit, code_version, plan_grid, read_results, run_grid, run_unit
+from standfast.bench.sources.synthetic import Regime
+from standfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
+from standfast.policies.registry import names
 from tests.bench.episodes import REAL, small
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
@@ -94,8 +94,8 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_
 
 
 def test_a_process_that_is_killed_leaves_what_it_did(files: list[Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.cli", "bench", "run"]
-    program = "from holdfast.cli import main; import sys; main(sys.argv[1:])"
+    command = [sys.executable, "-m", "standfast.cli", "bench", "run"]
+    program = "from standfast.cli import main; import sys; main(sys.argv[1:])"
     arguments = [
         "bench",
         "run",
@@ -139,7 +139,7 @@ def test_a_long_episode_is_split_by_budget_and_a_short_one_is_not(
 ) -> None:
     write_jsonl(tmp_path / "a.jsonl", [small(40)])
     together = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
-    monkeypatch.setattr("holdfast.bench.grid.SPLIT_BYTES", 100)
+    monkeypatch.setattr("standfast.bench.grid.SPLIT_BYTES", 100)
     apart = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
     rows = [b"".join(run_unit(grid, unit) for unit in units) for grid, units in (together, apart)]
 
@@ -158,7 +158,7 @@ def test_bad_grids_are_refused_before_anything_runs(files: list[Path], tmp_path:
         plan_grid(files, policies=["AlwaysWrite"], condition="lunar")
     with pytest.raises(BadFile, match="No such file"):
         plan_grid([tmp_path / "nowhere.jsonl"], policies=["AlwaysWrite"])
-    with pytest.raises(BadFile, match="holdfast bench run"):
+    with pytest.raises(BadFile, match="standfast bench run"):
         read_results(tmp_path)
 
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import ActionType, Step
-from holdfast.bench.episodes import Episode
-from holdfast.bench.metrics import evaluate
-from holdfast.bench.play import Turn, no_counts, play
-from holdfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
-from holdfast.bench.tracks import view
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.store import ByteMemoryStore
-from holdfast.errors import PolicyFailed
-from holdfast.policies.protocol import SKIP, Hindsight, Track, expire, write
-from holdfast.policies.registry import BUILT_IN, PolicySpec
+from standfast import ActionType, Step
+from standfast.bench.episodes import Episode
+from standfast.bench.metrics import evaluate
+from standfast.bench.play import Turn, no_counts, play
+from standfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
+from standfast.bench.tracks import view
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.bytes import ByteModel
+from standfast.budgets.store import ByteMemoryStore
+from standfast.errors import PolicyFailed
+from standfast.policies.protocol import SKIP, Hindsight, Track, expire, write
+from standfast.policies.registry import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small
 
 

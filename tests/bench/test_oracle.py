@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from ortools.algorithms.python import knapsack_solver
 from ortools.linear_solver import pywraplp
 
-from holdfast.bench import oracle
-from holdfast.bench.files import places, read_episode
-from holdfast.bench.oracle import oracle_curve, oracle_worth
-from holdfast.bench.stage import Scene
-from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.knapsack import best_subset, ranked
-from holdfast.clock import seeded
-from holdfast.policies.protocol import Track
+from standfast.bench import oracle
+from standfast.bench.files import places, read_episode
+from standfast.bench.oracle import oracle_curve, oracle_worth
+from standfast.bench.stage import Scene
+from standfast.budgets.bytes import ByteModel
+from standfast.budgets.knapsack import best_subset, ranked
+from standfast.clock import seeded
+from standfast.policies.protocol import Track
 from tests.bench.episodes import REAL, made, small
 
 ITEMS = st.lists(st.tuples(st.integers(1, 40), st.integers(-2, 30)), max_size=9)

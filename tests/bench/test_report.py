@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Settings
-from holdfast.bench.files import write_jsonl
-from holdfast.bench.report.summary import Mean, mean_of
-from holdfast.bench.report.tables import size_name
-from holdfast.cli import main
-from holdfast.errors import InvalidSettings
+from standfast import Settings
+from standfast.bench.files import write_jsonl
+from standfast.bench.report.summary import Mean, mean_of
+from standfast.bench.report.tables import size_name
+from standfast.cli import main
+from standfast.errors import InvalidSettings
 from tests.bench.episodes import small
 
 POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"]
@@ -143,8 +143,8 @@ def test_an_extension_has_a_leaderboard_by_its_own_metric(results: Path, tmp_pat
 
 def test_a_winner_is_deployed_by_lines_that_the_settings_understand(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"])
-    (tmp_path / "holdfast.toml").write_text(told.output, encoding="utf-8")
-    settings = Settings.load({}, file=tmp_path / "holdfast.toml")
+    (tmp_path / "standfast.toml").write_text(told.output, encoding="utf-8")
+    settings = Settings.load({}, file=tmp_path / "standfast.toml")
 
     assert settings.band_policies == {"LEDGER": "DriftValue"}
     assert settings.band_budgets_bytes == {"LEDGER": 102_400}
@@ -169,7 +169,7 @@ def test_settings_that_name_no_policy_or_no_budget_are_refused(wrong: dict[str, 
 def test_without_the_extra_the_pip_command_is_named(results: Path) -> None:
     program = (
         "import sys; sys.modules['matplotlib'] = sys.modules['numpy'] = None\n"
-        "from holdfast.cli import main; main(sys.argv[1:])"
+        "from standfast.cli import main; main(sys.argv[1:])"
     )
     for arguments in (
         ["report", str(results)],
@@ -179,7 +179,7 @@ def test_without_the_extra_the_pip_command_is_named(results: Path) -> None:
             [sys.executable, "-c", program, "bench", *arguments], capture_output=True, text=True, check=False
         )
         assert told.returncode == 2
-        assert "pip install 'holdfast[bench]'" in told.stderr
+        assert "pip install 'standfast[bench]'" in told.stderr
 
 
 def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: Path) -> None:

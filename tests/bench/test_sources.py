@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from holdfast import InvalidValue
-from holdfast.bench.files import line_of
-from holdfast.bench.sources.adversarial import generate_against
-from holdfast.bench.sources.changelog import Note, changelog_episode, kind_of_note, read_notes
-from holdfast.bench.sources.docs import docs_episode, section_changes
-from holdfast.bench.sources.history import Version, openapi_episode, versions_from_git
-from holdfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
-from holdfast.bench.sources.openapi import load_description, operations, parse_description
-from holdfast.bench.sources.openapi_diff import changes
-from holdfast.bench.sources.synthetic import DriftSettings, Regime, generate
-from holdfast.bench.stage import Entrant, Scene, Stage
-from holdfast.budgets.bytes import ByteModel
-from holdfast.errors import BadFile
-from holdfast.policies.features import ObservationKind, kind_of
+from standfast import InvalidValue
+from standfast.bench.files import line_of
+from standfast.bench.sources.adversarial import generate_against
+from standfast.bench.sources.changelog import Note, changelog_episode, kind_of_note, read_notes
+from standfast.bench.sources.docs import docs_episode, section_changes
+from standfast.bench.sources.history import Version, openapi_episode, versions_from_git
+from standfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
+from standfast.bench.sources.openapi import load_description, operations, parse_description
+from standfast.bench.sources.openapi_diff import changes
+from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.bench.stage import Entrant, Scene, Stage
+from standfast.budgets.bytes import ByteModel
+from standfast.errors import BadFile
+from standfast.policies.features import ObservationKind, kind_of
 from tests.bench.episodes import DATA
 
 PAIRS = sorted((DATA / "raw" / "openapi").glob("*.expected.json"))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import InvalidValue, Step
-from holdfast.budgets.bytes import ByteModel, canonical_delta, estimate_bytes
-from holdfast.budgets.items import Prices
+from standfast import InvalidValue, Step
+from standfast.budgets.bytes import ByteModel, canonical_delta, estimate_bytes
+from standfast.budgets.items import Prices
 from tests.json_values import floats, integers, texts
 
 VALUES = st.recursive(

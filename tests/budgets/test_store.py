@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import ActionType, InvalidValue, MemoryAction, Step
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel, estimate_bytes
-from holdfast.budgets.items import Prices
-from holdfast.budgets.store import ByteMemoryStore, Rejection
+from standfast import ActionType, InvalidValue, MemoryAction, Step
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.bytes import ByteModel, estimate_bytes
+from standfast.budgets.items import Prices
+from standfast.budgets.store import ByteMemoryStore, Rejection
 
 
 def _step(t: int, api: str | None = "a", **fields: Any) -> Step:

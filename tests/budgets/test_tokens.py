@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.budgets.tokens import BpeCounter, EstimatedCounter
-from holdfast.errors import InvalidValue
+from standfast.budgets.tokens import BpeCounter, EstimatedCounter
+from standfast.errors import InvalidValue
 
 
 @pytest.mark.parametrize(

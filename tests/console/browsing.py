@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from holdfast.web.server import PatientProtocol
+from standfast.web.server import PatientProtocol
 from tests.console.furnished import Furnished
 from tests.servers.process import LOOPBACK
 
-VARIABLE = "HOLDFAST_TEST_CHROMIUM"
+VARIABLE = "STANDFAST_TEST_CHROMIUM"
 
 
 def chromium() -> str | None:

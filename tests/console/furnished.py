@@ -12,30 +12,30 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from holdfast.access.table import Caller
-from holdfast.bench.engines import here
-from holdfast.bench.files import write_jsonl
-from holdfast.bench.grid import CURVES, RESULTS, Folder, plan_grid, run_grid
-from holdfast.canon import canonical_bytes
-from holdfast.clock import ManualClock
-from holdfast.ledger.notary import Notary
-from holdfast.loops.gate.rulings import RejectReason
-from holdfast.loops.trials.report import Modification, OptimizationReport, ParetoPoint, RejectedModification
-from holdfast.policies.spending import BandBudget
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.settings import Settings
-from holdfast.store.opening import open_store
-from holdfast.traces.folder import TraceFolder
-from holdfast.verbs import writing
-from holdfast.verbs.hall import Hall
-from holdfast.verbs.shapes import Forget, Remember
-from holdfast.vocabulary import Band
-from holdfast.web.app import build_app
-from holdfast.web.console.rendering import link
-from holdfast.web.console.room import console_room
+from standfast.access.table import Caller
+from standfast.bench.engines import here
+from standfast.bench.files import write_jsonl
+from standfast.bench.grid import CURVES, RESULTS, Folder, plan_grid, run_grid
+from standfast.canon import canonical_bytes
+from standfast.clock import ManualClock
+from standfast.ledger.notary import Notary
+from standfast.loops.gate.rulings import RejectReason
+from standfast.loops.trials.report import Modification, OptimizationReport, ParetoPoint, RejectedModification
+from standfast.policies.spending import BandBudget
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import SectionOverride
+from standfast.prompts.section import Section
+from standfast.prompts.template import PromptTemplate
+from standfast.settings import Settings
+from standfast.store.opening import open_store
+from standfast.traces.folder import TraceFolder
+from standfast.verbs import writing
+from standfast.verbs.hall import Hall
+from standfast.verbs.shapes import Forget, Remember
+from standfast.vocabulary import Band
+from standfast.web.app import build_app
+from standfast.web.console.rendering import link
+from standfast.web.console.room import console_room
 from tests.bench.episodes import small
 from tests.doors.recollecting import memory_over
 from tests.memory.conftest import SIGNERS

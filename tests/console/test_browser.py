@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from holdfast.govern.seals.sshsig import sign
+from standfast.govern.seals.sshsig import sign
 from tests.console.browsing import VARIABLE, browser, chromium, serving, sign_in
 from tests.console.furnished import Furnished, furnished
 from tests.govern import openssh
@@ -202,7 +202,7 @@ else:
             page.goto(served + house.pages()["proposal"])
             text = page.inner_text("#text-approve")
             page.fill(
-                "#signature-approve", sign(openssh.private_key("alice"), text.encode(), "holdfast-seal")
+                "#signature-approve", sign(openssh.private_key("alice"), text.encode(), "standfast-seal")
             )
             page.get_by_role("button", name="Approve and seal").click()
             page.get_by_text("How it was decided").wait_for()

@@ -21,7 +21,7 @@ def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: 
         statement = _value(page, decision)
         key = openssh.key_file(tmp_path, openssh.private_key("alice"))
         command = (
-            f"printf %s {shlex.quote(statement)} | ssh-keygen -Y sign -n holdfast-seal -f ~/.ssh/id_ed25519"
+            f"printf %s {shlex.quote(statement)} | ssh-keygen -Y sign -n standfast-seal -f ~/.ssh/id_ed25519"
         )
         shown = command in words_of(page)
         openssh.tool("ssh-keygen")

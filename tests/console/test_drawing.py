@@ -6,12 +6,12 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.memory import Memory
-from holdfast.web.console.charts import HEIGHT, WIDTH, line_chart, nice, shares
-from holdfast.web.console.rendering import bytes_text, instant_text, link, render, seen, word_pieces
-from holdfast.web.console.tally import Tallies
+from standfast.memory import Memory
+from standfast.web.console.charts import HEIGHT, WIDTH, line_chart, nice, shares
+from standfast.web.console.rendering import bytes_text, instant_text, link, render, seen, word_pieces
+from standfast.web.console.tally import Tallies
 
-TEMPLATES = Path(__file__).parents[2] / "src" / "holdfast" / "web" / "console" / "templates"
+TEMPLATES = Path(__file__).parents[2] / "src" / "standfast" / "web" / "console" / "templates"
 few = settings(max_examples=60)
 TEXTS = st.text(alphabet="ab c.\n<é", max_size=40)
 

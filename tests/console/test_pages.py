@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from holdfast.ledger.key_file import KeyFile, log_name
-from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
-from holdfast.settings import Settings
-from holdfast.web.app import build_app
-from holdfast.web.console.room import ADDRESSES, console_room
-from holdfast.web.doors import doors
+from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.settings import Settings
+from standfast.web.app import build_app
+from standfast.web.console.room import ADDRESSES, console_room
+from standfast.web.doors import doors
 from tests.console.conftest import Visitor, elements_of, words_of
 from tests.console.furnished import Furnished
 from tests.doors.conftest import make_hall
@@ -143,7 +143,7 @@ def test_nobody_looks_into_a_foreign_namespace(agent: Visitor) -> None:
 
 
 def test_the_system_namespace_is_nobodys(operator: Visitor) -> None:
-    assert operator.get("/console/memory?in=holdfast").status_code == 403
+    assert operator.get("/console/memory?in=standfast").status_code == 403
 
 
 def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
@@ -256,7 +256,7 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
 
 def test_serve_opens_the_console_beside_the_api(house: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MCP or without; here without, whose import takes long."""
-    monkeypatch.setitem(sys.modules, "holdfast.mcp.server", None)
+    monkeypatch.setitem(sys.modules, "standfast.mcp.server", None)
     _, paths = doors(house.hall, any_host=True)
 
     assert paths == ["/v1", "/console"]

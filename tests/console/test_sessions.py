@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.limits import CONSOLE_SESSION_SECONDS
-from holdfast.web.console.entrance import COOKIE
-from holdfast.web.console.sessions import Sessions
+from standfast.clock import CountedIds, ManualClock
+from standfast.limits import CONSOLE_SESSION_SECONDS
+from standfast.web.console.entrance import COOKIE
+from standfast.web.console.sessions import Sessions
 from tests.console.conftest import Visitor, visiting, words_of
 from tests.console.furnished import Furnished, furnished
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.engines import here
-from holdfast.bench.files import write_jsonl
-from holdfast.bench.grid import Folder, plan_grid, run_grid
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import PromptTemplate
+from standfast.bench.engines import here
+from standfast.bench.files import write_jsonl
+from standfast.bench.grid import Folder, plan_grid, run_grid
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import SectionOverride
+from standfast.prompts.section import Section
+from standfast.prompts.template import PromptTemplate
 from tests.bench.episodes import small
 from tests.doors.conftest import House, make_hall
 from tests.traces.scripted import Script, a_run, recorded

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast.access.table import Caller, KeyRole
-from holdfast.clock import Clock
-from holdfast.govern.seals.signers import Signers
-from holdfast.ledger.notary import Notary
-from holdfast.prompts.overrides import PromptOverridesStore
-from holdfast.store.opening import open_store
-from holdfast.traces.folder import TraceFolder
-from holdfast.verbs.hall import Hall
-from holdfast.web.app import build_app
+from standfast.access.table import Caller, KeyRole
+from standfast.clock import Clock
+from standfast.govern.seals.signers import Signers
+from standfast.ledger.notary import Notary
+from standfast.prompts.overrides import PromptOverridesStore
+from standfast.store.opening import open_store
+from standfast.traces.folder import TraceFolder
+from standfast.verbs.hall import Hall
+from standfast.web.app import build_app
 from tests.doors.recollecting import memory_over
 from tests.memory.conftest import SIGNERS
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
@@ -104,19 +104,19 @@ def http(house: House) -> Iterator[TestClient]:
 
 
 class Served:
-    """``holdfast serve`` on a store of its own, as users run it; without MCP it starts in half the time."""
+    """``standfast serve`` on a store of its own, as users run it; without MCP it starts in half the time."""
 
     def __init__(self, folder: Path, *options: str, has_mcp: bool = False) -> None:
         self.folder = folder
         self.port = ReservedPort()
         self.address = f"http://{LOOPBACK}:{self.port.number}"
-        self.store = folder / "holdfast.db"
-        program = f"import sys; {'' if has_mcp else NO_MCP}from holdfast.cli import main; main()"
+        self.store = folder / "standfast.db"
+        program = f"import sys; {'' if has_mcp else NO_MCP}from standfast.cli import main; main()"
         command = [sys.executable, "-c", program, "serve", "--port", str(self.port.number), "--json"]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
         self.process = ServerProcess(
             Program(
-                server="holdfast serve",
+                server="standfast serve",
                 command=[*command, *options],
                 log=folder / "serve.log",
                 environment=environment,
@@ -143,10 +143,10 @@ class Served:
         told = [json.loads(line) for line in lines if line.startswith("{")]
         return next(str(one["key"]) for one in told if one["key"])
 
-    def holdfast(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def standfast(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same store."""
         return subprocess.run(
-            [sys.executable, "-m", "holdfast.cli", *words],
+            [sys.executable, "-m", "standfast.cli", *words],
             cwd=self.folder,
             capture_output=True,
             text=True,

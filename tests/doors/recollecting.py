@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.memory import Memory
-from holdfast.store.store import Store
+from standfast.memory import Memory
+from standfast.store.store import Store
 
 
 def memory_over(store: Store, namespace: str = "default", **options: Any) -> Memory:

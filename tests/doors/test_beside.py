@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast import Client
-from holdfast.clock import RandomIds
-from holdfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import PromptOverride
-from holdfast.traces.artifact import Trace
-from holdfast.traces.folder import TraceFolder
-from holdfast.web.app import build_app
+from standfast import Client
+from standfast.clock import RandomIds
+from standfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import PromptOverride
+from standfast.traces.artifact import Trace
+from standfast.traces.folder import TraceFolder
+from standfast.web.app import build_app
 from tests.doors.beside import PROMPT, TEMPLATE, beside_house, put_body, shorter
 from tests.doors.conftest import House, Served
 from tests.traces.scripted import Script, a_run, recorded
@@ -188,7 +188,7 @@ def test_an_override_for_an_older_source_can_be_replaced(tmp_path: Path) -> None
 
 
 def test_the_client_reads_traces_and_changes_prompts(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.toml").write_text('traces = "traces"\n', encoding="utf-8")
+    (tmp_path / "standfast.toml").write_text('traces = "traces"\n', encoding="utf-8")
     folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
     kept = [
         recorded(Script(question="refunds"), a_run(run_id, workflow_id="triage", memory_snapshot_id=4))

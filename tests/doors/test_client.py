@@ -7,22 +7,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast import Client
-from holdfast.clock import ManualClock
-from holdfast.errors import (
+from standfast import Client
+from standfast.clock import ManualClock
+from standfast.errors import (
     Forbidden,
-    HoldfastError,
     InvalidValue,
     NotAllowed,
     NotFound,
     NotPending,
     ServerFailed,
+    StandfastError,
     Unauthenticated,
     Unreachable,
 )
-from holdfast.govern.seals.sshsig import sign
-from holdfast.memory import Memory
-from holdfast.vocabulary import ActionType, Band, Verdict
+from standfast.govern.seals.sshsig import sign
+from standfast.memory import Memory
+from standfast.vocabulary import ActionType, Band, Verdict
 from tests.doors.conftest import HANDBOOK, Served
 from tests.doors.cutting import Cutting
 from tests.govern import openssh
@@ -94,7 +94,7 @@ def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -
     assert refused.value.facts == {"mode": "read_only", "operation": "remember"}
     with Client(served.address, key="hf_wrong") as stranger, pytest.raises(Unauthenticated):
         stranger.status()
-    with Client(served.address, key=served.key, namespace="holdfast") as curious, pytest.raises(Forbidden):
+    with Client(served.address, key=served.key, namespace="standfast") as curious, pytest.raises(Forbidden):
         curious.status()
     with pytest.raises(InvalidValue):
         Client("ftp://example.com", key="x")
@@ -104,13 +104,14 @@ def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -
 
 def test_a_human_decides_through_the_client(client: Client, served: Served) -> None:
     (served.folder / "allowed_signers").write_text(
-        f'alice@example.com namespaces="holdfast-seal" {openssh.public_key("alice").text}\n', encoding="utf-8"
+        f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n',
+        encoding="utf-8",
     )
     made = client.remember("EU refunds take 14 days.", source=HANDBOOK, propose=True)
     (waiting,) = client.approvals().waiting()
     shown = client.approvals().find(made.proposal_id or "")
     approve = shown.to_sign[0]
-    signature = sign(openssh.private_key("alice"), approve.text.encode(), "holdfast-seal")
+    signature = sign(openssh.private_key("alice"), approve.text.encode(), "standfast-seal")
     receipt = client.approvals().decide(approve.statement, signature)
     with pytest.raises(NotPending):
         client.approvals().decide(approve.statement, signature)
@@ -181,10 +182,10 @@ def test_a_server_that_is_none_of_ours_is_told_apart() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        failures: list[type[HoldfastError]] = []
+        failures: list[type[StandfastError]] = []
         with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", key="x", clock=ManualClock()) as client:
             for _ in answers:
-                with pytest.raises(HoldfastError) as failed:
+                with pytest.raises(StandfastError) as failed:
                     client.status()
                 failures.append(failed.type)
         thread.join()

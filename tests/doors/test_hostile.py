@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from holdfast.client import Client
-from holdfast.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES
-from holdfast.web import server as web_server
-from holdfast.web.doors import doors
+from standfast.client import Client
+from standfast.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES
+from standfast.web import server as web_server
+from standfast.web.doors import doors
 from tests.doors.conftest import FACT, House, Served, make_hall
 
 IN = "/v1/namespaces/default"
@@ -66,10 +66,10 @@ def status_of(raw: bytes) -> int:
 
 @pytest.fixture(scope="module")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """A server as ``holdfast serve`` sets it up, with less patience, in a thread of this process."""
+    """A server as ``standfast serve`` sets it up, with less patience, in a thread of this process."""
     patience = pytest.MonkeyPatch()
     patience.setattr(web_server, "HEADERS_SECONDS", 0.5)
-    patience.setattr("holdfast.web.gate.Gate.deadline", _soon)
+    patience.setattr("standfast.web.gate.Gate.deadline", _soon)
     house = House(make_hall(tmp_path_factory.mktemp("hostile") / "store.db"))
     app, _ = doors(house.hall, any_host=False)
     bound = web_server.listening("127.0.0.1", 0)
@@ -139,7 +139,7 @@ def test_unprintable_and_odd_names_are_refused_in_words(wire: Wire) -> None:
         "/v1/namespaces/a%0d%0aSet-Cookie:%20x=1/status",
         "/v1/namespaces/%00/status",
         "/v1/namespaces/%ff%fe/status",
-        "/v1/namespaces/holdfast/records",
+        "/v1/namespaces/standfast/records",
         f"{IN}/records?cursor=%ff",
         f"{IN}/records?limit=1&limit=2",
         f"{IN}/records?limit=" + "9" * 5_000,

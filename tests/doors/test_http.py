@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast.access.refusals import WINDOW_SECONDS
-from holdfast.canon import canonical_bytes
-from holdfast.clock import ManualClock
-from holdfast.govern.seals.approvals import Statement
-from holdfast.govern.seals.sshsig import sign
-from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
-from holdfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
-from holdfast.web.app import build_app
+from standfast.access.refusals import WINDOW_SECONDS
+from standfast.canon import canonical_bytes
+from standfast.clock import ManualClock
+from standfast.govern.seals.approvals import Statement
+from standfast.govern.seals.sshsig import sign
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
+from standfast.web.app import build_app
 from tests.doors.conftest import FACT, HANDBOOK, House, make_hall
 from tests.govern import openssh
 
@@ -219,7 +219,7 @@ def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, house: Ho
     shown = bot.get(path).json()
     (approve,) = [one for one in shown["to_sign"] if one["decision"] == "approve"]
     statement = Statement.from_json(approve["statement"])
-    signature = sign(openssh.private_key("alice"), approve["text"].encode(), "holdfast-seal")
+    signature = sign(openssh.private_key("alice"), approve["text"].encode(), "standfast-seal")
     body = {"statement": approve["statement"], "signature": signature}
     operator = house.headers("operator", "default")
     by_agent = bot.post(f"{path}/decision", json=body)
@@ -249,7 +249,7 @@ def test_an_agents_own_name_can_not_decide(http: TestClient, house: House) -> No
     body = {**FACT, "propose": True}
     made = http.post(f"{IN}/remember", json=body, headers=other).json()["proposal_id"]
     shown = http.get(f"{IN}/proposals/{made}", headers=agent).json()["to_sign"][0]
-    signature = sign(openssh.private_key("alice"), shown["text"].encode(), "holdfast-seal")
+    signature = sign(openssh.private_key("alice"), shown["text"].encode(), "standfast-seal")
     refused = http.post(
         f"{IN}/proposals/{made}/decision",
         json={"statement": shown["statement"], "signature": signature},
@@ -351,9 +351,9 @@ def test_health_readiness_and_metrics(http: TestClient, house: House) -> None:
     http.get(f"{IN}/status", headers=house.headers(BOT, "default"))
     text = http.get("/metrics", headers=house.headers("auditor", "*")).text
 
-    assert 'holdfast_requests_total{operation="status",status="200"} 1' in text
-    assert 'holdfast_request_seconds_bucket{operation="status",le="+Inf"} 1' in text
-    assert "holdfast_open_runs 0" in text
+    assert 'standfast_requests_total{operation="status",status="200"} 1' in text
+    assert 'standfast_request_seconds_bucket{operation="status",le="+Inf"} 1' in text
+    assert "standfast_open_runs 0" in text
 
 
 def test_retention_is_rehearsed_and_carried_out(tmp_path: Path) -> None:

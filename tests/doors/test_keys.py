@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.access.keys import Keyring
-from holdfast.access.table import Act, Caller, KeyRole, is_allowed, require
-from holdfast.cli import main
-from holdfast.clock import ManualClock, RandomIds
-from holdfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
-from holdfast.store.opening import open_store
-from holdfast.store.store import Store
+from standfast.access.keys import Keyring
+from standfast.access.table import Act, Caller, KeyRole, is_allowed, require
+from standfast.cli import main
+from standfast.clock import ManualClock, RandomIds
+from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 
 
 @pytest.fixture
@@ -103,19 +103,19 @@ def test_the_ledger_tells_of_keys_without_their_hashes(store: Store) -> None:
     assert list(store.verify()) == []
 
 
-@pytest.mark.parametrize("namespaces", [[], ["holdfast"], [""]])
+@pytest.mark.parametrize("namespaces", [[], ["standfast"], [""]])
 def test_a_key_is_for_somebodys_namespaces(store: Store, namespaces: list[str]) -> None:
     with pytest.raises(InvalidValue):
         Keyring(store).create(name="bot", role="agent", namespaces=namespaces)
 
 
-def test_no_key_reaches_holdfasts_own_namespace(store: Store) -> None:
+def test_no_key_reaches_standfasts_own_namespace(store: Store) -> None:
     _, token = Keyring(store).create(name="root", role="operator", namespaces=["*"])
     caller = Keyring(store).caller_of(token)
 
     assert is_allowed(caller, Act.RECALL, "anything")
     with pytest.raises(Forbidden, match="other namespaces"):
-        require(caller, Act.RECALL, "holdfast")
+        require(caller, Act.RECALL, "standfast")
 
 
 def test_keys_are_made_listed_and_revoked_on_the_command_line(

@@ -12,13 +12,13 @@ import pytest
 from mcp.client.client import Client as McpClient
 from starlette.testclient import TestClient
 
-from holdfast.access.table import Act, KeyRole
-from holdfast.mcp.reception import Reception
-from holdfast.mcp.server import all_offers, build_server
-from holdfast.verbs.hall import Hall
-from holdfast.web.app import build_app
-from holdfast.web.routes import OPERATIONS
-from holdfast.web.rows.operation import Operation
+from standfast.access.table import Act, KeyRole
+from standfast.mcp.reception import Reception
+from standfast.mcp.server import all_offers, build_server
+from standfast.verbs.hall import Hall
+from standfast.web.app import build_app
+from standfast.web.routes import OPERATIONS
+from standfast.web.rows.operation import Operation
 from tests.doors.beside import TEMPLATE, beside_house, put_body
 from tests.doors.conftest import FACT, HANDBOOK, House
 
@@ -211,10 +211,10 @@ def test_metrics(house: House, http: TestClient, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", list(KeyRole))
-def test_holdfasts_own_namespace_is_nobodys(house: House, http: TestClient, role: str) -> None:
+def test_standfasts_own_namespace_is_nobodys(house: House, http: TestClient, role: str) -> None:
     for one in OPERATIONS:
         if "{namespace}" in one.path:
-            path = one.path.format(**{**PLACES, "namespace": "holdfast"})
+            path = one.path.format(**{**PLACES, "namespace": "standfast"})
             answer = http.request(one.method, path, headers=house.headers(role, "*"), json={})
             assert answer.status_code == 403, one.name
 

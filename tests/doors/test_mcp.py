@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from holdfast.mcp.server import build_server, local_caller
+from standfast.mcp.server import build_server, local_caller
 from tests.doors.conftest import FACT, HANDBOOK, House, Served
 
 Use = Callable[[Client], Awaitable[None]]
@@ -27,7 +27,7 @@ def stdio(folder: Path, *options: str, **environment: str) -> StdioServerParamet
     """How a client's configuration starts the server."""
     return StdioServerParameters(
         command=sys.executable,
-        args=["-m", "holdfast.cli", "mcp", "--store", str(folder / "mcp.db"), *options],
+        args=["-m", "standfast.cli", "mcp", "--store", str(folder / "mcp.db"), *options],
         env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **environment},
         cwd=folder,
     )
@@ -73,8 +73,8 @@ async def _uses_everything(client: Client, namespace: str = "default") -> None:
     history = await told(client, "memory_history", subject=FACT["subject"])
     status = await told(client, "memory_status")
     verified = await _told(client, "memory_verify")
-    record = await client.read_resource(f"holdfast://{namespace}/records/policy/eu-refunds")
-    snapshot = await client.read_resource(f"holdfast://{namespace}/snapshots/newest")
+    record = await client.read_resource(f"standfast://{namespace}/records/policy/eu-refunds")
+    snapshot = await client.read_resource(f"standfast://{namespace}/snapshots/newest")
     nothing = await refused(client, "memory_forget", subject="nobody", reason="asked to")
     malformed = await refused(client, "memory_remember", text="")
     await told(client, "memory_forget", subject=FACT["subject"], reason="asked to")
@@ -249,10 +249,10 @@ def test_resources_are_refused_as_tools_are(house: House) -> None:
     async def run() -> None:
         async with Client(build_server(house.hall, lambda _: house.caller("agent", "default"))) as client:
             with pytest.raises(MCPError, match="forbidden"):
-                await client.read_resource("holdfast://foreign/records/x")
+                await client.read_resource("standfast://foreign/records/x")
             with pytest.raises(MCPError, match="not_found"):
-                await client.read_resource("holdfast://default/records/nobody")
+                await client.read_resource("standfast://default/records/nobody")
             with pytest.raises(MCPError):
-                await client.read_resource("holdfast://default/records/../../x")
+                await client.read_resource("standfast://default/records/../../x")
 
     anyio.run(run)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from holdfast.errors import HoldfastError
-from holdfast.web.app import build_app
-from holdfast.web.openapi import description
-from holdfast.web.problems import STATUS_OF_CODE, status_of
-from holdfast.web.routes import OPERATIONS
+from standfast.errors import StandfastError
+from standfast.web.app import build_app
+from standfast.web.openapi import description
+from standfast.web.problems import STATUS_OF_CODE, status_of
+from standfast.web.routes import OPERATIONS
 from tests.doors.beside import beside_house
 from tests.doors.conftest import FACT, House
 from tests.test_errors import _all_kinds, _example
@@ -144,7 +144,7 @@ def test_the_description_is_served_and_names_every_route(app: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize("kind", _all_kinds(), ids=lambda kind: kind.__name__)
-def test_every_error_has_a_status(kind: type[HoldfastError]) -> None:
+def test_every_error_has_a_status(kind: type[StandfastError]) -> None:
     assert 400 <= status_of(_example(kind)) < 600
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.access.pace import Pace
-from holdfast.access.refusals import Refusal, Refusals
-from holdfast.clock import ManualClock
-from holdfast.errors import Forbidden, RateLimited
-from holdfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_TOLD_PER_MINUTE
-from holdfast.store.opening import open_store
-from holdfast.store.store import Store
+from standfast.access.pace import Pace
+from standfast.access.refusals import Refusal, Refusals
+from standfast.clock import ManualClock
+from standfast.errors import Forbidden, RateLimited
+from standfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_TOLD_PER_MINUTE
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 
 
 def _taken(pace: Pace, name: str, times: int) -> int:

@@ -1,4 +1,4 @@
-"""``holdfast serve`` as a process: how it starts, where it refuses to, how it ends, and what a kill costs."""
+"""``standfast serve`` as a process: how it starts, where it refuses to, how it ends, and what a kill costs."""
 
 import json
 import subprocess
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import main
-from holdfast.client import Client
-from holdfast.errors import HoldfastError, UnsafeBind
-from holdfast.memory import Memory
-from holdfast.web.server import check_bind, is_loopback
+from standfast.cli import main
+from standfast.client import Client
+from standfast.errors import StandfastError, UnsafeBind
+from standfast.memory import Memory
+from standfast.web.server import check_bind, is_loopback
 from tests.doors.conftest import HANDBOOK, Served
 
 
@@ -27,7 +27,7 @@ def test_this_machine_alone_needs_nothing(host: str) -> None:
 def test_elsewhere_needs_keys_and_tls_in_front(host: str) -> None:
     with pytest.raises(UnsafeBind, match="--behind-tls"):
         check_bind(host, behind_tls=False, has_keys=True)
-    with pytest.raises(UnsafeBind, match="holdfast keys create"):
+    with pytest.raises(UnsafeBind, match="standfast keys create"):
         check_bind(host, behind_tls=True, has_keys=False)
     check_bind(host, behind_tls=True, has_keys=True)
 
@@ -41,7 +41,9 @@ def test_serving_elsewhere_is_refused_in_words(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_port_that_is_taken_is_told_in_words(served: Served, tmp_path: Path) -> None:
-    taken = served.holdfast("serve", "--port", str(served.port.number), "--store", str(tmp_path / "other.db"))
+    taken = served.standfast(
+        "serve", "--port", str(served.port.number), "--store", str(tmp_path / "other.db")
+    )
 
     assert taken.returncode == 2
     assert "Address already in use" in taken.stderr
@@ -51,7 +53,7 @@ def test_the_first_key_is_printed_once_and_no_key_is_ever_logged(served: Served)
     log = (served.folder / "serve.log").read_text(encoding="utf-8")
     with Client(served.address, key=served.key) as client:
         client.status()
-    with Client(served.address, key=served.key[:-1] + "x") as stranger, pytest.raises(HoldfastError):
+    with Client(served.address, key=served.key[:-1] + "x") as stranger, pytest.raises(StandfastError):
         stranger.status()
     secret = served.key.rpartition("_")[2]
 
@@ -67,14 +69,14 @@ def test_stopping_signs_the_head_and_tells_of_refusals(tmp_path: Path) -> None:
         client.remember("EU refunds take 14 days.", source=HANDBOOK)
     with Client(server.address, key="hf_wrong") as stranger:
         for _ in range(30):
-            with pytest.raises(HoldfastError):
+            with pytest.raises(StandfastError):
                 stranger.status()
     server.process.stop()
     with Memory.open(str(server.store), create=False) as memory:
         told = [entry.read() for entry in memory.store.entries()]
         problems = list(memory.verify())
     refused = [entry["body"]["told"] for entry in told if entry["kind"] == "access"]
-    checkpoints = (tmp_path / "holdfast.db-log.checkpoints").read_text(encoding="utf-8")
+    checkpoints = (tmp_path / "standfast.db-log.checkpoints").read_text(encoding="utf-8")
 
     assert problems == []
     assert sum("refused" in fact for fact in refused) == 10
@@ -103,7 +105,7 @@ class _Writer(threading.Thread):
                 text = f"Warehouse {self._name} keeps crate {number * 37 + 5} on shelf {number}."
                 try:
                     self._client.remember(text, subject=subject, source=HANDBOOK, request_key=subject)
-                except HoldfastError:
+                except StandfastError:
                     self._stop_now.wait(0.05)
                     continue
                 self.acknowledged.append(subject)
@@ -143,12 +145,12 @@ def test_a_kill_under_load_loses_no_acknowledged_write_and_a_retry_has_one_effec
 
 
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
-    """As after a plain ``pip install holdfast``: the packages can't be imported."""
+    """As after a plain ``pip install standfast``: the packages can't be imported."""
     program = (
         "import sys; sys.modules['starlette'] = sys.modules['mcp'] = None\n"
-        "from holdfast.cli import main; main(sys.argv[1:], prog_name='holdfast')"
+        "from standfast.cli import main; main(sys.argv[1:], prog_name='standfast')"
     )
-    for words, extra in ((["serve"], "holdfast[server]"), (["mcp"], "holdfast[mcp]")):
+    for words, extra in ((["serve"], "standfast[server]"), (["mcp"], "standfast[mcp]")):
         told = subprocess.run(
             [sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )

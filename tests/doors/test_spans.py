@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from holdfast.access.table import Act
-from holdfast.verbs.spans import Spans
-from holdfast.web.app import build_app
+from standfast.access.table import Act
+from standfast.verbs.spans import Spans
+from standfast.web.app import build_app
 from tests.doors.conftest import FACT, House
 
 IN = "/v1/namespaces/default"
@@ -34,13 +34,13 @@ def test_calls_are_spans(house: House) -> None:
         "upsert_memory default",
         "search_memory default",
         "delete_memory default",
-        "holdfast status",
+        "standfast status",
     ]
     assert told[0] == {
         "gen_ai.operation.name": "upsert_memory",
-        "gen_ai.provider.name": "holdfast",
+        "gen_ai.provider.name": "standfast",
         "gen_ai.memory.store.id": "default",
-        "holdfast.act": "remember",
+        "standfast.act": "remember",
     }
     assert told[2]["error.type"] == "invalid_value"
     assert not failed.status.is_ok

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.errors import CacheUnavailable
-from holdfast.evals.cache import (
+from standfast.errors import CacheUnavailable
+from standfast.evals.cache import (
     CachedGrade,
     CacheKey,
     InMemoryResultCache,
@@ -15,10 +15,10 @@ from holdfast.evals.cache import (
     RedisResultCache,
     ResultCache,
 )
-from holdfast.evals.evaluators import Score
-from holdfast.evals.results import Outcome
-from holdfast.evals.samples import Sample
-from holdfast.providers.adapter import TokenUsage
+from standfast.evals.evaluators import Score
+from standfast.evals.results import Outcome
+from standfast.evals.samples import Sample
+from standfast.providers.adapter import TokenUsage
 
 KEY = CacheKey(
     prompt_digest="p",

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidDataset, InvalidEvaluator, InvalidValue, ProviderGarbled
-from holdfast.evals.evaluators import AllOf, AnyOf, Contains, Evaluator, Exact, JsonSchema, Numeric, Score
-from holdfast.evals.judge import ModelJudge
-from holdfast.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
-from holdfast.evals.samples import Dataset, Sample
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.vocabulary import Experiment
+from standfast.errors import InvalidDataset, InvalidEvaluator, InvalidValue, ProviderGarbled
+from standfast.evals.evaluators import AllOf, AnyOf, Contains, Evaluator, Exact, JsonSchema, Numeric, Score
+from standfast.evals.judge import ModelJudge
+from standfast.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
+from standfast.evals.samples import Dataset, Sample
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.providers.scripted import ScriptedProvider
+from standfast.vocabulary import Experiment
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 

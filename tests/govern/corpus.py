@@ -28,9 +28,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.judge import Claim, Judge, Judgement, Surroundings
-from holdfast.vocabulary import Record, Verdict, normal_tags
+from standfast.govern.floors.reading.words import Reading
+from standfast.govern.judge import Claim, Judge, Judgement, Surroundings
+from standfast.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
 FILES = {

@@ -13,12 +13,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from holdfast.govern.seals.sshsig import PublicKey
+from standfast.govern.seals.sshsig import PublicKey
 
 
 def private_key(name: str) -> Ed25519PrivateKey:
     """A key that its name determines."""
-    return Ed25519PrivateKey.from_private_bytes(sha256(f"holdfast test key of {name}".encode()).digest())
+    return Ed25519PrivateKey.from_private_bytes(sha256(f"standfast test key of {name}".encode()).digest())
 
 
 def public_key(name: str) -> PublicKey:
@@ -71,7 +71,7 @@ def keygen_accepts(
     allowed: str,
     revoked: str | None = None,
     at: str = "20260601Z",
-    namespace: str = "holdfast-seal",
+    namespace: str = "standfast-seal",
 ) -> bool:
     """Whether ``ssh-keygen -Y verify`` takes the signature, at that time, by these lists."""
     (folder / "message.sig").write_text(armored, encoding="utf-8")
@@ -90,7 +90,7 @@ def keygen_accepts(
 
 
 def keygen_finds_well_formed(
-    folder: Path, armored: str, message: bytes, namespace: str = "holdfast-seal"
+    folder: Path, armored: str, message: bytes, namespace: str = "standfast-seal"
 ) -> bool:
     """Whether ``ssh-keygen -Y check-novalidate`` takes it, whoever signed."""
     (folder / "message.sig").write_text(armored, encoding="utf-8")

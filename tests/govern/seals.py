@@ -3,30 +3,30 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.canon import fingerprint
-from holdfast.clock import CountedIds
-from holdfast.govern.authority import Operation
-from holdfast.govern.seals.approvals import (
+from standfast.canon import fingerprint
+from standfast.clock import CountedIds
+from standfast.govern.authority import Operation
+from standfast.govern.seals.approvals import (
     Approval,
     Decision,
     Proposal,
     Statement,
     check_approval,
 )
-from holdfast.govern.seals.signers import Signers
-from holdfast.govern.seals.sshsig import sign
-from holdfast.vocabulary import Verdict
+from standfast.govern.seals.signers import Signers
+from standfast.govern.seals.sshsig import sign
+from standfast.vocabulary import Verdict
 from tests.govern import openssh
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SIGNERS = Signers.parse(
     f"""\
-alice@example.com namespaces="holdfast-seal" {openssh.public_key("alice").text}
-bot@example.com namespaces="holdfast-seal" {openssh.public_key("bot").text}
-early@example.com namespaces="holdfast-seal",valid-after="20270101Z" {openssh.public_key("early").text}
-late@example.com namespaces="holdfast-seal",valid-before="20260101Z" {openssh.public_key("late").text}
+alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}
+bot@example.com namespaces="standfast-seal" {openssh.public_key("bot").text}
+early@example.com namespaces="standfast-seal",valid-after="20270101Z" {openssh.public_key("early").text}
+late@example.com namespaces="standfast-seal",valid-before="20260101Z" {openssh.public_key("late").text}
 git@example.com namespaces="git" {openssh.public_key("git").text}
-lost@example.com namespaces="holdfast-seal" {openssh.public_key("lost").text}
+lost@example.com namespaces="standfast-seal" {openssh.public_key("lost").text}
 """,
     openssh.public_key("lost").text,
 )
@@ -52,7 +52,7 @@ def statement_about(proposal: Proposal = PROPOSAL, decision: Decision = Decision
     )
 
 
-def signed(statement: Statement, by: str = "alice", namespace: str = "holdfast-seal") -> Approval:
+def signed(statement: Statement, by: str = "alice", namespace: str = "standfast-seal") -> Approval:
     """What a signer would hand in, whether it is any good or not."""
     return Approval(
         statement=statement,

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.errors import (
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import (
     ApprovalExpired,
     ApprovalReplayed,
     BadSignature,
-    HoldfastError,
     InvalidValue,
     NaiveDatetime,
     NotPending,
@@ -23,12 +22,13 @@ from holdfast.errors import (
     SignerExpired,
     SignerNotYetValid,
     SignerRevoked,
+    StandfastError,
     UnknownSigner,
     WrongNamespace,
     WrongPayload,
 )
-from holdfast.govern.authority import Operation, needs_human
-from holdfast.govern.seals.approvals import (
+from standfast.govern.authority import Operation, needs_human
+from standfast.govern.seals.approvals import (
     Approval,
     Decision,
     Proposal,
@@ -36,8 +36,8 @@ from holdfast.govern.seals.approvals import (
     Statement,
     shown,
 )
-from holdfast.limits import MAX_SUMMARY_CHARS
-from holdfast.vocabulary import Verdict
+from standfast.limits import MAX_SUMMARY_CHARS
+from standfast.vocabulary import Verdict
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of
 from tests.govern.seals import (
@@ -126,7 +126,7 @@ def test_a_boolean_is_never_an_approval(boolean: Any) -> None:
         check(boolean)
     with pytest.raises(InvalidValue):
         Approval.from_json(boolean)
-    with pytest.raises(HoldfastError):
+    with pytest.raises(StandfastError):
         Approval(statement=boolean, signature=boolean, principal="alice", key_fingerprint="SHA256:")
 
 
@@ -146,7 +146,7 @@ def test_a_decision_is_one_of_two_words() -> None:
         ("git", WrongNamespace),
     ],
 )
-def test_who_may_not_sign_decides_nothing(by: str, error: type[HoldfastError]) -> None:
+def test_who_may_not_sign_decides_nothing(by: str, error: type[StandfastError]) -> None:
     with pytest.raises(error):
         check(signed(statement_about(), by))
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.errors import (
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import (
     BadSignature,
-    HoldfastError,
+    StandfastError,
     UnknownSigner,
     UnusableKey,
     WrongNamespace,
 )
-from holdfast.govern.seals.approvals import (
+from standfast.govern.seals.approvals import (
     Approval,
     Proposal,
     Statement,
@@ -57,7 +57,7 @@ def _refuse_mutants(seed: int, figures: Figures) -> None:
                 mutant = Approval.from_json(parse(mutated(dice, stored)))
             else:
                 mutant = Approval.from_json(_with_one_field_changed(dice))
-        except HoldfastError:
+        except StandfastError:
             tried += 1
             continue
         if mutant == APPROVAL:
@@ -89,7 +89,7 @@ def _with_one_field_changed(dice: random.Random) -> dict[str, Any]:
 )
 def test_nothing_but_an_approval_is_read_as_one(plain: object) -> None:
     for kind in (Approval, Statement, Proposal):
-        with pytest.raises(HoldfastError):
+        with pytest.raises(StandfastError):
             kind.from_json(plain)
 
 
@@ -101,7 +101,7 @@ def test_a_hostile_field_is_refused_or_is_another_statement(field: str, value: o
     try:
         statement = Statement.from_json(STATEMENT_JSON | {field: value})
         changed = statement.signed_bytes != APPROVAL.statement.signed_bytes
-    except HoldfastError:
+    except StandfastError:
         return
     assert changed == (statement != APPROVAL.statement)
 
@@ -112,6 +112,6 @@ def test_a_hostile_proposal_is_refused_or_shown_safely(field: str, value: Any) -
         return
     try:
         proposal = Proposal.of(**{**FIELDS, field: value})
-    except HoldfastError:
+    except StandfastError:
         return
     assert Proposal.from_json(proposal.as_json()) == proposal

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidValue, NotAuthorised
-from holdfast.govern.authority import (
+from standfast.errors import InvalidValue, NotAuthorised
+from standfast.govern.authority import (
     Operation,
     Role,
     may_seal,
@@ -15,8 +15,8 @@ from holdfast.govern.authority import (
     require_seal,
     require_write,
 )
-from holdfast.govern.policy import VERDICT_BAND_ROUTING
-from holdfast.vocabulary import Band
+from standfast.govern.policy import VERDICT_BAND_ROUTING
+from standfast.vocabulary import Band
 from tests.govern.chains import short_name
 
 MATRIX = """

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import utc_text
-from holdfast.clock import ManualClock
-from holdfast.errors import InvalidValue
-from holdfast.govern.ceilings import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt, RecallDecision
-from holdfast.govern.evidence import build_evidence
-from holdfast.govern.policy import MemoryWritePolicy
-from holdfast.vocabulary import Band, FloorCheck, Record, Verdict
+from standfast.canon import utc_text
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue
+from standfast.govern.ceilings import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt, RecallDecision
+from standfast.govern.evidence import build_evidence
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.vocabulary import Band, FloorCheck, Record, Verdict
 from tests.govern.chains import chain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

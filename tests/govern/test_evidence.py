@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.errors import HoldfastError, InvalidValue, NaiveDatetime, NotCanonical
-from holdfast.govern.evidence import (
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError
+from standfast.govern.evidence import (
     ChainReading,
     build_evidence,
     compute_evidence_hash,
@@ -18,9 +18,9 @@ from holdfast.govern.evidence import (
     read_chain,
     read_instant,
 )
-from holdfast.govern.policy import MemoryWritePolicy
-from holdfast.limits import MAX_EVIDENCE_BYTES
-from holdfast.vocabulary import Evidence, FloorCheck, Verdict
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.limits import MAX_EVIDENCE_BYTES
+from standfast.vocabulary import Evidence, FloorCheck, Verdict
 from tests import json_values
 from tests.govern.chains import (
     FLOORS,
@@ -267,7 +267,7 @@ def test_an_instant_is_iso_8601_with_a_time_zone(text: Any, instant: datetime | 
 def test_hashing_hostile_values_gives_a_hash_or_a_typed_error(checks: Any, verdict: Any, at: Any) -> None:
     try:
         digest = compute_evidence_hash(checks, verdict, at)
-    except HoldfastError:
+    except StandfastError:
         return
 
     assert len(digest) == 64

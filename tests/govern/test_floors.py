@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidValue
-from holdfast.govern.authority import Role
-from holdfast.govern.floors.authority import Authority
-from holdfast.govern.floors.calibration import Calibration
-from holdfast.govern.floors.claim import NOTHING_KNOWN, Claim, Floor, Surroundings
-from holdfast.govern.floors.clarity import Clarity
-from holdfast.govern.floors.corroboration import Corroboration
-from holdfast.govern.floors.injection import Injection
-from holdfast.govern.floors.novelty import Novelty
-from holdfast.govern.floors.provenance import Provenance
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading
-from holdfast.govern.floors.secrecy import Secrecy
-from holdfast.govern.floors.truth import Truth
-from holdfast.govern.judge import Judge
-from holdfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
+from standfast.errors import InvalidValue
+from standfast.govern.authority import Role
+from standfast.govern.floors.authority import Authority
+from standfast.govern.floors.calibration import Calibration
+from standfast.govern.floors.claim import NOTHING_KNOWN, Claim, Floor, Surroundings
+from standfast.govern.floors.clarity import Clarity
+from standfast.govern.floors.corroboration import Corroboration
+from standfast.govern.floors.injection import Injection
+from standfast.govern.floors.novelty import Novelty
+from standfast.govern.floors.provenance import Provenance
+from standfast.govern.floors.reading.words import READ_CHARS, Reading
+from standfast.govern.floors.secrecy import Secrecy
+from standfast.govern.floors.truth import Truth
+from standfast.govern.judge import Judge
+from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 from tests.govern.corpus import claim, known
 
 FACT = "EU refunds take 14 days from the day the parcel is back."

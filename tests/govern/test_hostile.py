@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes
-from holdfast.clock import ManualClock
-from holdfast.errors import HoldfastError
-from holdfast.govern.policy import MemoryWritePolicy
-from holdfast.vocabulary import Band, FloorCheck, Verdict
+from standfast.canon import canonical_bytes
+from standfast.clock import ManualClock
+from standfast.errors import StandfastError
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.vocabulary import Band, FloorCheck, Verdict
 from tests.govern.chains import (
     FLOORS,
     LOOP,
@@ -151,7 +151,7 @@ def test_a_hostile_item_is_recalled_within_bounds_or_not_at_all(item: Any, conte
 def test_a_hostile_item_is_never_deleted_by_mistake(item: Any, age_days: Any) -> None:
     try:
         decision = STRICT.should_retain(item, age_days)
-    except HoldfastError:
+    except StandfastError:
         assert type(age_days) not in (int, float) or not isfinite(age_days)
         return
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidValue
-from holdfast.govern.floors.claim import CLEAN
-from holdfast.govern.floors.novelty import Novelty
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading
-from holdfast.govern.judge import Claim, Finding, FloorRegistry, Judge, Judgement, Surroundings
-from holdfast.vocabulary import Band, Record, Verdict
+from standfast.errors import InvalidValue
+from standfast.govern.floors.claim import CLEAN
+from standfast.govern.floors.novelty import Novelty
+from standfast.govern.floors.reading.words import READ_CHARS, Reading
+from standfast.govern.judge import Claim, Finding, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import SOURCE, cases, claim, known
 
 JUDGE = Judge(FloorRegistry.shipped())

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import canonical_bytes
-from holdfast.clock import ManualClock
-from holdfast.errors import InvalidValue
-from holdfast.govern.policy import (
+from standfast.canon import canonical_bytes
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue
+from standfast.govern.policy import (
     VERDICT_BAND_ROUTING,
     MemoryWritePolicy,
     WriteDecision,
 )
-from holdfast.limits import MAX_WRITE_LOG_ENTRIES
-from holdfast.vocabulary import Band, Verdict
+from standfast.limits import MAX_WRITE_LOG_ENTRIES
+from standfast.vocabulary import Band, Verdict
 from tests.govern.chains import (
     chain,
     chain_without,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.govern import policy as governed
-from holdfast.govern.policy import (
+from standfast.clock import ManualClock
+from standfast.govern import policy as governed
+from standfast.govern.policy import (
     EvidenceChainValidation,
     MemoryWritePolicy,
     RecallDecision,

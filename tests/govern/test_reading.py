@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.govern.floors.reading import words as words_module
-from holdfast.govern.floors.reading.disguise import unmasked
-from holdfast.govern.floors.reading.folding import fold
-from holdfast.govern.floors.reading.likeness import Known, Recalled, Shelf, says_nothing_new
-from holdfast.govern.floors.reading.quantities import number
-from holdfast.govern.floors.reading.words import READ_CHARS, Reading
-from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
-from holdfast.limits import MAX_VALUE_BYTES
+from standfast.govern.floors.reading import words as words_module
+from standfast.govern.floors.reading.disguise import unmasked
+from standfast.govern.floors.reading.folding import fold
+from standfast.govern.floors.reading.likeness import Known, Recalled, Shelf, says_nothing_new
+from standfast.govern.floors.reading.quantities import number
+from standfast.govern.floors.reading.words import READ_CHARS, Reading
+from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.limits import MAX_VALUE_BYTES
 from tests.govern.corpus import cases, claim, known
 
 JUDGE = Judge(FloorRegistry.shipped())

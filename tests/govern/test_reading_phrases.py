@@ -4,11 +4,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.govern.floors import authority
-from holdfast.govern.floors.reading.folding import fold
-from holdfast.govern.floors.reading.phrases import Phrase, Phrasebook, spoken
-from holdfast.govern.floors.reading.words import Reading
-from holdfast.govern.floors.signs import sayings
+from standfast.govern.floors import authority
+from standfast.govern.floors.reading.folding import fold
+from standfast.govern.floors.reading.phrases import Phrase, Phrasebook, spoken
+from standfast.govern.floors.reading.words import Reading
+from standfast.govern.floors.signs import sayings
 
 BOOKS = (sayings.PHRASES, authority._PHRASES)
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]

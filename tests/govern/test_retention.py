@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidValue
-from holdfast.govern import policy as governed
-from holdfast.govern.policy import MemoryWritePolicy, RetentionDecision
-from holdfast.vocabulary import Band, Record
+from standfast.errors import InvalidValue
+from standfast.govern import policy as governed
+from standfast.govern.policy import MemoryWritePolicy, RetentionDecision
+from standfast.vocabulary import Band, Record
 
 POLICY = MemoryWritePolicy()
 

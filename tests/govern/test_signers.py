@@ -11,34 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import (
-    HoldfastError,
+from standfast.errors import (
     InvalidSigners,
     InvalidValue,
     NaiveDatetime,
     SignerExpired,
     SignerNotYetValid,
     SignerRevoked,
+    StandfastError,
     UnknownSigner,
     WrongNamespace,
 )
-from holdfast.govern.seals import signers as signers_module
-from holdfast.govern.seals.signers import Signer, Signers
-from holdfast.govern.seals.sshsig import sign
-from holdfast.limits import MAX_LIST_CHARS
+from standfast.govern.seals import signers as signers_module
+from standfast.govern.seals.signers import Signer, Signers
+from standfast.govern.seals.sshsig import sign
+from standfast.limits import MAX_LIST_CHARS
 from tests.govern import openssh
 
 ALICE = openssh.public_key("alice")
 BOB = openssh.public_key("bob")
 CAROL = openssh.public_key("carol")
 MID_2026 = datetime(2026, 7, 1, tzinfo=UTC)
-SEAL = 'namespaces="holdfast-seal"'
+SEAL = 'namespaces="standfast-seal"'
 LISTED = f"""\
 # Who may seal.
 alice@example.com {SEAL},valid-after="20260101Z",valid-before="202701011200Z" {ALICE.text} Alice's laptop
 
 bob@example.com namespaces="git,file" {BOB.text}
-\tcarol@example.com\tvalid-before="20260615123000Z",namespaces="git,holdfast-seal"  {CAROL.text} Ünïcode: 記憶
+\tcarol@example.com\tvalid-before="20260615123000Z",namespaces="git,standfast-seal"  {CAROL.text} Ünïcode: 記憶
 """
 
 
@@ -66,7 +66,7 @@ def test_each_refusal_has_its_own_error() -> None:
     assert unknown.value.facts["key_fingerprint"] == openssh.public_key("mallory").fingerprint
     assert early.value.facts["valid_after"] == "2026-01-01T00:00:00.000000Z"
     assert late.value.facts["valid_before"] == "2027-01-01T12:00:00.000000Z"
-    assert elsewhere.value.facts == {"found": "file, git", "needed": "holdfast-seal"}
+    assert elsewhere.value.facts == {"found": "file, git", "needed": "standfast-seal"}
 
 
 def test_a_revoked_key_is_revoked_even_where_it_is_not_listed() -> None:
@@ -144,15 +144,15 @@ REFUSED = {
     "no options": f"alice {ALICE.text}",
     "no namespaces": f'alice valid-after="20260101Z" {ALICE.text}',
     "empty namespaces": f'alice namespaces="" {ALICE.text}',
-    "a pattern of namespaces": f'alice namespaces="holdfast-*" {ALICE.text}',
-    "a refused namespace": f'alice namespaces="!git,holdfast-seal" {ALICE.text}',
-    "namespaces without quotes": f"alice namespaces=holdfast-seal {ALICE.text}",
-    "a quote that does not end": f'alice namespaces="holdfast-seal {ALICE.text}',
-    "an escaped quote": f'alice namespaces="holdfast-seal\\"" {ALICE.text}',
+    "a pattern of namespaces": f'alice namespaces="standfast-*" {ALICE.text}',
+    "a refused namespace": f'alice namespaces="!git,standfast-seal" {ALICE.text}',
+    "namespaces without quotes": f"alice namespaces=standfast-seal {ALICE.text}",
+    "a quote that does not end": f'alice namespaces="standfast-seal {ALICE.text}',
+    "an escaped quote": f'alice namespaces="standfast-seal\\"" {ALICE.text}',
     "namespaces twice": f"alice {SEAL},{SEAL} {ALICE.text}",
     "a certificate authority": f"alice cert-authority,{SEAL} {ALICE.text}",
     "an unknown option": f'alice {SEAL},permit="all" {ALICE.text}',
-    "an option in capitals": f'alice NAMESPACES="holdfast-seal" {ALICE.text}',
+    "an option in capitals": f'alice NAMESPACES="standfast-seal" {ALICE.text}',
     "a comma too many": f"alice {SEAL}, {ALICE.text}",
     "a space between options": f'alice {SEAL}, valid-after="20260101Z" {ALICE.text}',
     "two principals": f"alice,bob {SEAL} {ALICE.text}",
@@ -231,7 +231,7 @@ LINES = {
     "plain": f"alice@example.com {SEAL} {ALICE.text}",
     "with a comment": f'alice@example.com  {SEAL}\t{ALICE.text}  a comment, with "quotes"',
     "for another namespace": f'alice@example.com namespaces="git" {ALICE.text}',
-    "for two namespaces": f'alice@example.com namespaces="git,holdfast-seal" {ALICE.text}',
+    "for two namespaces": f'alice@example.com namespaces="git,standfast-seal" {ALICE.text}',
     "from a day on": f'alice@example.com {SEAL},valid-after="20260601Z" {ALICE.text}',
     "until a minute": f'alice@example.com valid-before="202606010000Z",{SEAL} {ALICE.text}',
     "between two seconds": f'alice@example.com {SEAL},valid-after="20260531235959Z",valid-before="20260601000001Z" {ALICE.text}',
@@ -258,11 +258,11 @@ def test_ssh_keygen_revokes_as_we_do(line: str, revoked: str, tmp_path: Path) ->
 def _compare(folder: Path, listed: Signers, allowed: str, revoked: str, at: datetime) -> None:
     try:
         ours = listed.who_signed(ALICE, at) == "alice@example.com"
-    except HoldfastError:
+    except StandfastError:
         ours = False
     theirs = openssh.keygen_accepts(
         folder,
-        sign(openssh.private_key("alice"), b"sealed", "holdfast-seal"),
+        sign(openssh.private_key("alice"), b"sealed", "standfast-seal"),
         b"sealed",
         principal="alice@example.com",
         allowed=allowed,
@@ -275,7 +275,7 @@ def _compare(folder: Path, listed: Signers, allowed: str, revoked: str, at: date
 def test_whatever_we_take_ssh_keygen_takes(tmp_path: Path) -> None:
     """Lines put together at random from their parts: a line that we accept means the same to ssh-keygen."""
     dice = random.Random(7)
-    armored = sign(openssh.private_key("alice"), b"sealed", "holdfast-seal")
+    armored = sign(openssh.private_key("alice"), b"sealed", "standfast-seal")
     parts = [
         ("alice@example.com", "Alice_2", "a/b:c", "alice,bob", "*", "alice "),
         (" ", "  ", "\t", ""),
@@ -296,7 +296,7 @@ def test_whatever_we_take_ssh_keygen_takes(tmp_path: Path) -> None:
         line = "".join(dice.choice(choices) for choices in parts)
         try:
             principal = Signers.parse(line).who_signed(ALICE, MID_2026)
-        except HoldfastError:
+        except StandfastError:
             continue
         taken += 1
         assert openssh.keygen_accepts(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from holdfast.errors import ApprovalError, BadSignature, SigningFailed, UnusableKey
-from holdfast.govern.seals import sshsig
-from holdfast.govern.seals.sshsig import (
+from standfast.errors import ApprovalError, BadSignature, SigningFailed, UnusableKey
+from standfast.govern.seals import sshsig
+from standfast.govern.seals.sshsig import (
     PublicKey,
     SshSignature,
     load_private_key,
@@ -23,7 +23,7 @@ from holdfast.govern.seals.sshsig import (
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of
 
-NAMESPACE = "holdfast-seal"
+NAMESPACE = "standfast-seal"
 MESSAGE = b'{"decision":"approve"}'
 KEY = openssh.private_key("alice")
 ARMORED = sign(KEY, MESSAGE, NAMESPACE)
@@ -286,7 +286,7 @@ def _program(path: Path, script: str) -> None:
 
 
 def test_loading_these_modules_does_not_load_cryptography() -> None:
-    loaded = "import sys, holdfast.govern.seals.approvals; print('cryptography' in sys.modules)"
+    loaded = "import sys, standfast.govern.seals.approvals; print('cryptography' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
 
     assert told.stdout.strip() == "False"

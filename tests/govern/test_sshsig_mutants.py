@@ -10,15 +10,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ApprovalError, SigningFailed, UnusableKey, WrongNamespace
-from holdfast.govern.seals import sshsig
-from holdfast.govern.seals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
-from holdfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES
+from standfast.errors import ApprovalError, SigningFailed, UnusableKey, WrongNamespace
+from standfast.govern.seals import sshsig
+from standfast.govern.seals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
+from standfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES
 from tests.figures import Figures
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of, mutated
 
-NAMESPACE = "holdfast-seal"
+NAMESPACE = "standfast-seal"
 MESSAGE = b'{"decision":"approve"}'
 KEY = openssh.private_key("alice")
 ARMORED = sign(KEY, MESSAGE, NAMESPACE)

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import NotGoverned
-from holdfast.govern.authority import Role
-from holdfast.govern.evidence import content_fingerprint, is_bound
-from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
-from holdfast.govern.policy import MemoryWritePolicy
-from holdfast.govern.scars import Mark, Pattern, detect_patterns, marks_of
-from holdfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
-from holdfast.store.commit import Commit
-from holdfast.vocabulary import Band, Record, Run, Verdict, VisibilityMode
+from standfast.errors import NotGoverned
+from standfast.govern.authority import Role
+from standfast.govern.evidence import content_fingerprint, is_bound
+from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.govern.scars import Mark, Pattern, detect_patterns, marks_of
+from standfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
+from standfast.store.commit import Commit
+from standfast.vocabulary import Band, Record, Run, Verdict, VisibilityMode
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 RUN = Run(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from holdfast.cli import main
+from standfast.cli import main
 
 HEADER = """\
 # The command line
@@ -19,9 +19,9 @@ Every command that answers has `--json`, which prints one JSON object; errors th
 | 0 | done | is done, durably |
 | 1 | the answer is no: refused, different, not proven, nothing known, or you said no | what was refused is kept as such |
 | 2 | the call, its input, the settings or the store was wrong, or the disk failed; the message and its code say which | nothing was changed, or the message says how to learn it |
-| 130 | interrupted by Ctrl-C (for `holdfast serve` that is the way to end it: it finishes what it answers, and gives 0) | happened in full or not at all; what was acknowledged is there |
+| 130 | interrupted by Ctrl-C (for `standfast serve` that is the way to end it: it finishes what it answers, and gives 0) | happened in full or not at all; what was acknowledged is there |
 
-Shell completion: `eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)"`, or `zsh_source`, or `fish_source`.
+Shell completion: `eval "$(_STANDFAST_COMPLETE=bash_source standfast)"`, or `zsh_source`, or `fish_source`.
 """
 
 
@@ -42,7 +42,7 @@ def reference() -> str:
     """The whole page."""
     pages = [
         f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
-        for context in contexts(main, "holdfast")
+        for context in contexts(main, "standfast")
     ]
     return "\n".join([HEADER, *pages])
 

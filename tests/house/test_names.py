@@ -6,44 +6,44 @@ import sys
 import types
 from pathlib import Path
 
-import holdfast
+import standfast
 
 
 def test_every_public_name_is_exported_on_purpose() -> None:
     """The names are told twice, for the type checker and for the reader of ``__all__``; neither may tell more."""
-    tree = ast.parse(Path(holdfast.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(standfast.__file__).read_text(encoding="utf-8"))
     told = {
         alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("holdfast.")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("standfast.")
         for alias in node.names
     }
 
-    assert told | {"__version__"} == set(holdfast.__all__) == set(dir(holdfast))
+    assert told | {"__version__"} == set(standfast.__all__) == set(dir(standfast))
 
 
 def test_every_exported_name_is_there_and_no_other() -> None:
-    assert [name for name in holdfast.__all__ if not hasattr(holdfast, name)] == []
-    assert not hasattr(holdfast, "msgspec")
-    assert not hasattr(holdfast, "Value")
+    assert [name for name in standfast.__all__ if not hasattr(standfast, name)] == []
+    assert not hasattr(standfast, "msgspec")
+    assert not hasattr(standfast, "Value")
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
     loaded = (
-        "import sys, holdfast; print(*sorted(name for name in sys.modules if name.startswith('holdfast')))"
+        "import sys, standfast; print(*sorted(name for name in sys.modules if name.startswith('standfast')))"
     )
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
 
-    assert told.stdout.split() == ["holdfast"]
+    assert told.stdout.split() == ["standfast"]
 
 
 def test_exported_names_are_in_order_and_have_a_docstring() -> None:
     public = [
-        name for name in holdfast.__all__ if isinstance(getattr(holdfast, name), type | types.FunctionType)
+        name for name in standfast.__all__ if isinstance(getattr(standfast, name), type | types.FunctionType)
     ]
 
-    assert holdfast.__all__ == sorted(holdfast.__all__, key=_isort_order)
-    assert [name for name in public if not getattr(holdfast, name).__doc__] == []
+    assert standfast.__all__ == sorted(standfast.__all__, key=_isort_order)
+    assert [name for name in public if not getattr(standfast, name).__doc__] == []
 
 
 def _isort_order(name: str) -> tuple[int, str]:

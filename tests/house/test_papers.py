@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.cli import main
+from standfast.cli import main
 from tests.house.cli_reference import reference
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def _run_python(paper: Path) -> None:
 def test_console_snippets_print_what_they_show(
     paper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``$ holdfast …`` lines are run; what stands below must come out, ``…`` standing for anything.
+    """``$ standfast …`` lines are run; what stands below must come out, ``…`` standing for anything.
 
     The paper's Python snippets run first, and these find what they left in the working folder, as a reader's would.
     """
@@ -61,7 +61,7 @@ def test_console_snippets_print_what_they_show(
             call, _, shown = block.partition("\n")
             given, _, line = call.rpartition(" | ")
             words = shlex.split(line)
-            if words[0] != "holdfast":
+            if words[0] != "standfast":
                 continue
             stdin = shlex.split(given)[-1] if given else None
             printed = CliRunner().invoke(main, words[1:], input=stdin).output

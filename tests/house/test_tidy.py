@@ -55,7 +55,7 @@ def test_a_function_fits_a_screen() -> None:
 
 def test_a_folder_of_the_package_can_be_overlooked() -> None:
     """The package's own folder holds the house's rooms and words, cli one file a command, errors one file a room."""
-    full = [ROOT / "src" / "holdfast" / part for part in ("", "cli", "errors")]
+    full = [ROOT / "src" / "standfast" / part for part in ("", "cli", "errors")]
     crowded = {
         _name(folder)
         for folder in {path.parent for path in SOURCE}

@@ -3,11 +3,11 @@
 import hashlib
 from functools import cache
 
-from holdfast.ledger.chain import Entry, Tip, extend
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import SigningKey
-from holdfast.ledger.receipt import InclusionReceipt
-from holdfast.ledger.tree import Tree
+from standfast.ledger.chain import Entry, Tip, extend
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import SigningKey
+from standfast.ledger.receipt import InclusionReceipt
+from standfast.ledger.tree import Tree
 
 ORIGIN = "example.com/ledger"
 LOG_KEY = SigningKey(name=ORIGIN, seed=bytes(range(32)))

@@ -17,6 +17,6 @@ __all__ = ["ram_folder"]
 def kept() -> Iterator[Kept]:
     """A store of 1,000 ledger entries, to be copied and not to be touched."""
     memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-", dir=memory if memory.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="standfast-", dir=memory if memory.is_dir() else None))
     yield build(folder)
     shutil.rmtree(folder)

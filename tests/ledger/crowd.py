@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import BrokenChain
-from holdfast.ledger.key_file import KeyFile
-from holdfast.memory import Memory
-from holdfast.store.commit import Fact
+from standfast.errors import BrokenChain
+from standfast.ledger.key_file import KeyFile
+from standfast.memory import Memory
+from standfast.store.commit import Fact
 
 STEPS = ("open", "write", "fsync", "link", "unlink", "rename", "replace", "pread")
 

@@ -1,7 +1,7 @@
 """A second verifier, written from RFC 6962 and the C2SP texts alone, for holding ours against.
 
 It is deliberately naive: proofs are checked by following the recursive definitions of RFC 6962, section 2.1, where ours
-follows the loops of RFC 9162; notes are taken apart line by line. It imports nothing of Holdfast and must stay so.
+follows the loops of RFC 9162; notes are taken apart line by line. It imports nothing of Standfast and must stay so.
 """
 
 import base64

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import InvalidValue, NotAuthorised
-from holdfast.govern.seals.approvals import Decision
-from holdfast.ledger.chain import Entry, Tip, extend
-from holdfast.memory import Memory
-from holdfast.store.commit import Fact
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import InvalidValue, NotAuthorised
+from standfast.govern.seals.approvals import Decision
+from standfast.ledger.chain import Entry, Tip, extend
+from standfast.memory import Memory
+from standfast.store.commit import Fact
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000

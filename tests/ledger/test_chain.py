@@ -6,12 +6,12 @@ from itertools import islice
 import msgspec
 import pytest
 
-from holdfast.canon import canonical_bytes
-from holdfast.clock import seeded
-from holdfast.errors import BadConsistency, BrokenChain, HoldfastError
-from holdfast.ledger.chain import Entry, Tip, check, extend, leaf_hash
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.tree import Tree
+from standfast.canon import canonical_bytes
+from standfast.clock import seeded
+from standfast.errors import BadConsistency, BrokenChain, StandfastError
+from standfast.ledger.chain import Entry, Tip, check, extend, leaf_hash
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.tree import Tree
 from tests.figures import Figures
 from tests.ledger.builders import LOG_KEY, ORIGIN, entries, signed, tree_of
 
@@ -192,5 +192,5 @@ def test_nothing_but_a_typed_error_comes_of_random_content() -> None:
         content = bytearray(LEDGER[7].content)
         for at in dice.sample(range(len(content)), dice.randrange(1, 6)):
             content[at] ^= dice.randrange(1, 256)
-        with pytest.raises(HoldfastError):
+        with pytest.raises(StandfastError):
             check([_rehashed(LEDGER[7], bytes(content)), LEDGER[8]], start=TIPS[7])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import (
+from standfast.errors import (
     BadConsistency,
     ForeignLog,
     ForgedNote,
@@ -15,10 +15,10 @@ from holdfast.errors import (
     MalformedNote,
     UnsignedNote,
 )
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import SigningKey, sign
-from holdfast.ledger.tree import EMPTY_ROOT, Tree
-from holdfast.limits import MAX_TREE_SIZE
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import SigningKey, sign
+from standfast.ledger.tree import EMPTY_ROOT, Tree
+from standfast.limits import MAX_TREE_SIZE
 from tests.ledger.builders import LOG_KEY, ORIGIN, OTHER_KEY, TEXT, leaves
 
 ROOT = "0ac5186a91863e8e1d90c808014aa89bf5da8e3ee1d9f07630f0378f68f1ab62"

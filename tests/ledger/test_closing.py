@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import main
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import unverified_text
-from holdfast.memory import Memory
+from standfast.cli import main
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import unverified_text
+from standfast.memory import Memory
 from tests.ledger.kept import cut_after, tamper
 
 PROGRAM = """
 import os, signal, sys
-from holdfast.memory import Memory
+from standfast.memory import Memory
 
 memory = Memory.open(sys.argv[1])
 with memory.run(workflow="w", mode="buffered_write") as run:

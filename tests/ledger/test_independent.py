@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.clock import seeded
-from holdfast.errors import HoldfastError
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import VerifyingKey, sign, verify
-from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
-from holdfast.ledger.tree import Tree, verify_consistency, verify_inclusion
+from standfast.canon import canonical_bytes, parse
+from standfast.clock import seeded
+from standfast.errors import StandfastError
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import VerifyingKey, sign, verify
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
 from tests.ledger import independent
 from tests.ledger.builders import (
@@ -40,7 +40,7 @@ CHARACTERS = "\n — +=/0123456789abcXYZ\t\u2003é"
 def _accepts(check: Callable[..., object], *given: object, **named: object) -> bool:
     try:
         check(*given, **named)
-    except (HoldfastError, independent.RefusedError):
+    except (StandfastError, independent.RefusedError):
         return False
     return True
 
@@ -157,7 +157,7 @@ def test_both_accept_the_same_notes_and_checkpoints(seed: int, figures: Figures)
     for _ in range(NOTES):
         try:
             note = sign(_checkpoint_text(dice), dice.choice([[LOG_KEY], [OTHER_KEY, LOG_KEY]]))
-        except HoldfastError:
+        except StandfastError:
             continue
         note = _mangled(dice, note)
         ours = _accepts(Checkpoint.verify, note, [KEY])

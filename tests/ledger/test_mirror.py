@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import MalformedCheckpoint, MalformedNote, MirrorFailed
-from holdfast.ledger.checkpoint import MirrorFile
-from holdfast.ledger.note import sign
+from standfast.errors import MalformedCheckpoint, MalformedNote, MirrorFailed
+from standfast.ledger.checkpoint import MirrorFile
+from standfast.ledger.note import sign
 from tests.ledger.builders import LOG_KEY, TEXT, signed
 
 NOTES = tuple(signed(size, 9) for size in (1, 4, 9))
@@ -148,7 +148,7 @@ def test_an_append_waits_for_another_one_to_end(mirror: MirrorFile) -> None:
 
 def test_processes_may_share_a_mirror(mirror: MirrorFile) -> None:
     program = (
-        "import sys; from holdfast.ledger.checkpoint import MirrorFile; from tests.ledger.builders import signed\n"
+        "import sys; from standfast.ledger.checkpoint import MirrorFile; from tests.ledger.builders import signed\n"
         "[MirrorFile(sys.argv[1]).append(signed(int(sys.argv[2]))) for _ in range(50)]"
     )
     crowd = [

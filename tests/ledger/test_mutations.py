@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.clock import seeded
-from holdfast.errors import HoldfastError, MalformedNote
-from holdfast.ledger.checkpoint import Checkpoint, _reading
-from holdfast.ledger.note import verify
-from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
-from holdfast.ledger.tree import Tree, verify_consistency, verify_inclusion
+from standfast.canon import canonical_bytes, parse
+from standfast.clock import seeded
+from standfast.errors import MalformedNote, StandfastError
+from standfast.ledger.checkpoint import Checkpoint, _reading
+from standfast.ledger.note import verify
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
 from tests.govern.mutation import mutated
 from tests.ledger.builders import LOG_KEY, OTHER_KEY, entries, leaves, receipt, signed, tree_of
@@ -206,7 +206,7 @@ def _none_is_accepted(chunk: int, cases: int, figures: Figures) -> None:
         attack = ATTACKS[case // CHUNKS % len(ATTACKS)]
         try:
             attack(seeded(case))
-        except HoldfastError:
+        except StandfastError:
             refused[f"{attack.__name__.strip('_')}s refused"] += 1
         else:
             pytest.fail(f"case {case} ({attack.__name__}) was accepted")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import BrokenChain, InvalidValue, LogKeyFailed, NotProven
-from holdfast.ledger.chain import Entry, extend
-from holdfast.ledger.checkpoint import Checkpoint, MirrorFile
-from holdfast.ledger.key_file import KeyFile, log_name
-from holdfast.ledger.notary import Notary
-from holdfast.ledger.note import VerifyingKey
-from holdfast.ledger.receipt import verify_receipt
-from holdfast.memory import Memory
-from holdfast.store.commit import Fact
+from standfast.errors import BrokenChain, InvalidValue, LogKeyFailed, NotProven
+from standfast.ledger.chain import Entry, extend
+from standfast.ledger.checkpoint import Checkpoint, MirrorFile
+from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.notary import Notary
+from standfast.ledger.note import VerifyingKey
+from standfast.ledger.receipt import verify_receipt
+from standfast.memory import Memory
+from standfast.store.commit import Fact
 from tests.figures import Figures
 from tests.ledger import independent
 from tests.ledger.builders import LOG_KEY, entries

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
-from holdfast.ledger.note import (
+from standfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
+from standfast.ledger.note import (
     SigningKey,
     VerifyingKey,
     open_note,
@@ -15,7 +15,7 @@ from holdfast.ledger.note import (
     unverified_text,
     verify,
 )
-from holdfast.limits import MAX_NOTE_BYTES
+from standfast.limits import MAX_NOTE_BYTES
 from tests.ledger.builders import (
     ENOCH_LINE,
     ENOCH_PUBLIC,

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes, parse
-from holdfast.errors import (
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import (
     BadInclusion,
     ForeignLog,
     ForgedNote,
-    HoldfastError,
     InvalidValue,
     MalformedCheckpoint,
     MalformedEntry,
@@ -21,13 +20,14 @@ from holdfast.errors import (
     MisplacedEntry,
     NotProven,
     SizeMismatch,
+    StandfastError,
     UnsignedNote,
 )
-from holdfast.ledger.chain import leaf_hash
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import SigningKey, VerifyingKey, sign
-from holdfast.ledger.receipt import InclusionReceipt, verify_receipt
-from holdfast.ledger.tree import Tree
+from standfast.ledger.chain import leaf_hash
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import SigningKey, VerifyingKey, sign
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.tree import Tree
 from tests.json_values import hostile_values
 from tests.ledger.builders import LOG_KEY, ORIGIN, OTHER_KEY, TEXT, entries, receipt, signed, tree_of
 
@@ -184,7 +184,7 @@ def test_a_hostile_receipt_is_a_typed_error(hostile: Any) -> None:
 def test_a_receipt_with_a_hostile_field_is_a_typed_error(field: str, hostile: Any) -> None:
     try:
         told = verify_receipt(_changed(**{field: hostile}), KEY)
-    except HoldfastError:
+    except StandfastError:
         return
 
     assert told == entries(8)[4].read(), "only the same value may be taken"

@@ -7,13 +7,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, seeded
-from holdfast.errors import Corruption, HoldfastError
-from holdfast.ledger.checkpoint import Checkpoint
-from holdfast.ledger.note import VerifyingKey
-from holdfast.memory import Memory
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
+from standfast.clock import CountedIds, ManualClock, seeded
+from standfast.errors import Corruption, StandfastError
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import VerifyingKey
+from standfast.memory import Memory
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.ledger.kept import Kept, altered, cut_after, forge_from, problems_at, tamper, witness
 
@@ -137,7 +137,7 @@ def _unsigned(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> list[str]:
     for note in notes:
         try:
             Checkpoint.verify(note, keys)
-        except HoldfastError as error:
+        except StandfastError as error:
             told.append(str(error))
     return told
 
@@ -157,5 +157,5 @@ def test_an_edited_schema_is_told(kept: Kept, ram_folder: Path) -> None:
         connection.execute("DROP TRIGGER ledger_never_changes")
         connection.execute("CREATE TRIGGER eager AFTER INSERT ON ledger BEGIN DELETE FROM buffers; END")
     with problems_at(path) as problems:
-        assert next(problems) == "the schema's trigger eager is not Holdfast's"
+        assert next(problems) == "the schema's trigger eager is not Standfast's"
         assert next(problems) == "the schema's trigger ledger_never_changes is missing"

@@ -15,13 +15,13 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, seeded
-from holdfast.errors import BrokenChain, HoldfastError
-from holdfast.ledger.chain import Entry, Tip, check
-from holdfast.memory import Memory
-from holdfast.store.protocol import Storage
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
+from standfast.clock import CountedIds, ManualClock, seeded
+from standfast.errors import BrokenChain, StandfastError
+from standfast.ledger.chain import Entry, Tip, check
+from standfast.memory import Memory
+from standfast.store.protocol import Storage
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.ledger.kept import ENTRIES, Kept, Tampering, altered, problems_at, tamper
 
@@ -194,7 +194,7 @@ def _told(path: Path, most: int | None = None) -> list[str]:
     try:
         with problems_at(path) as problems:
             told += islice(problems, most)
-    except HoldfastError as error:
+    except StandfastError as error:
         told.append(str(error))
     return told
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import BadConsistency, BadInclusion, InvalidValue
-from holdfast.ledger.chain import leaf_hash
-from holdfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
-from holdfast.limits import MAX_TREE_SIZE
+from standfast.errors import BadConsistency, BadInclusion, InvalidValue
+from standfast.ledger.chain import leaf_hash
+from standfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
+from standfast.limits import MAX_TREE_SIZE
 from tests.ledger import independent
 from tests.ledger.builders import leaves
 

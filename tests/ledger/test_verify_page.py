@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from holdfast.govern.seals.approvals import Approval, Decision, Statement
-from holdfast.govern.seals.signers import Signers
-from holdfast.govern.seals.sshsig import SEAL_NAMESPACE, sign
-from holdfast.memory import Memory
+from standfast.govern.seals.approvals import Approval, Decision, Statement
+from standfast.govern.seals.signers import Signers
+from standfast.govern.seals.sshsig import SEAL_NAMESPACE, sign
+from standfast.memory import Memory
 from tests.govern import openssh
 from tests.ledger import independent
 from tests.ledger.kept import Kept, cut_after, forge_from, tamper
@@ -32,7 +32,7 @@ BLOCKS = [
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the page expects it: a store with facts and a sealed law, and the list of who may seal."""
     folder = tmp_path_factory.mktemp("agent")
-    allowed = f'alice@example.com namespaces="holdfast-seal" {openssh.public_key("alice").text}\n'
+    allowed = f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n'
     (folder / "allowed_signers").write_text(allowed, encoding="ascii")
     memory = Memory.open(str(folder / "agent.db"))
     for number in range(5):
@@ -88,7 +88,7 @@ def test_an_auditor_who_follows_the_page_finds_what_it_says(copied: Path) -> Non
         "Signature Verified Successfully",
         "the entry is in the ledger: ",
         "14 entries hold",
-        'Good "holdfast-seal" signature for alice@example.com',
+        'Good "standfast-seal" signature for alice@example.com',
         "sealed: Refunds above 500 € need two people.",
     ):
         assert told in done.stdout
@@ -115,7 +115,7 @@ def _forge_the_ledger(folder: Path) -> None:
 
 
 def _list_somebody_else(folder: Path) -> None:
-    listed = f'alice@example.com namespaces="holdfast-seal" {openssh.public_key("mallory").text}\n'
+    listed = f'alice@example.com namespaces="standfast-seal" {openssh.public_key("mallory").text}\n'
     (folder / "allowed_signers").write_text(listed, encoding="ascii")
 
 

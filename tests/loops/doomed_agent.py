@@ -11,13 +11,13 @@ from typing import Any
 
 import redis
 
-from holdfast.loops.main import MainLoop, ToRemember
-from holdfast.loops.requests import MainLoopRequest, MainLoopResult
-from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from holdfast.memory import Memory
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.loops.main import MainLoop, ToRemember
+from standfast.loops.requests import MainLoopRequest, MainLoopResult
+from standfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.memory import Memory
+from standfast.prompts.section import Section
+from standfast.prompts.template import PromptTemplate
+from standfast.providers.scripted import ScriptedProvider
 
 TEMPLATE = PromptTemplate(
     ns="agent", key="notes", sections=(Section(key="task", title="Task", body="Note: ${note}"),)

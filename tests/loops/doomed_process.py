@@ -8,17 +8,17 @@ from typing import Any
 
 import redis
 
-from holdfast.evals.cache import RedisResultCache
-from holdfast.loops.eval import EvalLoop
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.group import LoopGroup
-from holdfast.loops.main import MainLoop
-from holdfast.loops.optimize import OptimizeLoop
-from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.proposals import CompressStrategy, Strategies
-from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from holdfast.prompts.redis import RedisPromptOverridesStore
-from holdfast.prompts.template import InMemoryPromptRegistry
+from standfast.evals.cache import RedisResultCache
+from standfast.loops.eval import EvalLoop
+from standfast.loops.gate.settings import GateSettings
+from standfast.loops.group import LoopGroup
+from standfast.loops.main import MainLoop
+from standfast.loops.optimize import OptimizeLoop
+from standfast.loops.strategies.ablation import Ablation
+from standfast.loops.strategies.proposals import CompressStrategy, Strategies
+from standfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.prompts.redis import RedisPromptOverridesStore
+from standfast.prompts.template import InMemoryPromptRegistry
 from tests.loops.world import COUNTER, TEMPLATE, Planted, agent
 
 ROLES = ("main", "eval", "optimize")

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.compress import LLMCompressStrategy
-from holdfast.loops.strategies.proposals import Strategies
-from holdfast.loops.strategies.rewriting import rewriting_strategies
-from holdfast.loops.trials.report import OptimizationReport
-from holdfast.providers.adapter import ModelRequest
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.wiring import open_result_cache
+from standfast.loops.gate.settings import GateSettings
+from standfast.loops.strategies.ablation import Ablation
+from standfast.loops.strategies.compress import LLMCompressStrategy
+from standfast.loops.strategies.proposals import Strategies
+from standfast.loops.strategies.rewriting import rewriting_strategies
+from standfast.loops.trials.report import OptimizationReport
+from standfast.providers.adapter import ModelRequest
+from standfast.providers.scripted import ScriptedProvider
+from standfast.wiring import open_result_cache
 from tests.loops.world import RIGHT, World, agent, dataset
 
 

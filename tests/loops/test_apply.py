@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import BaselineMoved, NoRollback, StaleOverride, VersionConflict
-from holdfast.loops.trials.apply import PromptChange, apply_modifications, apply_report, rollback
-from holdfast.loops.trials.report import Modification, OptimizationReport
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import PromptOverride, SectionOverride
-from holdfast.prompts.prompt import Fallback, Prompt
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import PromptTemplate
+from standfast.errors import BaselineMoved, NoRollback, StaleOverride, VersionConflict
+from standfast.loops.trials.apply import PromptChange, apply_modifications, apply_report, rollback
+from standfast.loops.trials.report import Modification, OptimizationReport
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import PromptOverride, SectionOverride
+from standfast.prompts.prompt import Fallback, Prompt
+from standfast.prompts.section import Section
+from standfast.prompts.template import PromptTemplate
 from tests.loops.world import TEMPLATE
 
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "sum"}

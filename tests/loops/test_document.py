@@ -9,20 +9,20 @@ from uuid import uuid4
 import pytest
 from redis import Redis
 
-from holdfast.evals.samples import Dataset, Sample
-from holdfast.loops.eval import EvalLoop
-from holdfast.loops.group import LoopGroup
-from holdfast.loops.main import MainLoop
-from holdfast.loops.optimize import OptimizeLoop
-from holdfast.loops.requests import OptimizeRequest
-from holdfast.loops.strategies.compress import LLMCompressStrategy
-from holdfast.loops.trials.apply import apply_modifications
-from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from holdfast.prompts.redis import RedisPromptOverridesStore
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import InMemoryPromptRegistry, PromptTemplate
-from holdfast.providers.adapter import ModelRequest
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.evals.samples import Dataset, Sample
+from standfast.loops.eval import EvalLoop
+from standfast.loops.group import LoopGroup
+from standfast.loops.main import MainLoop
+from standfast.loops.optimize import OptimizeLoop
+from standfast.loops.requests import OptimizeRequest
+from standfast.loops.strategies.compress import LLMCompressStrategy
+from standfast.loops.trials.apply import apply_modifications
+from standfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.prompts.redis import RedisPromptOverridesStore
+from standfast.prompts.section import Section
+from standfast.prompts.template import InMemoryPromptRegistry, PromptTemplate
+from standfast.providers.adapter import ModelRequest
+from standfast.providers.scripted import ScriptedProvider
 from tests.servers.redis import RedisServer
 
 prompt = PromptTemplate(

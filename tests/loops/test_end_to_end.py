@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import redis
 
-from holdfast.canon import canonical_bytes
-from holdfast.loops.requests import MainLoopRequest, OptimizeRequest, OptimizeResult
-from holdfast.loops.trials.report import OptimizationReport
-from holdfast.mailboxes.mailbox import MailboxCounts
-from holdfast.prompts.redis import RedisPromptOverridesStore
+from standfast.canon import canonical_bytes
+from standfast.loops.requests import MainLoopRequest, OptimizeRequest, OptimizeResult
+from standfast.loops.trials.report import OptimizationReport
+from standfast.mailboxes.mailbox import MailboxCounts
+from standfast.prompts.redis import RedisPromptOverridesStore
 from tests.figures import Figures
 from tests.loops.doomed_process import GATE, PROVIDER, ROLES, mailbox, strategy
 from tests.loops.world import World, dataset

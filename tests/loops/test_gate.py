@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidValue
-from holdfast.loops.gate.rulings import RejectReason, in_doubt, rule
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.gate.static import objection, protected
-from holdfast.loops.gate.statistics import (
+from standfast.errors import InvalidValue
+from standfast.loops.gate.rulings import RejectReason, in_doubt, rule
+from standfast.loops.gate.settings import GateSettings
+from standfast.loops.gate.static import objection, protected
+from standfast.loops.gate.statistics import (
     loss_p_value,
     losses_allowed,
     power_statement,

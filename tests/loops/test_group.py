@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import LoopCrashed, LoopStalled
-from holdfast.loops.group import LoopGroup
-from holdfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.errors import LoopCrashed, LoopStalled
+from standfast.loops.group import LoopGroup
+from standfast.mailboxes.in_memory import InMemoryMailbox
 from tests.loops.test_worker import Echo
 
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
-from holdfast.loops.main import MainLoop, ToRemember
-from holdfast.loops.requests import MainLoopRequest
-from holdfast.loops.tools import Tool, ToolContext
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.memory import Memory
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.prompts.section import Section, memory_section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.traces.identity import ToolProfile
-from holdfast.vocabulary import Band, Budget, Experiment
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
+from standfast.loops.main import MainLoop, ToRemember
+from standfast.loops.requests import MainLoopRequest
+from standfast.loops.tools import Tool, ToolContext
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.memory import Memory
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import SectionOverride
+from standfast.prompts.section import Section, memory_section
+from standfast.prompts.template import PromptTemplate
+from standfast.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
+from standfast.providers.scripted import ScriptedProvider
+from standfast.traces.identity import ToolProfile
+from standfast.vocabulary import Band, Budget, Experiment
 
 TEMPLATE = PromptTemplate(
     ns="agent",
@@ -143,7 +143,7 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
             return request.turns[-1].text
         calls = (
             ToolCall(call_id="1", name="no such tool", arguments={}),
-            ToolCall(call_id="2", name="look_up", arguments={"word": "holdfast"}),
+            ToolCall(call_id="2", name="look_up", arguments={"word": "standfast"}),
         )
         return ModelReply(text="", tool_calls=calls, model="m", usage=TokenUsage(input_tokens=5))
 
@@ -158,7 +158,7 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
     )
     result = loop.execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT, request_id="r7"))
 
-    assert result.output == "holdfast means roots"
+    assert result.output == "standfast means roots"
     assert result.usage.input_tokens > 5
     assert [(context.experiment, context.request_id) for context in seen] == [(EXPERIMENT, "r7")]
 

@@ -5,31 +5,31 @@ from typing import Any
 
 import pytest
 
-from holdfast.budgets.tokens import EstimatedCounter
-from holdfast.canon import canonical_bytes, fingerprint
-from holdfast.errors import (
+from standfast.budgets.tokens import EstimatedCounter
+from standfast.canon import canonical_bytes, fingerprint
+from standfast.errors import (
     EvalsUnanswered,
     InvalidDataset,
     NoBaselinePass,
     ProviderUnavailable,
     UnknownPrompt,
 )
-from holdfast.evals.results import EvalRequest, EvalResult
-from holdfast.evals.samples import Dataset
-from holdfast.limits import PROBED_SAMPLES
-from holdfast.loops.eval import EvalLoop
-from holdfast.loops.gate.rulings import RejectReason
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.requests import OptimizeRequest
-from holdfast.loops.strategies.ablation import Ablation
-from holdfast.loops.strategies.duplicates import DuplicateRemoval
-from holdfast.loops.strategies.proposals import Strategies
-from holdfast.loops.strategies.rewriting import rewriting_strategies
-from holdfast.loops.trials.html import html_report
-from holdfast.loops.trials.report import OptimizationReport, as_lines
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.providers.adapter import ModelRequest
+from standfast.evals.results import EvalRequest, EvalResult
+from standfast.evals.samples import Dataset
+from standfast.limits import PROBED_SAMPLES
+from standfast.loops.eval import EvalLoop
+from standfast.loops.gate.rulings import RejectReason
+from standfast.loops.gate.settings import GateSettings
+from standfast.loops.requests import OptimizeRequest
+from standfast.loops.strategies.ablation import Ablation
+from standfast.loops.strategies.duplicates import DuplicateRemoval
+from standfast.loops.strategies.proposals import Strategies
+from standfast.loops.strategies.rewriting import rewriting_strategies
+from standfast.loops.trials.html import html_report
+from standfast.loops.trials.report import OptimizationReport, as_lines
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.prompts.overrides import SectionOverride
+from standfast.providers.adapter import ModelRequest
 from tests.figures import Figures
 from tests.loops.world import TEMPLATE, Planted, World, agent, dataset, temporary_tags
 

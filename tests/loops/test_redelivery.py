@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import RequestReused
-from holdfast.loops.main import ToRemember
-from holdfast.loops.requests import MainLoopRequest, MainLoopResult
-from holdfast.mailboxes.mailbox import MailboxCounts
-from holdfast.mailboxes.redis import RedisMailbox
-from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
-from holdfast.memory import Memory
-from holdfast.providers.adapter import ModelRequest
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.vocabulary import Band
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import RequestReused
+from standfast.loops.main import ToRemember
+from standfast.loops.requests import MainLoopRequest, MainLoopResult
+from standfast.mailboxes.mailbox import MailboxCounts
+from standfast.mailboxes.redis import RedisMailbox
+from standfast.mailboxes.resolvers import InMemoryMailboxResolver
+from standfast.memory import Memory
+from standfast.providers.adapter import ModelRequest
+from standfast.providers.scripted import ScriptedProvider
+from standfast.vocabulary import Band
 from tests.loops.doomed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
 from tests.mailboxes import desks
 from tests.mailboxes.desks import Advance, AnyMailbox

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import ProviderRefused
-from holdfast.evals.cache import InMemoryResultCache
-from holdfast.loops.gate.static import protected
-from holdfast.loops.strategies import compress
-from holdfast.loops.strategies.ablation import Ablation, Place, largest_removal
-from holdfast.loops.strategies.compress import LLMCompressStrategy
-from holdfast.loops.strategies.duplicates import DuplicateRemoval
-from holdfast.loops.strategies.proposals import SectionEdit, Strategies, StrategySession
-from holdfast.loops.strategies.recall import RecallBudget
-from holdfast.loops.strategies.rewriting import (
+from standfast.errors import ProviderRefused
+from standfast.evals.cache import InMemoryResultCache
+from standfast.loops.gate.static import protected
+from standfast.loops.strategies import compress
+from standfast.loops.strategies.ablation import Ablation, Place, largest_removal
+from standfast.loops.strategies.compress import LLMCompressStrategy
+from standfast.loops.strategies.duplicates import DuplicateRemoval
+from standfast.loops.strategies.proposals import SectionEdit, Strategies, StrategySession
+from standfast.loops.strategies.recall import RecallBudget
+from standfast.loops.strategies.rewriting import (
     compact_markdown,
     compact_whitespace,
     minify_json,
     plain_words,
     rewriting_strategies,
 )
-from holdfast.loops.strategies.units import units_of
-from holdfast.prompts.section import Section, memory_section
-from holdfast.prompts.template import PromptDescriptor, PromptTemplate
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.loops.strategies.units import units_of
+from standfast.prompts.section import Section, memory_section
+from standfast.prompts.template import PromptDescriptor, PromptTemplate
+from standfast.providers.scripted import ScriptedProvider
 from tests.loops.world import COUNTER, TEMPLATE
 
 SESSION = StrategySession(counter=COUNTER)

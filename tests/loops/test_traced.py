@@ -9,32 +9,32 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import main
-from holdfast.clock import ManualClock, RandomIds
-from holdfast.errors import InvalidValue
-from holdfast.evals.cache import InMemoryResultCache
-from holdfast.evals.results import EvalRequest
-from holdfast.evals.samples import Sample
-from holdfast.loops.agent.record import identity_of
-from holdfast.loops.eval import EvalLoop
-from holdfast.loops.main import MainLoop, ToRemember
-from holdfast.loops.requests import MainLoopRequest
-from holdfast.loops.tools import Tool, ToolContext
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.memory import Memory
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.prompts.section import Section, memory_section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.providers.adapter import ModelConfig, ModelReply, ModelRequest, ToolCall, ToolSpec
-from holdfast.providers.openai_compatible import OpenAICompatibleProvider
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.traces.artifact import Trace
-from holdfast.traces.contract import shortfalls
-from holdfast.traces.equivalence import ReasonCode
-from holdfast.traces.folder import TraceFolder
-from holdfast.traces.identity import ToolProfile
-from holdfast.traces.shapes import JsonShape, TextShape
+from standfast.cli import main
+from standfast.clock import ManualClock, RandomIds
+from standfast.errors import InvalidValue
+from standfast.evals.cache import InMemoryResultCache
+from standfast.evals.results import EvalRequest
+from standfast.evals.samples import Sample
+from standfast.loops.agent.record import identity_of
+from standfast.loops.eval import EvalLoop
+from standfast.loops.main import MainLoop, ToRemember
+from standfast.loops.requests import MainLoopRequest
+from standfast.loops.tools import Tool, ToolContext
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.memory import Memory
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import SectionOverride
+from standfast.prompts.section import Section, memory_section
+from standfast.prompts.template import PromptTemplate
+from standfast.providers.adapter import ModelConfig, ModelReply, ModelRequest, ToolCall, ToolSpec
+from standfast.providers.openai_compatible import OpenAICompatibleProvider
+from standfast.providers.scripted import ScriptedProvider
+from standfast.traces.artifact import Trace
+from standfast.traces.contract import shortfalls
+from standfast.traces.equivalence import ReasonCode
+from standfast.traces.folder import TraceFolder
+from standfast.traces.identity import ToolProfile
+from standfast.traces.shapes import JsonShape, TextShape
 from tests.servers.model import MODEL_NAME, ModelServer
 
 TASK = Section(key="task", title="Task", body="Q: ${question}")

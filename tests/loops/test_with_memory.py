@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import HoldfastError
-from holdfast.loops.main import MainLoop, ToRemember
-from holdfast.loops.requests import MainLoopRequest
-from holdfast.loops.trials.apply import PromptChange, apply_modifications
-from holdfast.loops.trials.ledger import LedgerSealer
-from holdfast.memory import Memory
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.section import Section, memory_section
-from holdfast.prompts.template import PromptTemplate
-from holdfast.providers.scripted import ScriptedProvider
-from holdfast.vocabulary import Band
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import StandfastError
+from standfast.loops.main import MainLoop, ToRemember
+from standfast.loops.requests import MainLoopRequest
+from standfast.loops.trials.apply import PromptChange, apply_modifications
+from standfast.loops.trials.ledger import LedgerSealer
+from standfast.memory import Memory
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.section import Section, memory_section
+from standfast.prompts.template import PromptTemplate
+from standfast.providers.scripted import ScriptedProvider
+from standfast.vocabulary import Band
 from tests.store.builders import memory_store
 
 TEMPLATE = PromptTemplate(
@@ -70,7 +70,7 @@ def test_a_model_that_fails_leaves_memory_as_it_was() -> None:
         raise ValueError("the model is gone")
 
     loop = _Support(adapter=ScriptedProvider(script), template=TEMPLATE, memory=memory, workflow="support")
-    with pytest.raises((HoldfastError, ValueError)):
+    with pytest.raises((StandfastError, ValueError)):
         loop.execute(MainLoopRequest(request_id="r1", request={"question": "anything?"}))
 
     assert memory.store.head() == 0

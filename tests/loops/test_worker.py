@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import pytest
 import redis
 
-from holdfast.clock import ManualClock
-from holdfast.errors import MailboxUnavailable, OverridesUnavailable
-from holdfast.evals.results import EvalRequest, Outcome
-from holdfast.evals.samples import Sample
-from holdfast.loops.requests import OptimizeRequest
-from holdfast.loops.worker import WorkerLoop
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.mailboxes.mailbox import DeadReason
-from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
+from standfast.clock import ManualClock
+from standfast.errors import MailboxUnavailable, OverridesUnavailable
+from standfast.evals.results import EvalRequest, Outcome
+from standfast.evals.samples import Sample
+from standfast.loops.requests import OptimizeRequest
+from standfast.loops.worker import WorkerLoop
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.mailboxes.mailbox import DeadReason
+from standfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.mailboxes.resolvers import InMemoryMailboxResolver
 from tests.loops.world import Planted, World, agent, dataset
 from tests.mailboxes.desks import AnyMailbox, GarblingCodec
 

@@ -12,26 +12,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.budgets.tokens import BpeCounter
-from holdfast.clock import SystemClock
-from holdfast.errors import HoldfastError
-from holdfast.evals.cache import InMemoryResultCache, ResultCache
-from holdfast.evals.results import EvalRequest, EvalResult
-from holdfast.evals.samples import Dataset, Sample
-from holdfast.loops.eval import EvalLoop
-from holdfast.loops.gate.settings import GateSettings
-from holdfast.loops.main import MainLoop
-from holdfast.loops.optimize import OptimizeLoop
-from holdfast.loops.requests import OptimizeRequest, OptimizeResult
-from holdfast.loops.strategies.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
-from holdfast.loops.trials.report import OptimizationReport
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.mailboxes.resolvers import InMemoryMailboxResolver
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.section import Section
-from holdfast.prompts.template import InMemoryPromptRegistry, PromptDescriptor, PromptTemplate
-from holdfast.providers.adapter import ModelRequest
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.budgets.tokens import BpeCounter
+from standfast.clock import SystemClock
+from standfast.errors import StandfastError
+from standfast.evals.cache import InMemoryResultCache, ResultCache
+from standfast.evals.results import EvalRequest, EvalResult
+from standfast.evals.samples import Dataset, Sample
+from standfast.loops.eval import EvalLoop
+from standfast.loops.gate.settings import GateSettings
+from standfast.loops.main import MainLoop
+from standfast.loops.optimize import OptimizeLoop
+from standfast.loops.requests import OptimizeRequest, OptimizeResult
+from standfast.loops.strategies.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
+from standfast.loops.trials.report import OptimizationReport
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.mailboxes.resolvers import InMemoryMailboxResolver
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.section import Section
+from standfast.prompts.template import InMemoryPromptRegistry, PromptDescriptor, PromptTemplate
+from standfast.providers.adapter import ModelRequest
+from standfast.providers.scripted import ScriptedProvider
 
 TEMPLATE = PromptTemplate(
     ns="agent",
@@ -127,7 +127,7 @@ class DirectEvals:
     def _result(self, request: EvalRequest[Any, Any]) -> EvalResult:
         try:
             return self._worker.handle(request)
-        except HoldfastError as error:
+        except StandfastError as error:
             return self._worker.failed(request, error)
 
     def reply_mailbox(self, name: str) -> Any:

@@ -6,11 +6,11 @@ from typing import Any
 
 import redis
 
-from holdfast.clock import Clock, CountedIds, ManualClock
-from holdfast.errors import UndecodableBody
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.mailboxes.redis import RedisMailbox
-from holdfast.mailboxes.wire import Header, WireCodec
+from standfast.clock import Clock, CountedIds, ManualClock
+from standfast.errors import UndecodableBody
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.mailboxes.redis import RedisMailbox
+from standfast.mailboxes.wire import Header, WireCodec
 
 NOW = "test:now"
 AnyMailbox = InMemoryMailbox[Any, Any] | RedisMailbox[Any, Any]

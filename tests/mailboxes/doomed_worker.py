@@ -8,7 +8,7 @@ from typing import Any
 
 import redis
 
-from holdfast.mailboxes.redis import RedisMailbox
+from standfast.mailboxes.redis import RedisMailbox
 
 WORKED = "test:worked"
 VISIBILITY_SECONDS = 0.5

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from holdfast.errors import NoSuchDeadLetter, StaleReceipt
-from holdfast.mailboxes.mailbox import DeadReason, MailboxCounts, Message
+from standfast.errors import NoSuchDeadLetter, StaleReceipt
+from standfast.mailboxes.mailbox import DeadReason, MailboxCounts, Message
 from tests.mailboxes.desks import GARBAGE, Advance, AnyMailbox, in_memory, on_redis, states
 
 DELIVERIES = 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from holdfast.errors import (
+from standfast.errors import (
     InvalidValue,
     MailboxClosed,
     NoReplyAddress,
@@ -17,12 +17,12 @@ from holdfast.errors import (
     UnresolvableReply,
     UnsendableBody,
 )
-from holdfast.mailboxes import in_memory as in_memory_module
-from holdfast.mailboxes import redis as redis_module
-from holdfast.mailboxes.in_memory import InMemoryMailbox
-from holdfast.mailboxes.mailbox import DeadReason, Message
-from holdfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from holdfast.mailboxes.resolvers import InMemoryMailboxResolver, MailboxResolver
+from standfast.mailboxes import in_memory as in_memory_module
+from standfast.mailboxes import redis as redis_module
+from standfast.mailboxes.in_memory import InMemoryMailbox
+from standfast.mailboxes.mailbox import DeadReason, Message
+from standfast.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.mailboxes.resolvers import InMemoryMailboxResolver, MailboxResolver
 from tests.mailboxes.desks import Advance, AnyMailbox
 
 PATIENCE_SECONDS = 20.0
@@ -239,7 +239,7 @@ def test_what_json_can_not_hold_is_refused_when_it_is_sent(mailbox: AnyMailbox, 
 
 
 def test_a_message_that_is_too_large_is_refused(mailbox: AnyMailbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.mailboxes.wire.MAX_MESSAGE_BYTES", 200)
+    monkeypatch.setattr("standfast.mailboxes.wire.MAX_MESSAGE_BYTES", 200)
 
     with pytest.raises(UnsendableBody, match="200"):
         mailbox.send("x" * 200)
@@ -334,7 +334,7 @@ def test_an_abandoned_reply_mailbox_is_forgotten_by_the_server(redis_url: str) -
     requests.reply_mailbox("replies-1")
     requests.send("x", reply_to="replies-1")
     requests.receive()[0].reply("y")
-    keys: Any = client.keys("holdfast:mailbox:{replies-1}:*")
+    keys: Any = client.keys("standfast:mailbox:{replies-1}:*")
 
     assert keys
     assert [key for key in keys if client.pttl(key) == -1] == []

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from holdfast.errors import MailboxUnavailable
-from holdfast.mailboxes.mailbox import Message
-from holdfast.mailboxes.redis import RedisMailbox
+from standfast.errors import MailboxUnavailable
+from standfast.mailboxes.mailbox import Message
+from standfast.mailboxes.redis import RedisMailbox
 from tests.figures import Figures
 from tests.mailboxes.desks import states
 from tests.mailboxes.doomed_worker import WORKED
@@ -136,7 +136,7 @@ def test_senders_lose_and_repeat_nothing_while_redis_is_killed(redis_server: Red
 def test_a_server_that_stays_away_is_told_in_our_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.mailboxes.redis_calls.MAX_RECONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("standfast.mailboxes.redis_calls.MAX_RECONNECT_SECONDS", 0.1)
     client = redis.Redis.from_url("redis://127.0.0.1:1/0")
     mailbox: Box = RedisMailbox(name="work", client=client)
 

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.govern.seals.approvals import Approval, Decision, Statement
-from holdfast.govern.seals.desk import Waiting
-from holdfast.govern.seals.signers import Signers
-from holdfast.govern.seals.sshsig import sign
-from holdfast.memory import Memory
-from holdfast.store.store import Store
+from standfast.clock import ManualClock
+from standfast.govern.seals.approvals import Approval, Decision, Statement
+from standfast.govern.seals.desk import Waiting
+from standfast.govern.seals.signers import Signers
+from standfast.govern.seals.sshsig import sign
+from standfast.memory import Memory
+from standfast.store.store import Store
 from tests.govern import openssh
 from tests.store.conftest import backend, clock, opener, place, store
 
@@ -20,7 +20,7 @@ HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
 SIGNERS = Signers.parse(
     "".join(
-        f'{name}@example.com namespaces="holdfast-seal" {openssh.public_key(name).text}\n'
+        f'{name}@example.com namespaces="standfast-seal" {openssh.public_key(name).text}\n'
         for name in ("alice", "bot", "lost")
     ),
     openssh.public_key("lost").text,
@@ -55,7 +55,7 @@ def signed(statement: Statement, by: str = "alice") -> Approval:
     """What a signer would hand in."""
     return Approval(
         statement=statement,
-        signature=sign(openssh.private_key(by), statement.signed_bytes, "holdfast-seal"),
+        signature=sign(openssh.private_key(by), statement.signed_bytes, "standfast-seal"),
         principal=f"{by}@example.com",
         key_fingerprint=openssh.public_key(by).fingerprint,
     )

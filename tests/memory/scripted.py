@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from holdfast.clock import ManualClock, RandomIds
-from holdfast.memory import Memory
-from holdfast.traces.artifact import Trace
-from holdfast.traces.identity import ModelConfig
-from holdfast.traces.traced_run import TracedRun
+from standfast.clock import ManualClock, RandomIds
+from standfast.memory import Memory
+from standfast.traces.artifact import Trace
+from standfast.traces.identity import ModelConfig
+from standfast.traces.traced_run import TracedRun
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."

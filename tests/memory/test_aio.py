@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.aio import AsyncMemory
-from holdfast.memory import Memory
-from holdfast.vocabulary import Band
+from standfast.aio import AsyncMemory
+from standfast.memory import Memory
+from standfast.vocabulary import Band
 from tests.memory.conftest import HANDBOOK
 
 

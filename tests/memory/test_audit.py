@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import parse
-from holdfast.clock import ManualClock
-from holdfast.govern.seals.approvals import Decision
-from holdfast.govern.seals.desk import SYSTEM_NAMESPACE, Waiting
-from holdfast.memory import Memory
-from holdfast.store.commit import Commit, Write
-from holdfast.vocabulary import ActionType, Band
+from standfast.canon import parse
+from standfast.clock import ManualClock
+from standfast.govern.seals.approvals import Decision
+from standfast.govern.seals.desk import SYSTEM_NAMESPACE, Waiting
+from standfast.memory import Memory
+from standfast.store.commit import Commit, Write
+from standfast.vocabulary import ActionType, Band
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision
 from tests.store.builders import memory_store
 

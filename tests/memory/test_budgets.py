@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.bench.play import play
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.store import ByteMemoryStore
-from holdfast.clock import ManualClock, RandomIds
-from holdfast.errors import InvalidValue
-from holdfast.memory import Memory
-from holdfast.policies.registry import PolicySpec
-from holdfast.policies.spending import BandBudget
-from holdfast.store.store import Store
-from holdfast.vocabulary import Band, Step
+from standfast.bench.play import play
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.store import ByteMemoryStore
+from standfast.clock import ManualClock, RandomIds
+from standfast.errors import InvalidValue
+from standfast.memory import Memory
+from standfast.policies.registry import PolicySpec
+from standfast.policies.spending import BandBudget
+from standfast.store.store import Store
+from standfast.vocabulary import Band, Step
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import memory_store, sqlite_store
 

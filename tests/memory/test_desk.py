@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.clock import ManualClock
-from holdfast.errors import (
+from standfast.clock import ManualClock
+from standfast.errors import (
     ApprovalExpired,
     ApprovalReplayed,
     BadSignature,
@@ -18,10 +18,10 @@ from holdfast.errors import (
     UnknownSigner,
     WrongPayload,
 )
-from holdfast.govern.seals.approvals import Decision, Statement
-from holdfast.govern.seals.desk import Decided, Waiting
-from holdfast.memory import Memory
-from holdfast.vocabulary import Band, Verdict
+from standfast.govern.seals.approvals import Decision, Statement
+from standfast.govern.seals.desk import Decided, Waiting
+from standfast.memory import Memory
+from standfast.vocabulary import Band, Verdict
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from holdfast.clock import ManualClock, RandomIds
-from holdfast.errors import InvalidValue
-from holdfast.govern.seals.approvals import Decision
-from holdfast.memory import Memory
-from holdfast.policies.spending import BandBudget
-from holdfast.store.store import Store
-from holdfast.vocabulary import Band, Verdict
+from standfast.clock import ManualClock, RandomIds
+from standfast.errors import InvalidValue
+from standfast.govern.seals.approvals import Decision
+from standfast.memory import Memory
+from standfast.policies.spending import BandBudget
+from standfast.store.store import Store
+from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision
 from tests.store.builders import memory_store, sqlite_store
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import CommitAborted
-from holdfast.memory import Memory, Run
-from holdfast.store.store import Store
-from holdfast.vocabulary import Band, Verdict
+from standfast.errors import CommitAborted
+from standfast.memory import Memory, Run
+from standfast.store.store import Store
+from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK
 
 SUBJECTS = ("rivers", "towers", "bridges", "harbours")

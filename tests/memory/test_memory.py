@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
-from holdfast.memory import Memory, Run
-from holdfast.store.commit import Commit, Receipt, Write
-from holdfast.store.run import StoreRun
-from holdfast.vocabulary import ActionType, Band, Verdict, VisibilityMode
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
+from standfast.memory import Memory, Run
+from standfast.store.commit import Commit, Receipt, Write
+from standfast.store.run import StoreRun
+from standfast.vocabulary import ActionType, Band, Verdict, VisibilityMode
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 
@@ -221,8 +221,8 @@ def test_namespaces_see_nothing_of_each_other(memory: Memory) -> None:
     assert texts(other, Band.LEDGER) == []
     assert other.history("a") == []
     assert other.diff(0) == []
-    with pytest.raises(InvalidValue, match="Holdfast's own"):
-        Memory(memory.store, namespace="holdfast")
+    with pytest.raises(InvalidValue, match="Standfast's own"):
+        Memory(memory.store, namespace="standfast")
 
 
 def test_the_same_run_twice_gives_the_same_bytes() -> None:
@@ -278,16 +278,16 @@ def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Me
 
 
 def test_rows_beside_a_commit_are_written_with_it_or_not_at_all(memory: Memory) -> None:
-    row = Write.of("holdfast", "note/1", ActionType.WRITE, {"by": "the caller"})
+    row = Write.of("standfast", "note/1", ActionType.WRITE, {"by": "the caller"})
     left, right = writing(memory), writing(memory)
     for run, number in ((left, 14), (right, 30)):
         run.remember(f"EU refunds take {number} days.", subject="policy/eu-refunds", source=HANDBOOK)
     left.commit()
     with pytest.raises(CommitAborted):
         right.commit(beside=[row])
-    assert memory.store.read("holdfast", ["note/1"]) == {}
+    assert memory.store.read("standfast", ["note/1"]) == {}
     again = writing(memory)
     again.remember("US refunds take 30 days.", source=HANDBOOK)
     again.commit(beside=[row])
 
-    assert "note/1" in memory.store.read("holdfast", ["note/1"])
+    assert "note/1" in memory.store.read("standfast", ["note/1"])

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.clock import ManualClock
-from holdfast.errors import NoSuchSnapshot, NotAllowed
-from holdfast.memory import Memory, Run
-from holdfast.store.store import Store
-from holdfast.vocabulary import Band, Verdict
+from standfast.clock import ManualClock
+from standfast.errors import NoSuchSnapshot, NotAllowed
+from standfast.memory import Memory, Run
+from standfast.store.store import Store
+from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision
 from tests.store.builders import memory_store
 
@@ -188,7 +188,7 @@ def test_other_bands_can_be_asked_for(memory: Memory) -> None:
     learn(memory, "EU refunds take 14 days.")
     found = memory.recall("refunds", tokens=100, bands=[Band.ACTIVE]).selection.selected
 
-    assert [item.store_path for item in found] == ["holdfast:default/ACTIVE"]
+    assert [item.store_path for item in found] == ["standfast:default/ACTIVE"]
 
 
 def test_what_was_erased_is_in_no_snapshot_not_even_in_one_that_was_read_before(memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""``holdfast trace replay --store``: a run of memory is played again from its snapshot, through the command line."""
+"""``standfast trace replay --store``: a run of memory is played again from its snapshot, through the command line."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
-from holdfast.clock import RandomIds
-from holdfast.memory import Memory
-from holdfast.traces.folder import TraceFolder
-from holdfast.traces.identity import ModelConfig
-from holdfast.traces.traced_run import TracedRun
+from standfast.cli import main
+from standfast.clock import RandomIds
+from standfast.memory import Memory
+from standfast.traces.folder import TraceFolder
+from standfast.traces.identity import ModelConfig
+from standfast.traces.traced_run import TracedRun
 from tests.memory.conftest import HANDBOOK
 
 AGENT = f"{__name__}:agent"

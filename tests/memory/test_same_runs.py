@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from holdfast.traces.artifact import Trace
-from holdfast.traces.equivalence import ReasonCode, compare
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import ReasonCode, compare
 from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
 from tests.memory.scripted import KNOWN, Script

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import CommitAborted
-from holdfast.memory import Memory
-from holdfast.memory.slips import Slip
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import CommitAborted
+from standfast.memory import Memory
+from standfast.memory.slips import Slip
 
 
 def test_two_attempts_that_answer_the_same_have_one_effect() -> None:

@@ -6,13 +6,13 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.clock import CountedIds
-from holdfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
-from holdfast.memory import Memory
-from holdfast.memory.standing import Standing
-from holdfast.store.commit import Commit, Write
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType, Band, Record, Verdict
+from standfast.clock import CountedIds
+from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.memory import Memory
+from standfast.memory.standing import Standing
+from standfast.store.commit import Commit, Write
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision
 from tests.store.builders import memory_store
 

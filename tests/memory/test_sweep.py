@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.memory import Memory
-from holdfast.vocabulary import Band, Tier, Verdict
+from standfast.clock import ManualClock
+from standfast.memory import Memory
+from standfast.vocabulary import Band, Tier, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, days
 from tests.store.builders import sqlite_store
 

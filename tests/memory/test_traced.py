@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, RandomIds
-from holdfast.memory import Memory, Run
-from holdfast.traces.equivalence import ClaimVerdict, compare
-from holdfast.traces.folder import TraceFolder
-from holdfast.traces.identity import ModelConfig
-from holdfast.traces.replay import replay
-from holdfast.traces.traced_run import TracedRun
+from standfast.clock import CountedIds, ManualClock, RandomIds
+from standfast.memory import Memory, Run
+from standfast.traces.equivalence import ClaimVerdict, compare
+from standfast.traces.folder import TraceFolder
+from standfast.traces.identity import ModelConfig
+from standfast.traces.replay import replay
+from standfast.traces.traced_run import TracedRun
 from tests.memory.conftest import HANDBOOK, SECRET
 
 MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)

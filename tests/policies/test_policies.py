@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import ActionType, InvalidValue, MemoryAction, Step
-from holdfast.bench.play import play
-from holdfast.bench.stage import Entrant, Scene, Stage
-from holdfast.budgets.budget import ByteBudget
-from holdfast.budgets.bytes import ByteModel
-from holdfast.budgets.store import ByteMemoryStore
-from holdfast.policies.protocol import Hindsight, Track, WritePolicy, expire, take_turn
-from holdfast.policies.registry import BUILT_IN, PolicySpec
+from standfast import ActionType, InvalidValue, MemoryAction, Step
+from standfast.bench.play import play
+from standfast.bench.stage import Entrant, Scene, Stage
+from standfast.budgets.budget import ByteBudget
+from standfast.budgets.bytes import ByteModel
+from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.protocol import Hindsight, Track, WritePolicy, expire, take_turn
+from standfast.policies.registry import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small
 
 NAMES = list(BUILT_IN)

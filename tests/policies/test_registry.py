@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.stage import Entrant
-from holdfast.errors import UnknownPolicy
-from holdfast.policies import registry
-from holdfast.policies.protocol import Track
-from holdfast.policies.registry import PolicySpec, names
+from standfast.bench.stage import Entrant
+from standfast.errors import UnknownPolicy
+from standfast.policies import registry
+from standfast.policies.protocol import Track
+from standfast.policies.registry import PolicySpec, names
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -17,7 +17,7 @@ DOCUMENT = {
 }  # fmt: skip
 
 OWN = """
-from holdfast.policies.protocol import write
+from standfast.policies.protocol import write
 
 class Mine:
     '''Writes every step.'''
@@ -117,7 +117,7 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
         "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
     )
     (info / "entry_points.txt").write_text(
-        "[holdfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
+        "[standfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
     )
 
     assert "Mine" in names()

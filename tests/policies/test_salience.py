@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.policies.salience import ADDED, DEPRECATED, FIRST_SEEN, GONE, REWRITTEN, SAME, TOUCHED, salience
+from standfast.policies.salience import (
+    ADDED,
+    DEPRECATED,
+    FIRST_SEEN,
+    GONE,
+    REWRITTEN,
+    SAME,
+    TOUCHED,
+    salience,
+)
 
 SCHEMA: dict[str, Any] = {
     "api": "pay",

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from holdfast.prompts.overrides import SectionOverride
-from holdfast.prompts.section import Section, content_hash, memory_section
-from holdfast.prompts.template import PromptTemplate
+from standfast.prompts.overrides import SectionOverride
+from standfast.prompts.section import Section, content_hash, memory_section
+from standfast.prompts.template import PromptTemplate
 
 RULES = Section(
     key="rules", title="Rules", body="Answer in ${language}. You must NEVER guess; say when you do not know."

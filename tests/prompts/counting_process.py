@@ -5,9 +5,9 @@
 
 import sys
 
-from holdfast.errors import VersionConflict
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.versioned import VersionedOverrides
+from standfast.errors import VersionConflict
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.versioned import VersionedOverrides
 from tests.prompts.builders import TEMPLATE, tone
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import PromptOverridesStore
-from holdfast.prompts.prompt import Prompt
-from holdfast.prompts.template import PromptTemplate
-from holdfast.prompts.versioned import Kept, Name, VersionedOverrides
+from standfast.clock import ManualClock
+from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import PromptOverridesStore
+from standfast.prompts.prompt import Prompt
+from standfast.prompts.template import PromptTemplate
+from standfast.prompts.versioned import Kept, Name, VersionedOverrides
 from tests.prompts.builders import TEMPLATE, rules, tone
 from tests.prompts.counting_process import count
 
@@ -28,7 +28,7 @@ Opener = Callable[[], VersionedOverrides]
 @pytest.fixture
 def clock() -> ManualClock:
     """It begins now, because Redis ends temporary tags by its own clock."""
-    from holdfast.clock import SystemClock
+    from standfast.clock import SystemClock
 
     return ManualClock(SystemClock().now())
 
@@ -47,12 +47,12 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
         if request.param == "redis":
             import redis
 
-            from holdfast.prompts.redis import RedisPromptOverridesStore
+            from standfast.prompts.redis import RedisPromptOverridesStore
 
             url = redis_url
             clients.append(redis.Redis.from_url(url))
             return RedisPromptOverridesStore(client=clients[-1], clock=clock)
-        from holdfast.prompts.s3 import S3PromptOverridesStore
+        from standfast.prompts.s3 import S3PromptOverridesStore
 
         return S3PromptOverridesStore(client=server.client(), bucket=bucket, clock=clock)
 
@@ -245,7 +245,7 @@ def test_a_server_that_is_away_is_told_in_our_words() -> None:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    from holdfast.prompts.redis import RedisPromptOverridesStore
+    from standfast.prompts.redis import RedisPromptOverridesStore
 
     retry = Retry(NoBackoff(), 0)
     client = redis.Redis(host="127.0.0.1", port=1, retry=retry)

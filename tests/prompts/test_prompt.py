@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.clock import CountedIds
-from holdfast.errors import (
+from standfast.clock import CountedIds
+from standfast.errors import (
     BrokenPlaceholders,
     InvalidValue,
     MissingOverride,
@@ -18,11 +18,11 @@ from holdfast.errors import (
     UnknownPrompt,
     UnknownSection,
 )
-from holdfast.prompts.local import LocalPromptOverridesStore
-from holdfast.prompts.overrides import SectionOverride, applied, overrides_in_full
-from holdfast.prompts.prompt import Fallback, FellBack, Prompt, RenderedPrompt
-from holdfast.prompts.section import Section, content_hash, filled, memory_section, placeholders
-from holdfast.prompts.template import InMemoryPromptRegistry, PromptTemplate, descriptor_for_prompt
+from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.prompts.overrides import SectionOverride, applied, overrides_in_full
+from standfast.prompts.prompt import Fallback, FellBack, Prompt, RenderedPrompt
+from standfast.prompts.section import Section, content_hash, filled, memory_section, placeholders
+from standfast.prompts.template import InMemoryPromptRegistry, PromptTemplate, descriptor_for_prompt
 from tests.prompts.builders import TEMPLATE, TONE, Package, rules, tone
 
 PARAMS = {"language": "German", "question": "Where is my parcel?"}

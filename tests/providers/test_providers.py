@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.errors import (
+from standfast.clock import ManualClock
+from standfast.errors import (
     ProviderError,
     ProviderGarbled,
     ProviderRefused,
     ProviderTimeout,
     ProviderUnavailable,
 )
-from holdfast.providers.adapter import (
+from standfast.providers.adapter import (
     ModelRequest,
     Role,
     TokenUsage,
@@ -21,13 +21,13 @@ from holdfast.providers.adapter import (
     ToolSpec,
     Turn,
 )
-from holdfast.providers.scripted import ScriptedProvider
+from standfast.providers.scripted import ScriptedProvider
 from tests.providers.protocol_server import CUT, HANG, Answer, ProtocolServer, overloaded
 from tests.servers.model import MODEL_NAME, ModelServer
 
 if TYPE_CHECKING:  # Together their libraries take seconds to load.
-    from holdfast.providers.anthropic import AnthropicProvider
-    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.providers.anthropic import AnthropicProvider
+    from standfast.providers.openai_compatible import OpenAICompatibleProvider
 
 Provider: TypeAlias = "OpenAICompatibleProvider | AnthropicProvider"
 Opener = Callable[..., tuple[Provider, ProtocolServer]]
@@ -37,8 +37,8 @@ LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"
 @pytest.fixture(params=["openai", "anthropic"])
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens an adapter of each kind, with a server that follows a plan."""
-    from holdfast.providers.anthropic import AnthropicProvider
-    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.providers.anthropic import AnthropicProvider
+    from standfast.providers.openai_compatible import OpenAICompatibleProvider
 
     opened: list[tuple[Provider, ProtocolServer]] = []
 
@@ -70,8 +70,8 @@ def test_an_answer_comes_with_its_usage_and_model(opener: Opener) -> None:
 
 def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     provider, server = opener()
-    server.tool_call = {"name": "look_up", "arguments": {"word": "holdfast"}}
-    asked = Turn(role=Role.USER, text="What is a holdfast?")
+    server.tool_call = {"name": "look_up", "arguments": {"word": "standfast"}}
+    asked = Turn(role=Role.USER, text="What is a standfast?")
     first = provider.complete(ModelRequest(turns=(asked,), tools=(LOOK_UP,)))
     [call] = first.tool_calls
     turns = (
@@ -81,7 +81,7 @@ def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     )
     second = provider.complete(ModelRequest(turns=turns, tools=(LOOK_UP,)))
 
-    assert call == ToolCall(call_id="call-1", name="look_up", arguments={"word": "holdfast"})
+    assert call == ToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
     assert "look_up" in str(server.asked[0]["tools"])
     assert second.text == "stoor"
 
@@ -151,7 +151,7 @@ def test_latency_passes_on_the_clock_that_is_handed_in() -> None:
 
 @pytest.mark.slow
 def test_a_real_model_answers_the_same_at_temperature_zero(model_server: ModelServer) -> None:
-    from holdfast.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.providers.openai_compatible import OpenAICompatibleProvider
 
     provider = OpenAICompatibleProvider(
         model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=16, seed=1

@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from holdfast.errors import HoldfastError
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
+from standfast.errors import StandfastError
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "memory-read.jsonl"
 
@@ -180,7 +180,7 @@ def outcome(case: dict[str, Any]) -> dict[str, Any]:
         try:
             request = MemoryControllerInput.from_json(case["request"])
             package = read(request)
-        except HoldfastError as error:
+        except StandfastError as error:
             return {"error": error.as_json()}
     receipt = package.receipt(request).as_json()
     return {"package": package.as_json(), "text": package.text, "receipt": receipt}

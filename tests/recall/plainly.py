@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast.canon import canonical_bytes, fingerprint
-from holdfast.errors import NotCanonical
+from standfast.canon import canonical_bytes, fingerprint
+from standfast.errors import NotCanonical
 
 MIB = 1 << 20
 NAMES = ("memory_id", "ts_utc", "text", "tags", "refs")

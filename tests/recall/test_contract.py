@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes
-from holdfast.errors import (
+from standfast.canon import canonical_bytes
+from standfast.errors import (
     EmptyQuery,
     InvalidBudget,
     InvalidRequest,
@@ -18,11 +18,11 @@ from holdfast.errors import (
     NoStores,
     RecallError,
 )
-from holdfast.recall.controller import explain, read
-from holdfast.recall.explanation import Ceiling
-from holdfast.recall.fit import excerpt_of, token_cost
-from holdfast.recall.rendering import Excerpt, rendered
-from holdfast.recall.request import MemoryControllerInput
+from standfast.recall.controller import explain, read
+from standfast.recall.explanation import Ceiling
+from standfast.recall.fit import excerpt_of, token_cost
+from standfast.recall.rendering import Excerpt, rendered
+from standfast.recall.request import MemoryControllerInput
 from tests.recall.stores import FEW, contents, requests, written
 
 SECRET = "x9-never-in-a-receipt"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import Corruption, InvalidRequest, MissingStore
-from holdfast.recall import controller
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.corpus import Corpus
+from standfast.errors import Corruption, InvalidRequest, MissingStore
+from standfast.recall import controller
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.corpus import Corpus
 from tests.recall.stores import FEW, contents, requests, written
 
 LINE = (
@@ -145,7 +145,7 @@ def _poisoned(content: bytes) -> bytes:
 
     import msgspec
 
-    from holdfast.recall.sources.sidecar import MAGIC, _Index
+    from standfast.recall.sources.sidecar import MAGIC, _Index
 
     head = len(MAGIC) + 8
     size = int.from_bytes(content[len(MAGIC) : head], "big")

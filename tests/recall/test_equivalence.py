@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes
-from holdfast.recall.controller import read
-from holdfast.recall.records import Fault, Record, read_line
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.decoding import Decoder
-from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.segment import BlockLines, Segment
+from standfast.canon import canonical_bytes
+from standfast.recall.controller import read
+from standfast.recall.records import Fault, Record, read_line
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.decoding import Decoder
+from standfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.sources.segment import BlockLines, Segment
 from tests.recall import plainly
 from tests.recall.stores import BAD_LINES, FEW, contents, lines, marks, requests, written
 

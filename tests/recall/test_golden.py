@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import fingerprint
-from holdfast.errors import InvalidValue
-from holdfast.recall.package import ContextPackage
+from standfast.canon import fingerprint
+from standfast.errors import InvalidValue
+from standfast.recall.package import ContextPackage
 from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.recall import golden, plainly
 
 VECTORS: list[dict[str, Any]] = [
     json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
 ]
-PROGRAM = "from tests.recall import golden; from holdfast.canon import fingerprint; print(fingerprint(golden.vectors()))"
+PROGRAM = "from tests.recall import golden; from standfast.canon import fingerprint; print(fingerprint(golden.vectors()))"
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["name"]))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import MissingStore, RecallError, UnreadableStore
-from holdfast.recall.controller import Reading, explain
-from holdfast.recall.records import Fault
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.jsonl import JsonlSource
+from standfast.errors import MissingStore, RecallError, UnreadableStore
+from standfast.recall.controller import Reading, explain
+from standfast.recall.records import Fault
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.jsonl import JsonlSource
 
 GOOD = b'{"memory_id":"good","text":"refund"}'
 ROOT = Path(__file__).parents[2]
@@ -159,8 +159,8 @@ def test_what_can_not_be_read_is_an_error_that_is_always_the_same(kind: str, tmp
 POISONED = """
 import sys, os, time, random, datetime, socket, uuid
 
-from holdfast.recall import controller, request, trust
-from holdfast.recall.sources import corpus
+from standfast.recall import controller, request, trust
+from standfast.recall.sources import corpus
 
 def poison(*_args, **_names):
     raise SystemExit("something was consulted that must not be")

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes
-from holdfast.casing import lowered
-from holdfast.recall import rank
-from holdfast.recall.controller import read
-from holdfast.recall.moments import MISSING, moment_of, moment_text, normal_stamp, sortable, written_like
-from holdfast.recall.records import Record, read_line
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources import finding
-from holdfast.recall.sources.decoding import Decoder
-from holdfast.recall.sources.finding import Finder
-from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.proved import ProvedBlock
+from standfast.canon import canonical_bytes
+from standfast.casing import lowered
+from standfast.recall import rank
+from standfast.recall.controller import read
+from standfast.recall.moments import MISSING, moment_of, moment_text, normal_stamp, sortable, written_like
+from standfast.recall.records import Record, read_line
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources import finding
+from standfast.recall.sources.decoding import Decoder
+from standfast.recall.sources.finding import Finder
+from standfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.sources.proved import ProvedBlock
 from tests.recall import plainly
 from tests.recall.stores import FEW, STAMPS, WRITERS, lines, records, requests, texts, written
 from tests.recall.test_equivalence import ESCAPED, TEACHING, TRICKS

@@ -1,4 +1,4 @@
-"""Snapshots of Holdfast's own store as sources, read anew and kept."""
+"""Snapshots of Standfast's own store as sources, read anew and kept."""
 
 from pathlib import Path
 from typing import Any
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import NoSuchSnapshot
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.proved import Source
-from holdfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
-from holdfast.store.store import Store
-from holdfast.store.transfer import export_lines
-from holdfast.vocabulary import Budget
+from standfast.errors import NoSuchSnapshot
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.sources.proved import Source
+from standfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
+from standfast.store.store import Store
+from standfast.store.transfer import export_lines
+from standfast.vocabulary import Budget
 from tests.recall.stores import FEW, requests, written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
 

@@ -9,11 +9,11 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import casing
-from holdfast.canon import fingerprint_of_bytes
-from holdfast.casing import lowered
-from holdfast.recall.moments import MISSING, exact_moment, moment_of, moment_text, recency
-from holdfast.recall.wording import derived_terms, given_terms, normal_wording
+from standfast import casing
+from standfast.canon import fingerprint_of_bytes
+from standfast.casing import lowered
+from standfast.recall.moments import MISSING, exact_moment, moment_of, moment_text, recency
+from standfast.recall.wording import derived_terms, given_terms, normal_wording
 from tests.recall import plainly
 from tests.recall.stores import STAMPS
 

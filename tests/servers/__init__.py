@@ -13,8 +13,8 @@ test process. `fixtures.py` is the door; the other files are one noun each:
 
 A server that is installed on the machine is used instead when its variable is set:
 
-    HOLDFAST_TEST_POSTGRES_BIN  the folder of its binaries (initdb, postgres)
-    HOLDFAST_TEST_REDIS_BIN     the redis-server program
-    HOLDFAST_TEST_WEED_BIN      the weed program
-    HOLDFAST_TEST_MODEL_URL     the base URL (…/v1) of a running OpenAI-compatible server
+    STANDFAST_TEST_POSTGRES_BIN  the folder of its binaries (initdb, postgres)
+    STANDFAST_TEST_REDIS_BIN     the redis-server program
+    STANDFAST_TEST_WEED_BIN      the weed program
+    STANDFAST_TEST_MODEL_URL     the base URL (…/v1) of a running OpenAI-compatible server
 """

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 from tests.servers.wheels import MissingServer, file_in_wheel
 
-VARIABLE = "HOLDFAST_TEST_MODEL_URL"
+VARIABLE = "STANDFAST_TEST_MODEL_URL"
 MODEL_NAME = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 4096
 # Threads wait for each other by spinning. Two test workers, each with a model on two threads, at times took
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 class ModelServer:
     """SmolLM2, 135 million parameters. At temperature 0 the same request gets the same text, to the byte.
 
-    With HOLDFAST_TEST_MODEL_URL set, that server is used and nothing is started; the promise is then that
+    With STANDFAST_TEST_MODEL_URL set, that server is used and nothing is started; the promise is then that
     server's.
     """
 

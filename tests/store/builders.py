@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.clock import Clock, CountedIds, IdSource, ManualClock
-from holdfast.store.commit import Commit, Fact, Write
-from holdfast.store.in_memory import InMemoryStorage
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
-from holdfast.vocabulary import ActionType
+from standfast.clock import Clock, CountedIds, IdSource, ManualClock
+from standfast.store.commit import Commit, Fact, Write
+from standfast.store.in_memory import InMemoryStorage
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType
 
 NAMESPACE = "tests"
 
@@ -49,7 +49,7 @@ def sqlite_store(path: object, clock: Clock | None = None, ids: IdSource | None 
 
 def postgres_store(url: str, clock: Clock | None = None, ids: IdSource | None = None) -> Store:
     """A store on a server."""
-    from holdfast.store.postgres import PostgresStorage
+    from standfast.store.postgres import PostgresStorage
 
     clock, ids = clock or ManualClock(), ids or CountedIds()
     return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.store.store import Store
+from standfast.clock import ManualClock
+from standfast.store.store import Store
 from tests.store.builders import memory_store, postgres_store, sqlite_store
 
 Opener = Callable[[], Store]
@@ -19,7 +19,7 @@ Ager = Callable[[float], None]
 def ram_folder() -> Iterator[Path]:
     """An empty folder whose syncs cost nothing, where the system has one."""
     memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="holdfast-", dir=memory if memory.is_dir() else None))
+    made = Path(tempfile.mkdtemp(prefix="standfast-", dir=memory if memory.is_dir() else None))
     yield made
     shutil.rmtree(made)
 
@@ -81,7 +81,7 @@ def age_leases(backend: str, clock: ManualClock, place: str) -> Ager:
             import psycopg
 
             with psycopg.connect(place) as connection:
-                connection.execute("UPDATE holdfast.buffers SET lease_until = lease_until - %s", [seconds])
+                connection.execute("UPDATE standfast.buffers SET lease_until = lease_until - %s", [seconds])
         else:
             clock.advance(seconds)
 

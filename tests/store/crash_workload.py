@@ -11,12 +11,12 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock
-from holdfast.errors import CommitAborted
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.protocol import Applied, Buffer
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import CommitAborted
+from standfast.store.commit import Commit, Receipt
+from standfast.store.protocol import Applied, Buffer
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
 from tests.store.builders import commit, contents, expire, merge, sqlite_store, write
 from tests.store.recording_vfs import (
     DATABASE,

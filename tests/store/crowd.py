@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.clock import RandomIds, SystemClock, seeded
-from holdfast.errors import CommitAborted, StoreBusy
-from holdfast.store.commit import Receipt
-from holdfast.store.run import StoreRun
-from holdfast.store.store import Store
-from holdfast.vocabulary import VisibilityMode
+from standfast.clock import RandomIds, SystemClock, seeded
+from standfast.errors import CommitAborted, StoreBusy
+from standfast.store.commit import Receipt
+from standfast.store.run import StoreRun
+from standfast.store.store import Store
+from standfast.vocabulary import VisibilityMode
 from tests.store.builders import NAMESPACE, commit, sqlite_store, write
 
 COUNTERS = [f"counter{number:02}" for number in range(24)]

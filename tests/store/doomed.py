@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.clock import ManualClock, RandomIds, seeded
-from holdfast.errors import CommitAborted
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.protocol import Buffer, Changes, Question, Transaction, View
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
-from holdfast.vocabulary import AbortReason
+from standfast.clock import ManualClock, RandomIds, seeded
+from standfast.errors import CommitAborted
+from standfast.store.commit import Commit, Receipt
+from standfast.store.protocol import Buffer, Changes, Question, Transaction, View
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
+from standfast.vocabulary import AbortReason
 from tests.store.builders import commit, merge, write
 from tests.store.recording_vfs import Op, WatchedVFS, Watcher, watch_head_file
 

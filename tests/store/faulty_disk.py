@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from holdfast.clock import CountedIds, ManualClock, seeded
-from holdfast.errors import OutcomeUnknown, StoreError, StoreFailed
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.protocol import Applied
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
+from standfast.clock import CountedIds, ManualClock, seeded
+from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
+from standfast.store.commit import Commit, Receipt
+from standfast.store.protocol import Applied
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, sqlite_store, write
 from tests.store.recording_vfs import WatchedVFS, Watcher, io_error
 

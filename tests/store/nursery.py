@@ -12,10 +12,10 @@ import sys
 from itertools import count, takewhile
 from pathlib import Path
 
-from holdfast.clock import RandomIds, SystemClock
-from holdfast.store.commit import Commit
-from holdfast.store.postgres import PostgresStorage
-from holdfast.store.store import Store
+from standfast.clock import RandomIds, SystemClock
+from standfast.store.commit import Commit
+from standfast.store.postgres import PostgresStorage
+from standfast.store.store import Store
 from tests.store.builders import commit, write
 
 

@@ -9,8 +9,8 @@ import os
 import sys
 import time
 
-from holdfast.clock import RandomIds, SystemClock
-from holdfast.errors import HoldfastError
+from standfast.clock import RandomIds, SystemClock
+from standfast.errors import StandfastError
 from tests.store.builders import commit, sqlite_store, write
 
 HEAD_START_SECONDS = 0.01
@@ -22,7 +22,7 @@ def _open_and_commit(path: str, number: int, begin: float) -> None:
         store = sqlite_store(path, SystemClock(), RandomIds())
         store.commit(commit(f"opener{number}", write(f"k{number}")))
         store.close()
-    except HoldfastError as error:
+    except StandfastError as error:
         os.write(sys.stdout.fileno(), f"{path}: {error!r}\n".encode())
 
 

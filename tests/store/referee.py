@@ -3,13 +3,13 @@
 It keeps its own count of who was given which commit, so that a stale fence shows even where the numbers happen to match.
 """
 
-from holdfast.errors import CommitAborted, PayloadMismatch, StoreError
-from holdfast.ledger.chain import Tip, check
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.in_memory import InMemoryStorage
-from holdfast.store.pipeline import receipt_of
-from holdfast.store.protocol import Applied, Buffer, Changes, Place, Version
-from holdfast.vocabulary import ActionType, BufferState
+from standfast.errors import CommitAborted, PayloadMismatch, StoreError
+from standfast.ledger.chain import Tip, check
+from standfast.store.commit import Commit, Receipt
+from standfast.store.in_memory import InMemoryStorage
+from standfast.store.pipeline import receipt_of
+from standfast.store.protocol import Applied, Buffer, Changes, Place, Version
+from standfast.vocabulary import ActionType, BufferState
 from tests.store.request import Request
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.store import pipeline
-from holdfast.store.commit import Commit
-from holdfast.store.pipeline import Submission
-from holdfast.store.protocol import Buffer, Changes, Question, View
-from holdfast.vocabulary import AbortReason, BufferState
+from standfast.store import pipeline
+from standfast.store.commit import Commit
+from standfast.store.pipeline import Submission
+from standfast.store.protocol import Buffer, Changes, Question, View
+from standfast.vocabulary import AbortReason, BufferState
 
 
 @dataclass(slots=True)

@@ -14,13 +14,13 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Final
 
-from holdfast.clock import seeded
-from holdfast.errors import OutcomeUnknown, StoreError
-from holdfast.store.commit import Commit, Write
-from holdfast.store.in_memory import InMemoryStorage
-from holdfast.store.pipeline import Submission
-from holdfast.store.protocol import Buffer
-from holdfast.vocabulary import BufferState
+from standfast.clock import seeded
+from standfast.errors import OutcomeUnknown, StoreError
+from standfast.store.commit import Commit, Write
+from standfast.store.in_memory import InMemoryStorage
+from standfast.store.pipeline import Submission
+from standfast.store.protocol import Buffer
+from standfast.vocabulary import BufferState
 from tests.store.builders import commit, expire, merge, write
 from tests.store.referee import Referee, Violation
 from tests.store.request import Request, aborting, claiming, committing, discarding, renewing, staging

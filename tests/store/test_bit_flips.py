@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from holdfast.clock import ManualClock, seeded
-from holdfast.errors import Corruption, StoreError
-from holdfast.store.protocol import Version
-from holdfast.store.sqlite import file as sqlite_file
-from holdfast.store.store import Store
+from standfast.clock import ManualClock, seeded
+from standfast.errors import Corruption, StoreError
+from standfast.store.protocol import Version
+from standfast.store.sqlite import file as sqlite_file
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, expire, merge, sqlite_store, write
 from tests.store.faulty_disk import fold
@@ -226,7 +226,7 @@ def test_without_checksums_and_fingerprints_the_same_flips_would_be_wrong_answer
 
     monkeypatch.setattr(sqlite_file, "_connect", connect_unchecked)
     monkeypatch.setattr(sqlite_file, "_refuse_missing_checksums", lambda *_: None)
-    monkeypatch.setattr("holdfast.store.store.verified", lambda version: version)
+    monkeypatch.setattr("standfast.store.store.verified", lambda version: version)
     flips = [flip for flip in _flips(originals, seed=0, count=300) if flip[1].file == ""]
 
     assert any(_is_fooled(original.damaged(flip), truth, ram_folder) for original, flip in flips)

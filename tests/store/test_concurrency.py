@@ -16,11 +16,11 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.clock import RandomIds, SystemClock
-from holdfast.store.commit import Receipt
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.sqlite import file as sqlite_file
-from holdfast.store.store import Store
+from standfast.clock import RandomIds, SystemClock
+from standfast.store.commit import Receipt
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.sqlite import file as sqlite_file
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, contents, memory_store, sqlite_store, write
 from tests.store.crowd import COUNTERS, GENESIS, Attempt, Counting

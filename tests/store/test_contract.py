@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
-from holdfast.store.commit import Receipt
-from holdfast.store.protocol import Buffer
-from holdfast.store.store import Store
-from holdfast.vocabulary import AbortReason, BufferState
+from standfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
+from standfast.store.commit import Receipt
+from standfast.store.protocol import Buffer
+from standfast.store.store import Store
+from standfast.vocabulary import AbortReason, BufferState
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
 

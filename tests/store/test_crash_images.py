@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.clock import ManualClock, seeded
-from holdfast.errors import HoldfastError
-from holdfast.store.store import Store
+from standfast.clock import ManualClock, seeded
+from standfast.errors import StandfastError
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import commit, contents, sqlite_store, write
 from tests.store.crash_workload import Begun, Log, Outcome, Reached, Recording, pending_of, record, recovered
@@ -130,11 +130,11 @@ def examine(state: State, recording: Recording, folder: Path) -> str | None:
             path.write_bytes(state.files[name])
     try:
         store = sqlite_store(folder / DATABASE, ManualClock())
-    except HoldfastError as error:
+    except StandfastError as error:
         return f"refused: {error}"
     try:
         return _broken_promise(store, state, recording)
-    except HoldfastError as error:
+    except StandfastError as error:
         return f"refused: {error}"
     finally:
         store.close()

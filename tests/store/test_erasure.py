@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import CommitAborted, Corruption
-from holdfast.store.commit import Commit, Write
-from holdfast.store.store import Store
-from holdfast.store.transfer import copy_store
-from holdfast.vocabulary import ActionType
+from standfast.errors import CommitAborted, Corruption
+from standfast.store.commit import Commit, Write
+from standfast.store.store import Store
+from standfast.store.transfer import copy_store
+from standfast.vocabulary import ActionType
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 from tests.store.conftest import Opener
 

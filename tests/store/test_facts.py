@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.errors import CommitAborted, InvalidValue, PayloadMismatch
-from holdfast.store.commit import Commit, Fact
-from holdfast.store.store import Store
-from holdfast.store.transfer import copy_store
+from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
+from standfast.store.commit import Commit, Fact
+from standfast.store.store import Store
+from standfast.store.transfer import copy_store
 from tests.store.builders import commit, memory_store, merge, write
 
 JUDGED = Fact.of("judgement", {"verdict": "SEAL", "score": 1.0})

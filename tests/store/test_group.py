@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from holdfast.limits import MAX_GROUP_COMMITS
-from holdfast.store.group import Group
+from standfast.limits import MAX_GROUP_COMMITS
+from standfast.store.group import Group
 
 PATIENCE_SECONDS = 30.0
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.clock import seeded
-from holdfast.errors import CommitAborted, PayloadMismatch, StoreError
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.pipeline import Submission
-from holdfast.store.store import Store
+from standfast.clock import seeded
+from standfast.errors import CommitAborted, PayloadMismatch, StoreError
+from standfast.store.commit import Commit, Receipt
+from standfast.store.pipeline import Submission
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, contents, merge, write
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import OutcomeUnknown, StoreError, StoreFailed
-from holdfast.store.commit import Receipt
-from holdfast.store.store import Store
+from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
+from standfast.store.commit import Receipt
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.store.builders import commit, contents, sqlite_store, write
 from tests.store.faulty_disk import CODES, fold, try_chaos, try_every_moment, try_opening

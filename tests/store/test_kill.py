@@ -18,13 +18,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.errors import CommitAborted
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.protocol import Buffer
-from holdfast.store.sqlite import SQLiteStorage
-from holdfast.store.store import Store
-from holdfast.vocabulary import BufferState
+from standfast.clock import ManualClock
+from standfast.errors import CommitAborted
+from standfast.store.commit import Commit, Receipt
+from standfast.store.protocol import Buffer
+from standfast.store.sqlite import SQLiteStorage
+from standfast.store.store import Store
+from standfast.vocabulary import BufferState
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, sqlite_store
 from tests.store.doomed import GENESIS, LEFT, Job, Told, planned
@@ -151,7 +151,7 @@ class Executioner:
 @contextmanager
 def _executioner() -> Iterator[Executioner]:
     memory = Path("/dev/shm")  # A killed process leaves the same files here as on a disk, and it is faster.
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-", dir=memory if memory.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="standfast-", dir=memory if memory.is_dir() else None))
     command = [sys.executable, "-m", "tests.store.doomed"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield Executioner(process, folder)

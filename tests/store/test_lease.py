@@ -2,10 +2,10 @@
 
 import threading
 
-from holdfast.clock import ManualClock
-from holdfast.errors import StaleFence
-from holdfast.limits import LEASE_SECONDS
-from holdfast.store.lease import Lease
+from standfast.clock import ManualClock
+from standfast.errors import StaleFence
+from standfast.limits import LEASE_SECONDS
+from standfast.store.lease import Lease
 from tests.store.builders import commit, contents, memory_store, write
 
 

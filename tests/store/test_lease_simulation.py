@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import BrokenChain, CommitAborted, StaleFence
-from holdfast.store import pipeline
-from holdfast.store.commit import Commit, Receipt
-from holdfast.store.pipeline import Submission
-from holdfast.store.protocol import Buffer, Changes, View
-from holdfast.vocabulary import AbortReason
+from standfast.errors import BrokenChain, CommitAborted, StaleFence
+from standfast.store import pipeline
+from standfast.store.commit import Commit, Receipt
+from standfast.store.pipeline import Submission
+from standfast.store.protocol import Buffer, Changes, View
+from standfast.vocabulary import AbortReason
 from tests.figures import Figures
 from tests.store.referee import Violation
 from tests.store.simulation import World

@@ -7,19 +7,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.errors import (
-    HoldfastError,
+from standfast.errors import (
     OutcomeUnknown,
+    StandfastError,
     StoreBusy,
     StoreError,
     StoreFailed,
 )
-from holdfast.store.commit import Receipt
-from holdfast.store.pipeline import Submission, decide_commits, question_for
-from holdfast.store.postgres import server
-from holdfast.store.postgres.storage import PostgresStorage
-from holdfast.store.protocol import Question
-from holdfast.store.store import Store
+from standfast.store.commit import Receipt
+from standfast.store.pipeline import Submission, decide_commits, question_for
+from standfast.store.postgres import server
+from standfast.store.postgres.storage import PostgresStorage
+from standfast.store.protocol import Question
+from standfast.store.store import Store
 from tests.servers.postgres import PostgresServer
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, postgres_store, write
 
@@ -36,7 +36,7 @@ def store(postgres_url: str) -> Iterator[Store]:
 @pytest.fixture
 def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection beside the store's, whose search path is the store's schema."""
-    with psycopg.connect(postgres_url, autocommit=True, options="-c search_path=holdfast") as connection:
+    with psycopg.connect(postgres_url, autocommit=True, options="-c search_path=standfast") as connection:
         yield connection
 
 
@@ -190,7 +190,7 @@ def test_a_writer_that_stops_in_mid_transaction_is_overtaken(
 CONFLICT = """
     CREATE SEQUENCE tries;
     CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF nextval('holdfast.tries') <= {times} THEN RAISE EXCEPTION 'a conflict' USING ERRCODE = '{code}'; END IF;
+        IF nextval('standfast.tries') <= {times} THEN RAISE EXCEPTION 'a conflict' USING ERRCODE = '{code}'; END IF;
         RETURN NULL;
     END $$;
     CREATE TRIGGER conflict BEFORE {event} ON {table} EXECUTE FUNCTION conflict();
@@ -243,12 +243,12 @@ def test_what_was_decided_on_another_state_is_not_sent_again(
 
 def test_a_commit_that_the_server_refuses_fails_alone(store: Store, admin: psycopg.Connection[Any]) -> None:
     admin.execute("ALTER TABLE versions ADD CHECK (key <> 'bad')")
-    answers: dict[str, Receipt | HoldfastError] = {}
+    answers: dict[str, Receipt | StandfastError] = {}
 
     def submit(key: str) -> None:
         try:
             answers[key] = store.commit(commit(key, write(key)))
-        except HoldfastError as error:
+        except StandfastError as error:
             answers[key] = error
 
     with admin.transaction():
@@ -293,7 +293,7 @@ def test_a_changed_byte_is_told(store: Store, admin: psycopg.Connection[Any]) ->
     admin.execute("ALTER TABLE versions DISABLE TRIGGER ALL")
     admin.execute("UPDATE versions SET content = '\"tRue\"'")
 
-    with pytest.raises(HoldfastError, match=f"{NAMESPACE}/a in snapshot 1"):
+    with pytest.raises(StandfastError, match=f"{NAMESPACE}/a in snapshot 1"):
         store.read(NAMESPACE, ["a"])
     assert [problem for problem in store.verify() if f"{NAMESPACE}/a" in problem]
 
@@ -303,7 +303,7 @@ def test_dead_connections_are_replaced_silently(store: Store, admin: psycopg.Con
     store.read(NAMESPACE, ["a"])
     ended = admin.execute(
         "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
-        " WHERE application_name = 'holdfast' AND datname = current_database()"
+        " WHERE application_name = 'standfast' AND datname = current_database()"
     ).fetchall()
     receipt = store.commit(commit("r2", merge("a", "y"), at=1))
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from holdfast.clock import RandomIds, SystemClock, seeded
-from holdfast.errors import OutcomeUnknown, StoreError
-from holdfast.store.commit import Receipt
-from holdfast.store.pipeline import Submission, decide_commits, question_for
-from holdfast.store.store import Store
+from standfast.clock import RandomIds, SystemClock, seeded
+from standfast.errors import OutcomeUnknown, StoreError
+from standfast.store.commit import Receipt
+from standfast.store.pipeline import Submission, decide_commits, question_for
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.servers import guard
 from tests.servers.postgres import PostgresServer

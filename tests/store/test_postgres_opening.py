@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.errors import CannotOpen, MissingExtra
-from holdfast.store.postgres import PostgresStorage, server
-from holdfast.store.store import Store
+from standfast.errors import CannotOpen, MissingExtra
+from standfast.store.postgres import PostgresStorage, server
+from standfast.store.store import Store
 from tests.servers import postgres as servers
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ReservedPort
@@ -22,7 +22,7 @@ from tests.store.builders import postgres_store
 @pytest.fixture
 def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection beside the store's, whose search path is the store's schema."""
-    with psycopg.connect(postgres_url, autocommit=True, options="-c search_path=holdfast") as connection:
+    with psycopg.connect(postgres_url, autocommit=True, options="-c search_path=standfast") as connection:
         yield connection
 
 
@@ -35,12 +35,12 @@ def _shown(store: Store, setting: str) -> set[str]:
 
 
 def test_a_missing_driver_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("holdfast.store.postgres")]:
+    for name in [name for name in sys.modules if name.startswith("standfast.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'holdfast\[postgres\]'"):
-        importlib.import_module("holdfast.store.postgres")
+    with pytest.raises(MissingExtra, match=r"pip install 'standfast\[postgres\]'"):
+        importlib.import_module("standfast.store.postgres")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_url_that_leads_nowhere_is_told_without_its_password(url: str) -> None
 
 
 def test_an_unknown_database_and_an_unknown_user_are_told(postgres_url: str) -> None:
-    for wrong in (postgres_url + "x", postgres_url.replace("holdfast@", "nobody@")):
+    for wrong in (postgres_url + "x", postgres_url.replace("standfast@", "nobody@")):
         with pytest.raises(CannotOpen, match="does not exist; check"):
             postgres_store(wrong)
 
@@ -74,13 +74,15 @@ def test_a_user_who_may_not_make_the_schema_is_told(
     admin.execute("DROP ROLE IF EXISTS guest")
     admin.execute("CREATE ROLE guest LOGIN")
 
-    with pytest.raises(CannotOpen, match=r"permission denied .* the schema holdfast"):
-        postgres_store(postgres_url.replace("holdfast@", "guest@"))
+    with pytest.raises(CannotOpen, match=r"permission denied .* the schema standfast"):
+        postgres_store(postgres_url.replace("standfast@", "guest@"))
 
 
 def test_synchronous_commit_is_forced_on(postgres_url: str, admin: psycopg.Connection[Any]) -> None:
     for value in ("off", "local", "remote_write"):
-        admin.execute(f"ALTER ROLE holdfast IN DATABASE {admin.info.dbname} SET synchronous_commit = {value}")
+        admin.execute(
+            f"ALTER ROLE standfast IN DATABASE {admin.info.dbname} SET synchronous_commit = {value}"
+        )
         store = postgres_store(postgres_url)
         assert _shown(store, "synchronous_commit") == {"on"}
         store.close()
@@ -130,7 +132,7 @@ def test_a_newer_schema_is_refused(admin: psycopg.Connection[Any], postgres_url:
     postgres_store(postgres_url).close()
     admin.execute("INSERT INTO migrations VALUES (99, now())")
 
-    with pytest.raises(CannotOpen, match=r"version 99, .* upgrade Holdfast"):
+    with pytest.raises(CannotOpen, match=r"version 99, .* upgrade Standfast"):
         postgres_store(postgres_url)
 
 
@@ -142,7 +144,7 @@ def test_a_migration_that_fails_leaves_nothing(
     with pytest.raises(CannotOpen, match="division by zero"):
         postgres_store(postgres_url)
 
-    assert admin.execute("SELECT to_regnamespace('holdfast')").fetchone() == (None,)
+    assert admin.execute("SELECT to_regnamespace('standfast')").fetchone() == (None,)
 
 
 def test_many_may_open_a_new_database_at_once(postgres_url: str, admin: psycopg.Connection[Any]) -> None:

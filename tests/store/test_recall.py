@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import canonical_bytes
-from holdfast.errors import NoSuchSnapshot
-from holdfast.recall.controller import read
-from holdfast.recall.request import MemoryControllerInput
-from holdfast.recall.sources.jsonl import JsonlSource
-from holdfast.recall.sources.proved import Source
-from holdfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
-from holdfast.store.commit import Write
-from holdfast.store.store import Store
-from holdfast.store.transfer import export_lines
+from standfast.canon import canonical_bytes
+from standfast.errors import NoSuchSnapshot
+from standfast.recall.controller import read
+from standfast.recall.request import MemoryControllerInput
+from standfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.sources.proved import Source
+from standfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
+from standfast.store.commit import Write
+from standfast.store.store import Store
+from standfast.store.transfer import export_lines
 from tests.recall.stores import written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, write
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import CommitAborted, InvalidValue, NotAllowed, PayloadMismatch, RunOver
-from holdfast.store.run import StoreRun
-from holdfast.store.store import Store
-from holdfast.vocabulary import VisibilityMode
+from standfast.errors import CommitAborted, InvalidValue, NotAllowed, PayloadMismatch, RunOver
+from standfast.store.run import StoreRun
+from standfast.store.store import Store
+from standfast.vocabulary import VisibilityMode
 from tests.store.builders import NAMESPACE, commit, contents, memory_store, sqlite_store, write
 
 OFF, READ_ONLY = VisibilityMode.OFF, VisibilityMode.READ_ONLY

@@ -7,11 +7,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
-from holdfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
-from holdfast.store.sqlite import file as sqlite_file
-from holdfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
-from holdfast.store.sqlite.schema import MIGRATIONS
+from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
+from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
+from standfast.store.sqlite import file as sqlite_file
+from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
+from standfast.store.sqlite.schema import MIGRATIONS
 from tests.store.builders import commit, contents, sqlite_store, write
 from tests.store.recording_vfs import CHILDREN
 
@@ -86,7 +86,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
 
-    with pytest.raises(CannotOpen, match="upgrade Holdfast"):
+    with pytest.raises(CannotOpen, match="upgrade Standfast"):
         sqlite_store(tmp_path / "store.db")
 
 
@@ -201,7 +201,7 @@ def test_an_apsw_without_the_checksum_vfs_is_told(tmp_path: Path) -> None:
         "def lacking(name): raise extra.NotAvailable(name)\n"
         "extra._get_entry = lacking\n"
         "from tests.store.builders import sqlite_store\n"
-        "from holdfast.errors import CannotOpen\n"
+        "from standfast.errors import CannotOpen\n"
         "try: sqlite_store(sys.argv[1])\n"
         "except CannotOpen as error: print(error)\n"
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canon import fingerprint_of_bytes, parse
-from holdfast.errors import Corruption, InvalidValue
-from holdfast.store.store import Store
-from holdfast.store.transfer import copy_store, export_lines, import_lines
+from standfast.canon import fingerprint_of_bytes, parse
+from standfast.errors import Corruption, InvalidValue
+from standfast.store.store import Store
+from standfast.store.transfer import copy_store, export_lines, import_lines
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]
@@ -87,7 +87,7 @@ def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: 
         (b'{"memory_id":"x","text":NaN}', "NaN"),
         (b'{"memory_id":"' + b"x" * 300 + b'","text":""}', "256"),
         (b'{"memory_id":"x","text":"a law","band":"VAULT"}', "sealed by a signature"),
-        (b'{"memory_id":"x","text":"[","holdfast":"content-as-text/v1"}', "JSON"),
+        (b'{"memory_id":"x","text":"[","standfast":"content-as-text/v1"}', "JSON"),
         (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', "split"),
     ],
     ids=["syntax", "no object", "no text", "two contents", "NaN", "long name", "law", "bad text", "too long"],

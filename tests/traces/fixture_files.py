@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.canon import fingerprint
-from holdfast.traces.artifact import artifact_hash
-from holdfast.traces.contract import ShortfallCode
-from holdfast.traces.equivalence import ReasonCode
-from holdfast.traces.identity import ModelConfig, ToolProfile, model_config_id
+from standfast.canon import fingerprint
+from standfast.traces.artifact import artifact_hash
+from standfast.traces.contract import ShortfallCode
+from standfast.traces.equivalence import ReasonCode
+from standfast.traces.identity import ModelConfig, ToolProfile, model_config_id
 from tests.traces.scripted import recorded
 
 FOLDER = Path(__file__).parent / "fixtures"

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-import holdfast.traces
-from holdfast.traces.artifact import DETERMINISM_SCHEMA, RETRIEVAL_SCHEMA, Output, Retrieval, Trace
-from holdfast.traces.identity import ToolProfile
-from holdfast.traces.shapes import (
+import standfast.traces
+from standfast.traces.artifact import DETERMINISM_SCHEMA, RETRIEVAL_SCHEMA, Output, Retrieval, Trace
+from standfast.traces.identity import ToolProfile
+from standfast.traces.shapes import (
     Change,
     ChangeKind,
     ChoiceShape,
@@ -27,7 +27,7 @@ from holdfast.traces.shapes import (
     output_type,
 )
 
-FOLDER = Path(holdfast.traces.__file__).parent / "schemas"
+FOLDER = Path(standfast.traces.__file__).parent / "schemas"
 EXAMPLE_SHAPES: tuple[Shape, ...] = (
     TextShape(sections=("intro", "body", "conclusion")),
     PlanShape(steps=(PlanStep(id=1, action="analyze"), PlanStep(id=2, action="generate"))),
@@ -77,7 +77,7 @@ def schema(name: str) -> dict[str, Any]:
         made["examples"] = [shape.as_json() for shape in EXAMPLE_SHAPES]
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:holdfast:{name}",
+        "$id": f"urn:standfast:{name}",
         "title": name,
     }
     return head | made

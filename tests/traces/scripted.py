@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from holdfast.canon import fingerprint
-from holdfast.clock import ManualClock
-from holdfast.traces.artifact import SelectedRecord, Trace
-from holdfast.traces.identity import ModelConfig, ToolProfile
-from holdfast.traces.recorder import Recorder
-from holdfast.traces.shapes import TextShape
-from holdfast.traces.traced_run import TracedRun
-from holdfast.vocabulary import Run, VisibilityMode
+from standfast.canon import fingerprint
+from standfast.clock import ManualClock
+from standfast.traces.artifact import SelectedRecord, Trace
+from standfast.traces.identity import ModelConfig, ToolProfile
+from standfast.traces.recorder import Recorder
+from standfast.traces.shapes import TextShape
+from standfast.traces.traced_run import TracedRun
+from standfast.vocabulary import Run, VisibilityMode
 
 MODEL = ModelConfig(
     provider_name="scripted", model_name="parrot", model_revision="3", temperature=0.2, max_tokens=400, seed=7

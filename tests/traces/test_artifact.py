@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, TraceError
-from holdfast.limits import MAX_TRACE_BYTES, SAFE_INTEGER
-from holdfast.traces.artifact import VERSIONS, Trace
-from holdfast.traces.equivalence import ClaimVerdict, compare_artifacts
-from holdfast.traces.shapes import Shape, output_shape_hash
+from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, TraceError
+from standfast.limits import MAX_TRACE_BYTES, SAFE_INTEGER
+from standfast.traces.artifact import VERSIONS, Trace
+from standfast.traces.equivalence import ClaimVerdict, compare_artifacts
+from standfast.traces.shapes import Shape, output_shape_hash
 from tests.figures import Figures
 from tests.json_values import values
 from tests.traces.fixture_files import base, changed

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.canon import fingerprint
-from holdfast.clock import ManualClock
-from holdfast.errors import InvalidValue
-from holdfast.traces.adapters.chat_messages import ChatRecorder, record_messages
-from holdfast.traces.artifact import Trace
-from holdfast.traces.equivalence import compare
-from holdfast.traces.recorder import Recorder
-from holdfast.traces.shapes import text_shape
+from standfast.canon import fingerprint
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue
+from standfast.traces.adapters.chat_messages import ChatRecorder, record_messages
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import compare
+from standfast.traces.recorder import Recorder
+from standfast.traces.shapes import text_shape
 from tests.traces.scripted import MODEL, SEARCH, a_run
 
 

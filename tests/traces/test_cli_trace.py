@@ -1,4 +1,4 @@
-"""``holdfast trace``, used as a user and as a build would."""
+"""``standfast trace``, used as a user and as a build would."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
-from holdfast.traces.artifact import Trace
+from standfast.cli import main
+from standfast.traces.artifact import Trace
 from tests.traces.fixture_files import FOLDER
 from tests.traces.scripted import FixedMemory, Script, recorded
 

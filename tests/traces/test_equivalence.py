@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.traces.artifact import Trace
-from holdfast.traces.contract import ShortfallCode
-from holdfast.traces.equivalence import (
+from standfast.traces.artifact import Trace
+from standfast.traces.contract import ShortfallCode
+from standfast.traces.equivalence import (
     ClaimVerdict,
     Comparison,
     Difference,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.clock import CountedIds, ManualClock, RandomIds
-from holdfast.errors import DamagedTrace, InvalidTrace, RetentionTooShort, TraceExists, TraceFolderFailed
-from holdfast.traces.artifact import Trace
-from holdfast.traces.folder import TraceFolder
+from standfast.clock import CountedIds, ManualClock, RandomIds
+from standfast.errors import DamagedTrace, InvalidTrace, RetentionTooShort, TraceExists, TraceFolderFailed
+from standfast.traces.artifact import Trace
+from standfast.traces.folder import TraceFolder
 from tests.traces.scripted import Script, a_run, recorded
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canon import canonical_bytes, fingerprint
-from holdfast.clock import ManualClock
-from holdfast.errors import InvalidValue, ProfileConflict, RecorderFinished
-from holdfast.traces.adapters.functions import tool
-from holdfast.traces.artifact import Trace, ranked
-from holdfast.traces.contract import ShortfallCode, shortfalls
-from holdfast.traces.equivalence import compare
-from holdfast.traces.identity import ModelConfig, ToolProfile, model_config_id, tool_runtime_profile_hash
-from holdfast.traces.recorder import Recorder
-from holdfast.traces.shapes import TextShape
+from standfast.canon import canonical_bytes, fingerprint
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue, ProfileConflict, RecorderFinished
+from standfast.traces.adapters.functions import tool
+from standfast.traces.artifact import Trace, ranked
+from standfast.traces.contract import ShortfallCode, shortfalls
+from standfast.traces.equivalence import compare
+from standfast.traces.identity import ModelConfig, ToolProfile, model_config_id, tool_runtime_profile_hash
+from standfast.traces.recorder import Recorder
+from standfast.traces.shapes import TextShape
 from tests.traces.scripted import MODEL, SEARCH, Script, a_recorder, a_run, recorded
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from holdfast.traces.artifact import Trace
-from holdfast.traces.equivalence import ClaimVerdict, ReasonCode
-from holdfast.traces.identity import ToolProfile
-from holdfast.traces.replay import replay
-from holdfast.traces.shapes import TextShape
-from holdfast.traces.traced_run import TracedRun
+from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import ClaimVerdict, ReasonCode
+from standfast.traces.identity import ToolProfile
+from standfast.traces.replay import replay
+from standfast.traces.shapes import TextShape
+from standfast.traces.traced_run import TracedRun
 from tests.traces.fixture_files import REJECTED, base, changed
 from tests.traces.scripted import SEARCH, FixedMemory, Script, a_run, recorded
 

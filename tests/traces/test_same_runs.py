@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from holdfast.traces.artifact import Trace
-from holdfast.traces.equivalence import compare
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import compare
 from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
 from tests.traces.scripted import recorded

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import NotCanonical
-from holdfast.traces.shapes import (
+from standfast.errors import NotCanonical
+from standfast.traces.shapes import (
     Change,
     ChangeKind,
     code_patch_shape,

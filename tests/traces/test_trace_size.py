@@ -1,11 +1,11 @@
 """The cap on an artifact: it always holds, and what it costs is always told."""
 
-from holdfast.limits import MAX_TRACE_BYTES
-from holdfast.traces.artifact import Trace
-from holdfast.traces.contract import ShortfallCode, shortfalls
-from holdfast.traces.equivalence import compare
-from holdfast.traces.identity import ToolProfile
-from holdfast.traces.shapes import TextShape
+from standfast.limits import MAX_TRACE_BYTES
+from standfast.traces.artifact import Trace
+from standfast.traces.contract import ShortfallCode, shortfalls
+from standfast.traces.equivalence import compare
+from standfast.traces.identity import ToolProfile
+from standfast.traces.shapes import TextShape
 from tests.traces.scripted import SEARCH, a_recorder
 
 SMALL_BYTES = 150_000

@@ -1,5 +1,0 @@
-"""Memory behind a server, with the same verbs: ``Client("http://127.0.0.1:8765", key="hf_…")``."""
-
-from holdfast.client.memory import Client, RemoteDesk, RemotePast, RemoteRun
-
-__all__ = ["Client", "RemoteDesk", "RemotePast", "RemoteRun"]

@@ -1,5 +1,0 @@
-"""The embedded store: one SQLite file, one writer at a time, readers that never wait."""
-
-from holdfast.store.sqlite.storage import SQLiteStorage
-
-__all__ = ["SQLiteStorage"]

@@ -1,0 +1,330 @@
+"""Canonical JSON, ``json-v1``: normalise, then RFC 8785. The only maker of bytes that are hashed.
+
+``canonical_bytes(value)`` gives the same bytes for the same value on every machine, Python version, locale and hash
+seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts just the texts whose value can be written
+again. Every rule has golden vectors in ``tests/vectors/json-v1.jsonl``; ``docs/canonical-json.md`` tells them in
+words.
+
+Three ways lead to the bytes. A value that orjson already prints as json-v1 wants it goes straight through, which is
+nearly every record; one with whole or unrounded floats in it is copied with those settled; anything else is first
+rebuilt in normal form. A property test holds all of them to the ``rfc8785`` package.
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final, NoReturn
+
+import orjson
+import rfc8785
+from msgspec import to_builtins
+
+from standfast.errors import (
+    DuplicateKey,
+    LoneSurrogate,
+    MalformedJson,
+    NaiveDatetime,
+    NotCanonical,
+    NumberOutOfRange,
+    TooDeep,
+    TooLarge,
+    UnsupportedType,
+)
+from standfast.limits import FLOAT_DECIMALS, MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, SAFE_INTEGER
+
+NORMALIZATION_VERSION: Final = "json-v1"
+
+# Unicode 14.0 is the oldest version among the Pythons we run on, so json-v1 means NFC as of 14.0. These are all
+# the code points that later versions (to 18.0) gave a meaning in normalisation; 14.0 leaves them, and the text on
+# either side of them, alone. A test compares this list with the Unicode data of the Python it runs on.
+_LATER_RANGES: Final = (
+    "5C8-5C9 897 1ACF-1AF0 105C9 105D2 105DA 105E4 10D69-10D6D 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF "
+    "11382-11385 1138B 1138E 11390-11391 113B8 113BB 113C2 113C5 113C7-113C9 113CE-113D0 11F41-11F42 "
+    "1611E-16129 1612F 16D63 16D67-16D6A 1D127-1D128 1D250-1D252 1D25B-1D25C 1D25F 1D280-1D281 1E08F "
+    "1E4EC-1E4EF 1E5EE-1E5EF 1E6E3 1E6E6 1E6EE-1E6EF 1E6F5"
+)
+_LATER: Final = frozenset(
+    chr(code_point)
+    for first, _, last in (span.partition("-") for span in _LATER_RANGES.split())
+    for code_point in range(int(first, 16), int(last or first, 16) + 1)
+)
+_BASIC_PLANE_LATER: Final = "".join(sorted(char for char in _LATER if ord(char) < 0x10000))
+_LATER_OR_BEYOND_BASIC_PLANE: Final = re.compile(f"[{_BASIC_PLANE_LATER}\U00010000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
+_STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+
+_UTC_CHARS: Final = len("YYYY-MM-DDTHH:MM:SS.ffffffZ")
+_PRINTED_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
+_SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+
+
+def canonical_bytes(value: object, *, limit_bytes: int = MAX_VALUE_BYTES) -> bytes:
+    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out.
+
+    ``limit_bytes`` is for a document that gathers many values, such as a trace; one value keeps to the default.
+    """
+    printed = _printed_directly(value)
+    if printed is None:
+        printed = orjson.dumps(_normalised(value, MAX_DEPTH_LEVELS))
+    if len(printed) > limit_bytes:
+        raise TooLarge(size_bytes=len(printed), limit_bytes=limit_bytes)
+    return printed
+
+
+def fingerprint(value: object) -> str:
+    """The SHA-256 of the canonical bytes, as 64 hexadecimal digits."""
+    return fingerprint_of_bytes(canonical_bytes(value))
+
+
+def fingerprint_of_bytes(canonical: bytes) -> str:
+    """The fingerprint of a value whose canonical bytes are at hand."""
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def utc_text(moment: datetime) -> str:
+    """An aware datetime as json-v1 writes it: ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
+    try:
+        if moment.tzinfo is not UTC:
+            if moment.utcoffset() is None:
+                raise NaiveDatetime(value=moment.isoformat())
+            moment = moment.astimezone(UTC)
+        printed: str = to_builtins(moment)
+        # Whole seconds are printed without a fraction.
+        return printed if len(printed) == _UTC_CHARS else f"{printed[:-1]}.000000Z"
+    except (OverflowError, ValueError):
+        raise NaiveDatetime(value=moment.isoformat()) from None
+
+
+def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
+    """Read one JSON text strictly: what is returned can be written by ``canonical_bytes``, or the text is refused.
+
+    Refused are duplicate keys, NaN and infinities, numbers out of range, lone surrogates, too deep a nesting, bytes
+    that are not UTF-8, a byte-order mark, and more bytes than one value may take. Nothing is changed: normalising is
+    the writer's work.
+    """
+    decoded = _decoded(text, limit_bytes)
+    _check_depth(decoded)
+    try:
+        value = json.loads(
+            decoded,
+            object_pairs_hook=_object_without_duplicates,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_refuse_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise MalformedJson(problem=error.msg, offset=error.pos) from None
+    # Numbers and depth were checked on the way. What is left can only be wrong where a character is not ASCII.
+    if not decoded.isascii() or "\\u" in decoded:
+        _normalised(value, MAX_DEPTH_LEVELS)
+    return value
+
+
+def _printed_directly(value: object) -> bytes | None:
+    """The canonical bytes, if orjson alone makes them; None sends the value the longer way."""
+    try:
+        if not _is_plain(value, MAX_DEPTH_LEVELS):
+            value = _with_settled_floats(value, MAX_DEPTH_LEVELS)
+        printed = orjson.dumps(value, option=_SORTED)
+    except (orjson.JSONEncodeError, NotCanonical):
+        return None
+    if printed.isascii():
+        return printed
+    text = printed.decode()
+    # orjson sorts by code point, RFC 8785 by UTF-16 unit; the two differ only beyond the basic plane.
+    if _LATER_OR_BEYOND_BASIC_PLANE.search(text) or not unicodedata.is_normalized("NFC", text):
+        return None
+    return printed
+
+
+def _is_plain(value: object, levels: int) -> bool:
+    """Whether orjson prints ``value`` as json-v1 wants it, but for what shows in the printed text itself.
+
+    orjson refuses keys that are no strings and integers that are out of range; this looks for the rest.
+    """
+    members: Iterable[object]
+    kind = type(value)
+    if kind in _PRINTED_AS_THEY_ARE:
+        return True
+    if kind is dict:
+        members = value.values()  # type: ignore[attr-defined]  # `kind is dict` is faster than isinstance, and says so
+    elif kind is list or kind is tuple:
+        members = value  # type: ignore[assignment]  # as above
+    else:
+        return kind is float and _float_is_plain(value)  # type: ignore[arg-type]  # as above
+    if levels == 0:
+        return False
+    for member in members:
+        if type(member) not in _PRINTED_AS_THEY_ARE and not _is_plain(member, levels - 1):
+            return False
+    return True
+
+
+def _with_settled_floats(value: object, levels: int) -> object:
+    """The same value with each float as json-v1 writes it; a ``NotCanonical`` for what only the longest way can tell."""
+    kind = type(value)
+    if kind in _PRINTED_AS_THEY_ARE:
+        return value
+    if isinstance(value, float) and kind is float:
+        return _normalised_float(value)
+    below = _one_level_down(levels)
+    plain = _PRINTED_AS_THEY_ARE
+    if isinstance(value, dict) and kind is dict:
+        return {
+            key: member if type(member) in plain else _with_settled_floats(member, below)
+            for key, member in value.items()
+        }
+    if isinstance(value, list | tuple) and kind in (list, tuple):
+        return [member if type(member) in plain else _with_settled_floats(member, below) for member in value]
+    raise UnsupportedType(type=kind.__qualname__)
+
+
+def _float_is_plain(number: float) -> bool:
+    """Whether a float needs no rounding, is no whole number, and has no exponent in any printer."""
+    return (
+        1e-4 <= abs(number) <= SAFE_INTEGER
+        and not number.is_integer()
+        and round(number, FLOAT_DECIMALS) == number
+    )
+
+
+def _normalised(value: object, levels: int) -> object:
+    """The same value in normal form: NFC strings, sorted keys, numbers that print one way. Raises ``NotCanonical``."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if isinstance(value, str) and kind is str:
+        return normal_string(value)
+    if isinstance(value, int) and kind is int:
+        return _in_range(value)
+    if isinstance(value, float) and kind is float:
+        return _normalised_float(value)
+    if isinstance(value, datetime) and kind is datetime:
+        return utc_text(value)
+    if isinstance(value, dict) and kind is dict:
+        return _normalised_object(value, _one_level_down(levels))
+    if isinstance(value, list | tuple) and kind in (list, tuple):
+        return _normalised_array(value, _one_level_down(levels))
+    raise UnsupportedType(type=kind.__qualname__)
+
+
+def _one_level_down(levels: int) -> int:
+    if levels == 0:
+        raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
+    return levels - 1
+
+
+def _normalised_array(values: Iterable[object], levels: int) -> list[object]:
+    normal = []
+    for index, member in enumerate(values):
+        try:
+            normal.append(_normalised(member, levels))
+        except NotCanonical as error:
+            raise error.inside(f"[{index}]") from None
+    return normal
+
+
+def _normalised_object(value: dict[object, object], levels: int) -> dict[str, object]:
+    normal: dict[str, object] = {}
+    for given, member in value.items():
+        if type(given) is not str:
+            raise UnsupportedType(type=f"a key of type {type(given).__qualname__}")
+        key = normal_string(given)
+        if key in normal:
+            raise DuplicateKey(key=key)
+        try:
+            normal[key] = _normalised(member, levels)
+        except NotCanonical as error:
+            raise error.inside(f".{key}") from None
+    # Big-endian UTF-16 bytes compare as UTF-16 code units do, which is RFC 8785's order.
+    return dict(sorted(normal.items(), key=lambda item: item[0].encode("utf-16-be")))
+
+
+def normal_string(text: str) -> str:
+    """A string as json-v1 keeps it: NFC as of Unicode 14.0. Two strings are one if these are equal."""
+    if text.isascii():
+        return text
+    if surrogate := _SURROGATE.search(text):
+        raise LoneSurrogate(index=surrogate.start())
+    if _LATER.isdisjoint(text):
+        return unicodedata.normalize("NFC", text)
+    runs = groupby(text, _LATER.__contains__)
+    return "".join(
+        "".join(run) if later else unicodedata.normalize("NFC", "".join(run)) for later, run in runs
+    )
+
+
+def _in_range(number: int) -> int:
+    if not -SAFE_INTEGER <= number <= SAFE_INTEGER:
+        shown = str(number) if number.bit_length() < 128 else f"an integer of {number.bit_length()} bits"
+        raise NumberOutOfRange(number=shown)
+    return number
+
+
+def _normalised_float(number: float) -> object:
+    if not -SAFE_INTEGER <= number <= SAFE_INTEGER:
+        raise NumberOutOfRange(number=repr(number))
+    rounded = round(number, FLOAT_DECIMALS)
+    if rounded.is_integer():
+        return int(rounded)
+    if abs(rounded) < 1e-4:
+        # Printers disagree about exponents here; the reference decides.
+        return orjson.Fragment(rfc8785.dumps(rounded))
+    return rounded
+
+
+def _decoded(text: bytes | str, limit_bytes: int) -> str:
+    try:
+        raw = text.encode() if isinstance(text, str) else bytes(text)
+        decoded = raw.decode()
+    except UnicodeEncodeError as error:
+        raise LoneSurrogate(index=error.start) from None
+    except UnicodeDecodeError as error:
+        raise MalformedJson(problem=error.reason, offset=error.start) from None
+    if len(raw) > limit_bytes:
+        raise TooLarge(size_bytes=len(raw), limit_bytes=limit_bytes)
+    return decoded
+
+
+def _check_depth(text: str) -> None:
+    """Refuse deep nesting before the decoder recurses into it, so that the answer never depends on the stack."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH_LEVELS:
+        return
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > MAX_DEPTH_LEVELS:
+            raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise DuplicateKey(key=key)
+            seen.add(key)
+    return members
+
+
+def _integer(digits: str) -> int:
+    # Python refuses to convert very long digit strings with an untyped error, so length is checked first.
+    if len(digits) > len(str(-SAFE_INTEGER)):
+        raise NumberOutOfRange(number=f"{digits[:20]}… ({len(digits)} characters)")
+    return _in_range(int(digits))
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    _normalised_float(number)
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise NumberOutOfRange(number=name)

@@ -1,0 +1,92 @@
+"""What a prompt is tried on."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from standfast.canon import fingerprint, parse
+from standfast.errors import InvalidDataset, StandfastError
+from standfast.vocabulary import Value
+
+InputT = TypeVar("InputT")
+ExpectedT = TypeVar("ExpectedT")
+
+
+class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
+    """One input, with what is expected of the output. An object as input gives the prompt's parameters by name."""
+
+    id: str
+    input: InputT
+    expected: ExpectedT
+
+    def __post_init__(self) -> None:
+        self._require_name("id", self.id)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The prompt's parameters: an object's members, or anything else as ``input``."""
+        return dict(self.input) if isinstance(self.input, dict) else {"input": self.input}
+
+    @property
+    def digest(self) -> str:
+        """The hash of input and expectation; the id is only a name."""
+        return fingerprint(["sample/v1", self.input, self.expected])
+
+
+class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
+    """Samples, each with an id of its own."""
+
+    samples: tuple[Sample[InputT, ExpectedT], ...]
+
+    def __post_init__(self) -> None:
+        ids = [sample.id for sample in self.samples]
+        self._require(len(set(ids)) == len(ids), "two samples have the same id")
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __iter__(self) -> Iterator[Sample[InputT, ExpectedT]]:
+        return iter(self.samples)
+
+    @property
+    def digest(self) -> str:
+        """The hash of all samples, whatever their order."""
+        return fingerprint(["dataset/v1", sorted([sample.id, sample.digest] for sample in self.samples)])
+
+    def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
+        """A part to choose by, and a share to confirm by, decided by each sample's id and nothing else.
+
+        Samples keep their sides when others are added, so that what was held out once never helps to choose later; the
+        shares are exact only in the long run.
+        """
+        edge = int(share * (1 << 32))
+        held_out = {
+            sample.id
+            for sample in self.samples
+            if int(fingerprint(["held-out/v1", sample.id])[:8], 16) < edge
+        }
+        return (
+            Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
+            Dataset(samples=tuple(sample for sample in self.samples if sample.id in held_out)),
+        )
+
+    @classmethod
+    def read_jsonl(cls, file: str | os.PathLike[str]) -> "Dataset[Any, Any]":
+        """A dataset from a file with an object a line: ``id``, ``input``, ``expected``."""
+        try:
+            lines = Path(file).read_bytes().splitlines()
+        except OSError as error:
+            raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None
+        samples: list[Sample[Any, Any]] = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                samples.append(Sample.from_json(parse(line)))
+            except StandfastError as error:
+                raise InvalidDataset(dataset=os.fspath(file), problem=f"line {number}: {error}") from None
+        try:
+            return Dataset(samples=tuple(samples))
+        except StandfastError as error:
+            raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None

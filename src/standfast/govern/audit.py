@@ -1,0 +1,186 @@
+"""Auditing governance: what stands in a band must have been allowed to stand there, and the proof must still hold.
+
+Evidence must be whole and of the very content it stands beside. What is or ever was in VAULT must have been sealed: by
+a signature over that content, for that place, of someone who was on the list of signers when the decision was made, in
+the very commit that noted the decision; an old law can't be put back by repeating its old seal. What ends there, or
+leaves PHOENIX, must have been ended by a decision too. Nothing here trusts a row because it is there.
+
+What no audit of the store alone can tell is whether a list of signers was ever the right one: compare it with yours.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from standfast.canon import parse
+from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.evidence import content_fingerprint, is_bound, read_instant
+from standfast.govern.policy import BANDS_OF_VERDICT
+from standfast.govern.seals.approvals import Decision, ProposalState, check_approval
+from standfast.govern.seals.desk import (
+    DECISION_PREFIX,
+    SYSTEM_NAMESPACE,
+    Decided,
+    Waiting,
+    nonce_key,
+    signers_key,
+)
+from standfast.govern.seals.signers import Signers
+from standfast.govern.stages import HUMAN_SEAL_FLOOR
+from standfast.store.audit import verified
+from standfast.store.protocol import Version
+from standfast.store.records import record_of, rows_ever
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band, Record
+
+_SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
+
+
+def problems_of_governance(store: Store) -> Iterator[str]:
+    """Every problem with what the bands hold; none told means that each record can answer for itself."""
+    for namespace in store.storage.namespaces():
+        yield from _Audit(store, namespace).problems()
+
+
+class _Audit:
+    """The audit of one namespace, as of the present head. Decisions come first, because seals rest on them."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._head = store.head()
+        self._signers: dict[str, Signers] = {}
+        self._decisions: dict[str, tuple[int, Decided]] = {}
+
+    def problems(self) -> Iterator[str]:
+        checks = {DECISION_PREFIX: self._check_decision, **{f"{band}/": self._check for band in Band}}
+        checks[f"{Band.PHOENIX}/"] = self._check_proposal
+        for prefix, check in checks.items():
+            for version in rows_ever(self._store, self._namespace, prefix, at=self._head):
+                # Only law has a past that counts: what else is gone is gone.
+                past = self._history(version) if prefix == f"{Band.VAULT}/" else (version,)
+                for one in past:
+                    try:
+                        check(verified(one))
+                    except StandfastError as error:
+                        yield f"{self._namespace}/{one.key} in snapshot {one.memory_snapshot_id}: {error}"
+
+    def _history(self, version: Version) -> list[Version]:
+        versions = self._store.storage.history(self._namespace, version.key)
+        return [one for one in versions if one.memory_snapshot_id <= self._head]
+
+    def _check(self, version: Version) -> None:
+        """A record stands where its evidence leads."""
+        band = Band(version.key.partition("/")[0])
+        if version.content is None:
+            _require(band is not Band.VAULT, "Record", "law was ended, and no human's decision ends law")
+            return
+        record = record_of(version)
+        _require(record.key == version.key, "Record", f"it says that it is {record.key}")
+        if band is Band.VAULT:
+            self._check_seal(version, record)
+        elif record.evidence is not None:
+            _require(is_bound(record), "Evidence", "it is not of this content, or not whole")
+            reached = BANDS_OF_VERDICT[record.evidence.verdict]
+            _require(band in reached, "Record", f"a verdict {record.evidence.verdict} does not lead there")
+
+    def _check_seal(self, version: Version, record: Record) -> None:
+        if not is_bound(record) or record.evidence is None:
+            raise InvalidValue(what="Record", problem="it is in VAULT without sound evidence")
+        reasons = [c.reason or "" for c in record.evidence.floor_checks if c.floor == HUMAN_SEAL_FLOOR]
+        named = _SEALED.fullmatch(reasons[-1]) if reasons else None
+        snapshot, decided = self._decisions.get(named[1] if named else "", (0, None))
+        if decided is None:
+            raise InvalidValue(what="Record", problem="it is in VAULT, and no human's decision put it there")
+        statement, proposal = decided.approval.statement, decided.proposal
+        signed = (statement.decision, statement.payload_fingerprint, proposal.key)
+        _require(
+            signed == (Decision.APPROVE, content_fingerprint(record), version.key),
+            "Record",
+            f"what {decided.approval.principal} signed is something else",
+        )
+        _require(
+            snapshot == version.memory_snapshot_id,
+            "Record",
+            f"its seal was used in snapshot {snapshot}, and is used once",
+        )
+
+    def _check_proposal(self, version: Version) -> None:
+        """What waits is what was proposed, and what waits no longer was decided."""
+        proposal_id = version.key.partition("/")[2]
+        if version.content is None:
+            snapshot, _ = self._decisions.get(proposal_id, (0, None))
+            ended = version.action is ActionType.EXPIRE and snapshot == version.memory_snapshot_id
+            _require(ended, "Proposal", "it is gone, and no human's decision ended it")
+            return
+        waiting = Waiting.from_json(parse(version.content))
+        proposal, record = waiting.proposal, waiting.record
+        _require(
+            (proposal.proposal_id, proposal.namespace, proposal.state)
+            == (proposal_id, self._namespace, ProposalState.PENDING),
+            "Proposal",
+            "it does not wait here",
+        )
+        _require(
+            is_bound(record) and content_fingerprint(record) == proposal.payload_fingerprint,
+            "Proposal",
+            "its record is not what was proposed",
+        )
+
+    def _check_decision(self, version: Version) -> None:
+        """A decision is checked again, by the list of signers of its time; its nonce is used up."""
+        _require(version.content is not None, "Decision", "it was ended; decisions stay")
+        decided = Decided.from_json(parse(version.content or b""))
+        proposal, statement = decided.proposal, decided.approval.statement
+        at = read_instant(decided.decided_at)
+        _require(at is not None, "Decision", "it does not say when it was made")
+        assert at is not None
+        again = check_approval(
+            decided.approval,
+            msgspec.structs.replace(proposal, state=ProposalState.PENDING),
+            signers=self._listed(decided.signers_fingerprint),
+            now=at,
+            used_nonces=(),
+            author=proposal.author,
+        )
+        told = {"proposal_id": proposal.proposal_id, "namespace": self._namespace}
+        place = (f"{DECISION_PREFIX}{proposal.proposal_id}", self._namespace)
+        _require(
+            again == proposal and place == (version.key, proposal.namespace),
+            "Decision",
+            "it is another proposal's",
+        )
+        nonce, snapshot = self._note(nonce_key(statement.nonce))
+        _require(
+            (nonce, snapshot) == (told, version.memory_snapshot_id), "Decision", "its nonce is not used up"
+        )
+        self._decisions[proposal.proposal_id] = version.memory_snapshot_id, decided
+
+    def _listed(self, fingerprint: str) -> Signers:
+        """The list of signers with this fingerprint, as it was kept."""
+        if fingerprint not in self._signers:
+            listed, _ = self._note(signers_key(fingerprint))
+            texts = [listed.get(name) for name in ("allowed", "revoked")] if isinstance(listed, dict) else []
+            _require(len(texts) == 2, "Decision", "the list of signers of its time is missing")
+            signers = Signers.parse(*map(str, texts))
+            _require(
+                signers.fingerprint == fingerprint,
+                "Decision",
+                "the list of signers is not the one that it names",
+            )
+            self._signers[fingerprint] = signers
+        return self._signers[fingerprint]
+
+    def _note(self, key: str) -> tuple[Any, int]:
+        """What Standfast noted for itself under a key, and in which snapshot."""
+        found = self._store.read(SYSTEM_NAMESPACE, [key], at=self._head)
+        if key not in found:
+            return None, 0
+        return parse(found[key].content or b""), found[key].memory_snapshot_id
+
+
+def _require(condition: bool, what: str, problem: str) -> None:
+    if not condition:
+        raise InvalidValue(what=what, problem=problem)

@@ -1,0 +1,86 @@
+"""The hash chain. An entry holds the hash of the one before it, so that none can be changed, dropped or swapped unseen.
+
+An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes), so that
+the same entries are the leaves of a tree without being hashed again.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import BrokenChain
+from standfast.vocabulary import Value
+
+_LEAF_PREFIX: Final = b"\x00"
+
+
+class Tip(Value, frozen=True, kw_only=True):
+    """The end of a chain: how many entries it has, and the hash of the last."""
+
+    seq: int = 0
+    hash: str = "0" * 64
+
+
+class Entry(Value, frozen=True, kw_only=True):
+    """One sealed entry: its place, its canonical bytes and their hash."""
+
+    seq: int
+    content: bytes
+    hash: str
+
+    @property
+    def tip(self) -> Tip:
+        """The chain's end, if this entry is the last."""
+        return Tip(seq=self.seq, hash=self.hash)
+
+    def read(self) -> dict[str, Any]:
+        """What the entry says."""
+        told: dict[str, Any] = parse(self.content)
+        return told
+
+
+def leaf_hash(content: bytes) -> str:
+    """The RFC 6962 leaf hash of an entry's canonical bytes."""
+    return hashlib.sha256(_LEAF_PREFIX + content).hexdigest()
+
+
+def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
+    """The entry that follows ``tip``. ``kind`` says what happened, ``body`` the facts."""
+    seq = tip.seq + 1
+    content = canonical_bytes({"seq": seq, "previous": tip.hash, "kind": kind, "at": at, "body": body})
+    return Entry(seq=seq, content=content, hash=leaf_hash(content))
+
+
+def check(entries: Iterable[Entry], *, start: Tip | None = None) -> Tip:
+    """Walk entries in order from ``start`` and give the chain's end; the first break is raised as ``BrokenChain``."""
+    tip = start or Tip()
+    last = deque(walk(entries, start=tip), maxlen=1)
+    return last[0].tip if last else tip
+
+
+def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entry]:
+    """Each entry once it is found to follow the one before it; the first that does not is a ``BrokenChain``."""
+    tip = start or Tip()
+    seq, previous, sha256 = tip.seq, tip.hash, hashlib.sha256
+    for entry in entries:
+        content, digest = entry.content, entry.hash
+        if (
+            entry.seq != seq + 1
+            or sha256(_LEAF_PREFIX + content).hexdigest() != digest
+            # In canonical order these two stand last, so that the link can be checked without reading the rest.
+            or not content.endswith(b',"previous":"%b","seq":%d}' % (previous.encode(), seq + 1))
+        ):
+            raise _broken(Tip(seq=seq, hash=previous), entry)
+        seq, previous = seq + 1, digest
+        yield entry
+
+
+def _broken(tip: Tip, entry: Entry) -> BrokenChain:
+    """The break between a sound end and the entry that comes next, in words."""
+    if entry.seq != tip.seq + 1:
+        return BrokenChain(seq=tip.seq + 1, problem=f"it is missing; entry {entry.seq} comes next")
+    if leaf_hash(entry.content) != entry.hash:
+        return BrokenChain(seq=entry.seq, problem="its content does not have its hash")
+    return BrokenChain(seq=entry.seq, problem="it does not follow the entry before it")

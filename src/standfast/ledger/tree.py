@@ -1,0 +1,240 @@
+"""The Merkle tree of RFC 6962 over the chain's entry hashes, and the two proofs that it can give.
+
+``Tree`` belongs to whoever holds all entries. ``verify_inclusion`` and ``verify_consistency`` need only what is public
+(the algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2), and raise when anything at all is wrong: there is no answer
+that a caller could forget to look at.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NoReturn
+
+from standfast.errors import BadConsistency, BadInclusion, InvalidValue
+from standfast.limits import MAX_PROOF_HASHES, MAX_TREE_SIZE
+
+EMPTY_ROOT: Final = hashlib.sha256(b"").hexdigest()
+
+_NODE_PREFIX: Final = b"\x01"
+_HEX_DIGITS: Final = 64
+_HEX: Final = re.compile("[0-9a-f]*")
+_HEX_DIGEST: Final = re.compile(f"[0-9a-f]{{{_HEX_DIGITS}}}")
+
+
+class Tree:
+    """A tree that grows by leaves and remembers every root it ever had.
+
+    Adding a leaf takes constant time on average; a root or a proof, for this size or an earlier one, takes time
+    logarithmic in the size. Two hashes are held for each leaf.
+    """
+
+    def __init__(self, leaf_hashes: Iterable[str] = ()) -> None:
+        # Level 0 holds the leaves, level h the roots of the complete subtrees of 2^h leaves, from the left.
+        self._levels: list[list[bytes]] = [[]]
+        self.extend(leaf_hashes)
+
+    def __len__(self) -> int:
+        return len(self._levels[0])
+
+    def append(self, leaf_hash: str) -> None:
+        """Add one leaf at the right."""
+        self.extend((leaf_hash,))
+
+    def extend(self, leaf_hashes: Iterable[str]) -> None:
+        """Add leaves at the right: all of them, or none if one is no SHA-256 in lower-case hexadecimal digits."""
+        self._levels[0].extend(_leaves(list(leaf_hashes)))
+        sha256 = hashlib.sha256
+        height = 0
+        while len(level := self._levels[height]) >= 2:
+            if height + 1 == len(self._levels):
+                self._levels.append([])
+            above = self._levels[height + 1]
+            first = 2 * len(above)
+            pairs = zip(level[first::2], level[first + 1 :: 2], strict=False)
+            above.extend([sha256(_NODE_PREFIX + left + right).digest() for left, right in pairs])
+            if 2 * len(above) == first:
+                break
+            height += 1
+
+    def root(self, size: int | None = None) -> str:
+        """The root of the first ``size`` leaves; of all of them, if no size is given."""
+        size = len(self) if size is None else self._known(size)
+        return self._range_hash(0, size).hex() if size else EMPTY_ROOT
+
+    def inclusion_proof(self, index: int, size: int) -> tuple[str, ...]:
+        """The proof that leaf ``index`` (from 0 on) is in the tree of the first ``size`` leaves."""
+        if type(index) is not int or not 0 <= index < self._known(size):
+            raise InvalidValue(what="index", problem=f"a tree of {size} leaves has no leaf {_shown(index)}")
+        start, end = 0, size
+        proof = []
+        while end - start > 1:
+            middle = start + _left_size(end - start)
+            if index < middle:
+                proof.append(self._range_hash(middle, end))
+                end = middle
+            else:
+                proof.append(self._range_hash(start, middle))
+                start = middle
+        return tuple(digest.hex() for digest in reversed(proof))
+
+    def consistency_proof(self, old_size: int, new_size: int) -> tuple[str, ...]:
+        """The proof that the tree of the first ``new_size`` leaves extends the one of the first ``old_size``.
+
+        It is empty if the sizes are equal, and if the old tree is the empty one, which every tree extends.
+        """
+        if self._known(old_size) > self._known(new_size):
+            raise InvalidValue(what="old_size", problem=f"{old_size} is more than the new size, {new_size}")
+        start, end = 0, new_size
+        proof = []
+        while 0 < old_size != end:
+            middle = start + _left_size(end - start)
+            if old_size <= middle:
+                proof.append(self._range_hash(middle, end))
+                end = middle
+            else:
+                proof.append(self._range_hash(start, middle))
+                start = middle
+        if start:
+            # What is left is not the old tree itself, so the verifier can't know its hash.
+            proof.append(self._range_hash(start, end))
+        return tuple(digest.hex() for digest in reversed(proof))
+
+    def _known(self, size: int) -> int:
+        if type(size) is not int or not 0 <= size <= len(self):
+            raise InvalidValue(what="size", problem=f"the tree has {len(self)} leaves, not {_shown(size)}")
+        return size
+
+    def _range_hash(self, start: int, end: int) -> bytes:
+        """The root over the leaves from ``start`` to before ``end``, where a subtree starts: complete ones, joined."""
+        digest = b""
+        while start < end:
+            height = ((end - start) & -(end - start)).bit_length() - 1
+            complete = self._levels[height][(end - 1) >> height]
+            digest = _node(complete, digest) if digest else complete
+            end -= 1 << height
+        return digest
+
+
+def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
+    """Return if the proof shows that the leaf stands at ``index`` in the tree of that size and root.
+
+    Anything else is a ``BadInclusion``. The size steers the computation, but only the root is proven: take both from
+    one verified checkpoint.
+    """
+
+    def refuse(problem: str) -> NoReturn:
+        raise BadInclusion(index=_shown(index), size=_shown(size), problem=problem) from None
+
+    if not (_is_size(size) and _is_size(index) and index < size):
+        refuse("there is no such place")
+    try:
+        digest, wanted, *path = _digests((leaf_hash, root), proof)
+    except ValueError as error:
+        refuse(str(error))
+    for sibling, is_left in _climb(path, index, size - 1, refuse):
+        digest = _node(sibling, digest) if is_left else _node(digest, sibling)
+    if digest != wanted:
+        refuse("the proof leads to another root")
+
+
+def verify_consistency(
+    *, old_size: int, old_root: str, new_size: int, new_root: str, proof: Sequence[str]
+) -> None:
+    """Return if the proof shows that the new tree holds the old one unchanged, followed by what was added since.
+
+    Anything else is a ``BadConsistency``. Sizes and roots belong together: take each pair from a verified checkpoint.
+    """
+
+    def refuse(problem: str) -> NoReturn:
+        raise BadConsistency(old_size=_shown(old_size), new_size=_shown(new_size), problem=problem) from None
+
+    if not (_is_size(old_size) and _is_size(new_size) and old_size <= new_size):
+        refuse("a tree only grows")
+    try:
+        wanted_old, wanted_new, *path = _digests((old_root, new_root), proof)
+    except ValueError as error:
+        refuse(str(error))
+    if (old_size == 0 and old_root != EMPTY_ROOT) or (new_size == 0 and new_root != EMPTY_ROOT):
+        refuse("the empty tree has another root")
+    if old_size in (0, new_size):
+        if path:
+            refuse("the proof is too long")
+        if old_size and wanted_old != wanted_new:
+            refuse("trees of one size have two roots")
+        return
+    if old_size & (old_size - 1) == 0:
+        # The old tree is a complete subtree of the new one, so the verifier knows its hash already.
+        path.insert(0, wanted_old)
+    if not path:
+        refuse("the proof is too short")
+    place, last = old_size - 1, new_size - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    old = new = path[0]
+    for sibling, is_left in _climb(path[1:], place, last, refuse):
+        old, new = (_node(sibling, old), _node(sibling, new)) if is_left else (old, _node(new, sibling))
+    if old != wanted_old:
+        refuse("the proof leads to another old root")
+    if new != wanted_new:
+        refuse("the proof leads to another new root")
+
+
+def _climb(
+    path: Sequence[bytes], place: int, last: int, refuse: Callable[[str], NoReturn]
+) -> Iterator[tuple[bytes, bool]]:
+    """The hashes beside the way from a place up to the root, each with whether it stands on the left of the way."""
+    for sibling in path:
+        if not last:
+            refuse("the proof is too long")
+        is_left = bool(place & 1) or place == last
+        yield sibling, is_left
+        while is_left and not place & 1 and place:
+            place, last = place >> 1, last >> 1
+        place, last = place >> 1, last >> 1
+    if last:
+        refuse("the proof is too short")
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(_NODE_PREFIX + left + right).digest()
+
+
+def _left_size(size: int) -> int:
+    """The largest power of two below ``size``: so many leaves stand left of the root."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def _leaves(hashes: list[str]) -> list[bytes]:
+    """The bytes of leaf hashes. They are looked at all together, because one by one takes longer than hashing them."""
+    try:
+        text = "".join(hashes)
+        is_sound = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None
+    except TypeError:
+        is_sound = False
+    if not is_sound:
+        raise InvalidValue(what="leaf_hash", problem="it must be 64 lower-case hexadecimal digits")
+    raw = bytes.fromhex(text)
+    return [raw[start : start + 32] for start in range(0, len(raw), 32)]
+
+
+def _is_digest(text: object) -> bool:
+    return isinstance(text, str) and _HEX_DIGEST.fullmatch(text) is not None
+
+
+def _is_size(number: object) -> bool:
+    return type(number) is int and 0 <= number <= MAX_TREE_SIZE
+
+
+def _shown(number: object) -> object:
+    """A number as an error tells it. Python can't print every integer, nor JSON every object."""
+    return number if _is_size(number) else "?"
+
+
+def _digests(given: tuple[str, str], proof: object) -> list[bytes]:
+    """The two given hashes and then those of the proof, as bytes; a ``ValueError`` says what is none."""
+    if not isinstance(proof, list | tuple) or len(proof) > MAX_PROOF_HASHES:
+        raise ValueError(f"the proof is no list of at most {MAX_PROOF_HASHES} hashes")
+    hashes = (*given, *proof)
+    if not all(map(_is_digest, hashes)):
+        raise ValueError("a hash is not 64 lower-case hexadecimal digits")
+    return [bytes.fromhex(digest) for digest in hashes]

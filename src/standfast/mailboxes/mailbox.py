@@ -1,0 +1,221 @@
+"""What every mailbox promises. Backends stand beside this file; one suite of laws holds each of them to it.
+
+A message is in exactly one state:
+
+    ready ──receive──> leased ──acknowledge──> gone
+      ^                  │ │ │
+      │<──time is over───┘ │ └──dead_letter, undecodable, delivered too often──> dead ──redrive──> ready
+      └──────delayed <─────┘ nack(visibility_timeout=…)
+
+Only the receipt handle of the latest delivery can settle a message, and only while its visibility timeout runs. A
+message can therefore be delivered more than once, and a receiver must be able to bear it, but it is never lost and never
+stands in the queue twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from standfast.errors import InvalidValue
+from standfast.limits import (
+    DEFAULT_VISIBILITY_SECONDS,
+    MAX_NAME_CHARS,
+    MAX_RECEIVE_MESSAGES,
+    MAX_VISIBILITY_SECONDS,
+    MAX_WAIT_SECONDS,
+)
+
+BodyT = TypeVar("BodyT")
+ReplyT = TypeVar("ReplyT")
+
+
+class DeadReason(StrEnum):
+    """Why a message is a dead letter. A receiver that gives one up says more in words of its own."""
+
+    UNDECODABLE = "undecodable"
+    DELIVERED_TOO_OFTEN = "delivered_too_often"
+    GIVEN_UP = "given_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message that nobody could use, with its bytes as they were sent."""
+
+    message_id: str
+    content: bytes
+    reason: DeadReason
+    problem: str
+    delivery_count: int
+    died_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxCounts:
+    """How many messages are in each state now."""
+
+    ready: int
+    leased: int
+    delayed: int
+    dead: int
+
+
+class Desk(Protocol):
+    """Where a message's receiver settles it. A mailbox is the desk of its messages."""
+
+    def acknowledge(self, *messages: "Message[Any, Any]") -> None:
+        """Done: these are gone."""
+        ...
+
+    def nack(self, receipt_handle: str, *, visibility_timeout: float) -> None:
+        """Not done: others may have it, at once or after that many seconds."""
+        ...
+
+    def extend_visibility(self, receipt_handle: str, visibility_timeout: float) -> None:
+        """Still at work: the lease runs that many seconds from now."""
+        ...
+
+    def dead_letter(self, receipt_handle: str, *, problem: str) -> None:
+        """Given up."""
+        ...
+
+    def send_reply(self, message: "Message[Any, Any]", body: Any) -> str:
+        """Send to the message's reply address; gives the reply's message id."""
+        ...
+
+
+class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True):
+    """One delivery of a message, this receiver's until its visibility timeout is over."""
+
+    message_id: str
+    body: BodyT
+    receipt_handle: str
+    delivery_count: int
+    reply_to: str | None
+    sent_at: str
+    desk: Desk
+
+    def acknowledge(self) -> None:
+        """Done: the message is gone. Raises ``StaleReceipt`` if it was no longer ours."""
+        self.desk.acknowledge(self)
+
+    def nack(self, *, visibility_timeout: float = 0) -> None:
+        """Not done: give it back, at once or after that many seconds."""
+        self.desk.nack(self.receipt_handle, visibility_timeout=visibility_timeout)
+
+    def extend_visibility(self, visibility_timeout: float) -> None:
+        """Still at work: the lease runs that many seconds from now."""
+        self.desk.extend_visibility(self.receipt_handle, visibility_timeout)
+
+    def dead_letter(self, problem: str) -> None:
+        """Give the message up for good; it stays among the dead letters."""
+        self.desk.dead_letter(self.receipt_handle, problem=problem)
+
+    def reply(self, body: ReplyT) -> str:
+        """Answer to where the sender wants it; raises ``NoReplyAddress`` or ``UnresolvableReply`` if that can't be."""
+        return self.desk.send_reply(self, body)
+
+
+class Mailbox(Protocol[BodyT, ReplyT]):
+    """A queue of messages of one kind. Everything here may be called from any thread."""
+
+    @property
+    def name(self) -> str:
+        """What a ``reply_to`` calls it."""
+        ...
+
+    def send(self, body: BodyT, *, reply_to: str | None = None) -> str:
+        """Put one message in and give its id. Once this returns, the message is the mailbox's to keep."""
+        ...
+
+    def send_many(self, bodies: Sequence[BodyT], *, reply_to: str | None = None) -> list[str]:
+        """Put messages in, in this order and at the cost of few calls to a server."""
+        ...
+
+    def receive(
+        self,
+        *,
+        max_messages: int = 1,
+        visibility_timeout: float = DEFAULT_VISIBILITY_SECONDS,
+        wait_time_seconds: float = 0,
+    ) -> list[Message[BodyT, ReplyT]]:
+        """Lease up to ``max_messages``, none of them twice; wait that long if there is nothing, and no longer than needed."""
+        ...
+
+    def acknowledge(self, *messages: Message[Any, Any]) -> None:
+        """Settle several messages at the cost of one; those that are no longer ours are told in a ``StaleReceipt``."""
+        ...
+
+    def reply_mailbox(self, name: str) -> "Mailbox[Any, None]":
+        """The temporary mailbox of that name beside this one, to which this one's receivers can reply."""
+        ...
+
+    def counts(self) -> MailboxCounts:
+        """How many messages are in each state now."""
+        ...
+
+    def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        """The dead letters, oldest first."""
+        ...
+
+    def redrive(self, message_id: str) -> None:
+        """Make a dead letter ready again, with as many deliveries ahead of it as a new message."""
+        ...
+
+    def discard(self, message_id: str) -> None:
+        """Throw a dead letter away."""
+        ...
+
+    def purge(self) -> int:
+        """Throw away every message but the dead letters, and say how many there were."""
+        ...
+
+    def interrupt(self) -> None:
+        """Let those who wait in ``receive`` of this object return at once."""
+        ...
+
+    def close(self) -> None:
+        """Stop using the mailbox from here. Its messages stay; a ``reply_mailbox`` is removed with all it holds."""
+        ...
+
+
+def check_name(name: str) -> str:
+    """A mailbox's name, or an ``InvalidValue``. Braces would change which server of a Redis cluster holds it."""
+    if not (
+        isinstance(name, str)
+        and 0 < len(name) <= MAX_NAME_CHARS
+        and name.isprintable()
+        and not set(name) & {"{", "}"}
+    ):
+        problem = (
+            f"its name must be 1 to {MAX_NAME_CHARS} printable characters without braces, not {name!r:.80}"
+        )
+        raise InvalidValue(what="Mailbox", problem=problem)
+    return name
+
+
+def check_receive(*, max_messages: int, visibility_timeout: float, wait_time_seconds: float) -> None:
+    """Refuse a ``receive`` that can't be meant."""
+    problem = None
+    if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):
+        problem = f"max_messages must be 1 to {MAX_RECEIVE_MESSAGES}, not {max_messages!r:.40}"
+    elif not 0 < visibility_timeout <= MAX_VISIBILITY_SECONDS:
+        problem = f"visibility_timeout must be above 0 and at most {MAX_VISIBILITY_SECONDS:g} seconds, not {visibility_timeout!r:.40}"
+    elif not 0 <= wait_time_seconds <= MAX_WAIT_SECONDS:
+        problem = (
+            f"wait_time_seconds must be 0 to {MAX_WAIT_SECONDS:g} seconds, not {wait_time_seconds!r:.40}"
+        )
+    if problem:
+        raise InvalidValue(what="receive()", problem=problem)
+
+
+def check_timeout(call: str, seconds: float, *, least: float) -> float:
+    """A visibility timeout within its bounds, or an ``InvalidValue``."""
+    if not least <= seconds <= MAX_VISIBILITY_SECONDS:
+        problem = (
+            f"visibility_timeout must be {least:g} to {MAX_VISIBILITY_SECONDS:g} seconds, not {seconds!r:.40}"
+        )
+        raise InvalidValue(what=call, problem=problem)
+    return seconds

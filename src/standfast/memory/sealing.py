@@ -1,0 +1,73 @@
+"""From what a run had judged to its one commit: scars are forged, budgets spent, and all of it sealed."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from standfast.govern import stages
+from standfast.govern.scars import MOST_MARKS_COUNTED, Mark
+from standfast.govern.stages import Judged
+from standfast.store.commit import Commit
+from standfast.store.records import STREAM
+from standfast.vocabulary import Run
+
+if TYPE_CHECKING:
+    from standfast.memory.memory import Memory
+
+
+def sealed(
+    memory: "Memory", run: Run, judged: Sequence[Judged], forgotten: Mapping[str, str]
+) -> Commit | None:
+    """777_FORGE, the budgets of the bands, and 999_SEAL, as of the run's snapshot."""
+    store, namespace, at = memory.store, memory.namespace, run.memory_snapshot_id
+    allowed = [one for one in judged if one.decision.allowed]
+    scars, marks = stages.forge(allowed, _counted(memory, at, allowed))
+    wanted = [record for one in allowed for record in one.placed]
+    spent = memory.purses.spend(store, namespace, at, wanted, forgotten)
+    keys = {*stages.keys_written(allowed, scars), *forgotten, *spent.gone}
+    # A stream only grows: a row that is there already is another's, and must be a conflict.
+    keys |= {key for key in spent.rows if not key.startswith(STREAM)} | {
+        record.key for record in spent.placed
+    }
+    found = store.read(namespace, sorted(keys), at=at)
+    return stages.seal(
+        run,
+        namespace,
+        allowed,
+        scars=scars,
+        marks=marks,
+        forgotten=forgotten,
+        placed=spent.placed,
+        notes=spent.rows,
+        gone=spent.gone,
+        facts=spent.facts,
+        present={key: row.fingerprint for key, row in found.items()},
+    )
+
+
+def _counted(memory: "Memory", at: int, judged: Sequence[Judged]) -> dict[Mark, int]:
+    """How often what happened in this run has happened before, up to what makes a difference."""
+    counted = {}
+    for mark in {mark for one in judged for mark in one.marks}:
+        rows = memory.store.scan(memory.namespace, prefix=mark.prefix, at=at)
+        counted[mark] = sum(1 for _ in zip(rows, range(MOST_MARKS_COUNTED), strict=False))
+    return counted
+
+
+def only_budgets_moved(memory: "Memory", commit: Commit | None, run: Run, head: int) -> bool:
+    """Whether a commit was refused only because others spent the same budget: what the run itself changes is as it was.
+
+    What stands in a band with a budget the policy decides anew, but for what the run forgets.
+    """
+    if commit is None or not memory.purses.budgets or head == run.memory_snapshot_id:
+        return False
+    spent = tuple(
+        place
+        for band in memory.purses.budgets
+        for place in (f"{band}/", f"budget/{band}", f"{STREAM}{band}/")
+    )
+    keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
+    before = memory.store.read(memory.namespace, keys, at=run.memory_snapshot_id)
+    after = memory.store.read(memory.namespace, keys, at=head)
+    return {key: row.fingerprint for key, row in before.items()} == {
+        key: row.fingerprint for key, row in after.items()
+    }

@@ -1,0 +1,245 @@
+"""The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from standfast.clock import Clock, IdSource
+from standfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
+from standfast.ledger.chain import Entry
+from standfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_FIRST_RECORDS, SCAN_PAGE_RECORDS
+from standfast.store import audit, pipeline
+from standfast.store.audit import verified
+from standfast.store.commit import Commit, Fact, Receipt
+from standfast.store.group import Group
+from standfast.store.pipeline import Answer, Submission
+from standfast.store.protocol import Buffer, Changes, Question, Storage, Version, View
+from standfast.vocabulary import AbortReason, BufferState
+
+if TYPE_CHECKING:
+    from standfast.ledger.note import VerifyingKey
+
+_T = TypeVar("_T")
+
+
+class Store:
+    """Snapshots, commits and their recovery, over any backend. Safe to share between threads."""
+
+    def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource) -> None:
+        self.storage = storage
+        self.clock = clock
+        self.ids = ids
+        self.worker_id = ids.new_id()
+        self._known_head = 0
+        self._group: Group[Submission, Answer] = Group(self._commit_batch)
+
+    # Reading.
+
+    def head(self) -> int:
+        """The newest snapshot; 0 if nothing was ever committed."""
+        self._known_head = self.storage.head()
+        return self._known_head
+
+    def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
+        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
+        found = self.storage.versions_at(namespace, keys, self._existing(at))
+        shown = {key: verified(found[key]) for key in keys if key in found}
+        return {key: version for key, version in shown.items() if version.content is not None}
+
+    def scan(
+        self, namespace: str, *, prefix: str = "", after: str = "", at: int | None = None
+    ) -> Iterator[Version]:
+        """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded.
+
+        ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
+        """
+        snapshot, after = self._existing(at), max(after, prefix)
+        # Who names a prefix often takes the first few only: the rest should not be read for nothing.
+        limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
+        while page := self.storage.scan(namespace, snapshot, after=after, prefix=prefix, limit=limit):
+            for version in page:
+                if verified(version).content is not None:
+                    yield version
+            if len(page) < limit:
+                return
+            after, limit = page[-1].key, min(limit * 8, SCAN_PAGE_RECORDS)
+
+    def history(self, namespace: str, key: str) -> list[Version]:
+        """Every version of one record, oldest first, verified; erased ones have a fingerprint and no content."""
+        return [verified(version) for version in self.storage.history(namespace, key)]
+
+    def _existing(self, at: int | None) -> int:
+        # Snapshots are never taken back, so that what was there once need not be looked up again.
+        if at is None or not 0 <= at <= self._known_head:
+            self._known_head = self.storage.head()
+        if at is None:
+            return self._known_head
+        if not 0 <= at <= self._known_head:
+            raise NoSuchSnapshot(memory_snapshot_id=at, head=self._known_head)
+        return at
+
+    # Committing.
+
+    def commit(self, commit: Commit, *, fence: int | None = None) -> Receipt:
+        """Apply a commit, atomically and durably, and give its receipt; the same commit again gives the same receipt.
+
+        Raises ``CommitAborted`` (refused, for a reason), ``PayloadMismatch``, ``StaleFence``, ``StoreFailed`` (nothing was
+        changed) or, when even looking it up failed, ``OutcomeUnknown``.
+        """
+        answer = self._group.ask(Submission(commit, fence))
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def _transact(self, question: Question, decide: Callable[[View], tuple[Changes, _T]]) -> _T:
+        """Look, decide, append, in one transaction: the only way in which anything here changes."""
+        with self.storage.transaction() as transaction:
+            changes, answer = decide(transaction.load(question))
+            if changes:
+                transaction.append(changes)
+        return answer
+
+    def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
+        question = pipeline.question_for([submission.commit for submission in batch])
+        unknown: OutcomeUnknown | None = None
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                answers = self._transact(question, lambda view: pipeline.decide_commits(view, batch))
+            except OutcomeUnknown as error:
+                # Submitting again is safe: what was applied answers with its receipt.
+                unknown = error
+                self._reset(error)
+            except StoreError as error:
+                if unknown is not None:
+                    # This attempt changed nothing, but the one before it may have.
+                    raise OutcomeUnknown(problem=f"{unknown}; then {error}") from None
+                if not isinstance(error, StoreFailed):
+                    raise
+                return [self._alone(submission) for submission in batch] if len(batch) > 1 else [error]
+            else:
+                return answers
+        assert unknown is not None
+        return [unknown] * len(batch)
+
+    def _alone(self, submission: Submission) -> Answer:
+        """A batch failed, perhaps for one member's sake; each gets its own transaction and its own answer."""
+        try:
+            return self._commit_batch([submission])[0]
+        except StoreError as own:
+            return own
+
+    def _reset(self, error: OutcomeUnknown) -> None:
+        try:
+            self.storage.reset()
+        except StoreError as again:
+            raise OutcomeUnknown(problem=f"{error}; then {again}") from None
+
+    def status(self, commit_id: str) -> Receipt | Buffer | None:
+        """What is known of a commit: its receipt, its buffer (open, pending or aborted), or nothing."""
+        applied, buffers = self.storage.find([commit_id])
+        if commit_id in applied:
+            return pipeline.receipt_of(applied[commit_id], replayed=True)
+        buffer = buffers.get(commit_id)
+        return None if buffer is None or buffer.is_vacant else buffer
+
+    # Staging, and recovering what a crash left.
+
+    def stage(self, commit: Commit, *, settled: bool = True, waits_for: str | None = None) -> Buffer:
+        """Persist a commit before it is applied: as open while it grows, as pending once it is ``settled``.
+
+        ``waits_for`` names what must happen first (an approval); recovery leaves such a commit alone. The buffer's fence
+        is what ``commit`` asks for.
+        """
+        state = BufferState.PENDING if settled else BufferState.OPEN
+        answer = self._transact(
+            pipeline.question_for([commit]),
+            lambda view: pipeline.decide_stage(
+                view, commit, owner=self.worker_id, state=state, waits_for=waits_for
+            ),
+        )
+        if isinstance(answer, Buffer):
+            return answer
+        if isinstance(answer, StoreError):
+            raise answer
+        raise CommitAborted(
+            commit_id=commit.commit_id,
+            run_id=commit.run_id,
+            reason_code=AbortReason.VALIDATION_FAILED.value,
+            problem=f"it was applied already, as snapshot {answer.memory_snapshot_id}",
+        )
+
+    def renew(self, buffer: Buffer) -> Buffer:
+        """Keep a staged commit for another lease; ``StaleFence`` if somebody else took it over."""
+        question = Question(commit_ids=[buffer.commit_id])
+        return _raised(
+            self._transact(
+                question, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
+            )
+        )
+
+    def discard(self, buffer: Buffer) -> bool:
+        """Drop an open buffer; False if it is not this owner's any more, or settled."""
+        question = Question(commit_ids=[buffer.commit_id])
+        return self._transact(
+            question, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
+        )
+
+    def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
+        """Mark a staged commit as aborted, for good."""
+        question = Question(commit_ids=[buffer.commit_id])
+        answer = self._transact(question, lambda view: pipeline.decide_abort(view, buffer, reason, problem))
+        if not isinstance(answer, CommitAborted):
+            raise answer
+        return answer
+
+    def recover(self, *, limit: int = MAX_GROUP_COMMITS) -> list[Answer | None]:
+        """Finish what dead owners left: apply or abort what was settled, discard what was open (answered by None).
+
+        Only buffers whose lease has run out are taken over, each under a higher fence, so that of two workers one at
+        most can finish it, and an owner that comes back can't.
+        """
+        claimed = self._transact(
+            Question(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
+        )
+        return [self._finish(buffer) for buffer in claimed]
+
+    def _finish(self, buffer: Buffer) -> Answer | None:
+        if buffer.state is BufferState.OPEN:
+            self.discard(buffer)
+            return None
+        try:
+            commit = Commit.from_bytes(buffer.content or b"")
+        except ValueError as error:
+            return self.abort(buffer, AbortReason.STORAGE_APPLY_FAILED, str(error))
+        try:
+            return self.commit(commit, fence=buffer.fence)
+        except StoreError as error:
+            return error
+
+    # The ledger.
+
+    def tell(self, fact: Fact) -> Entry:
+        """Tell the ledger something that belongs to no commit, durably. Told twice, it stands there twice."""
+        return self._transact(Question(), lambda view: pipeline.decide_fact(view, fact))
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Every entry of the ledger from after a place on, in order; in pages."""
+        while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
+            yield from page
+            after = page[-1].seq
+
+    def verify(self, notes: Sequence[str] = (), keys: Sequence["VerifyingKey"] = ()) -> Iterator[str]:
+        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds.
+
+        ``notes`` are checkpoints that were signed by one of ``keys``: the ledger must be a later state of each.
+        """
+        return audit.problems_of(self.storage, notes, keys)
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.storage.close()
+
+
+def _raised(answer: Buffer | StoreError) -> Buffer:
+    if isinstance(answer, StoreError):
+        raise answer
+    return answer

@@ -1,0 +1,369 @@
+"""The words that all five documents share, each defined once. Start here.
+
+Values are frozen and check themselves: one that breaks its document's rules can't be built, and says so with an
+``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
+
+    what happened       Run -> VisibilityMode, BufferState, AbortReason, Snapshot
+    what is remembered  Record -> Band, Tier; Remembered
+    who allowed it      Evidence -> FloorCheck, Verdict
+    what it costs       Step -> MemoryAction, ActionType; Budget
+    what is tried       Experiment
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Self
+
+import msgspec
+
+from standfast.canon import normal_string, utc_text
+from standfast.casing import lowered
+from standfast.errors import InvalidValue
+from standfast.limits import DEFAULT_MAX_ITEMS, MAX_TAGS
+from standfast.value import Value, none_of
+
+__all__ = [
+    "TIER_OF_BAND",
+    "AbortReason",
+    "ActionType",
+    "Band",
+    "Budget",
+    "BufferState",
+    "Evidence",
+    "Experiment",
+    "FloorCheck",
+    "MemoryAction",
+    "Record",
+    "Remembered",
+    "Run",
+    "Snapshot",
+    "Step",
+    "Tier",
+    "Value",
+    "Verdict",
+    "VisibilityMode",
+    "normal_tags",
+]
+
+
+class VisibilityMode(StrEnum):
+    """What a run may see and write. Only ``live_read_write`` is outside the determinism contract."""
+
+    OFF = "off"
+    READ_ONLY = "read_only"
+    BUFFERED_WRITE = "buffered_write"
+    LIVE_READ_WRITE = "live_read_write"
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a run in this mode can claim determinism."""
+        return self is not VisibilityMode.LIVE_READ_WRITE
+
+    @property
+    def may_write(self) -> bool:
+        """Whether a run in this mode can change memory."""
+        return self in (VisibilityMode.BUFFERED_WRITE, VisibilityMode.LIVE_READ_WRITE)
+
+
+class BufferState(StrEnum):
+    """The four states of a run's write buffer."""
+
+    OPEN = "buffer_open"
+    PENDING = "commit_pending"
+    APPLIED = "commit_applied"
+    ABORTED = "commit_aborted"
+
+
+class AbortReason(StrEnum):
+    """Why a commit was aborted."""
+
+    POLICY_REJECTED = "policy_rejected"
+    VALIDATION_FAILED = "validation_failed"
+    STORAGE_APPLY_FAILED = "storage_apply_failed"
+    PAYLOAD_MISMATCH = "payload_mismatch"
+
+
+class Verdict(StrEnum):
+    """What the judge said of a thing to remember."""
+
+    SEAL = "SEAL"
+    SABAR = "SABAR"
+    PARTIAL = "PARTIAL"
+    VOID = "VOID"
+    HOLD = "888_HOLD"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """A verdict as people write it: in any case, and ``HOLD`` for ``888_HOLD``."""
+        upper = text.upper() if isinstance(text, str) and text.isascii() else text
+        try:
+            return cls("888_HOLD" if upper == "HOLD" else upper)
+        except ValueError:
+            raise InvalidValue(what="Verdict", problem=none_of(text, cls)) from None
+
+
+class Band(StrEnum):
+    """Where a remembered thing lives."""
+
+    VAULT = "VAULT"
+    LEDGER = "LEDGER"
+    ACTIVE = "ACTIVE"
+    PHOENIX = "PHOENIX"
+    WITNESS = "WITNESS"
+    VOID = "VOID"
+
+    @property
+    def tier(self) -> "Tier":
+        """How long this band keeps what it holds."""
+        return TIER_OF_BAND[self]
+
+
+class Tier(StrEnum):
+    """How long a thing is kept."""
+
+    HOT = "HOT"
+    WARM = "WARM"
+    COLD = "COLD"
+    VOID = "VOID"
+
+
+TIER_OF_BAND: Final = {
+    Band.VAULT: Tier.COLD,
+    Band.LEDGER: Tier.WARM,
+    Band.ACTIVE: Tier.HOT,
+    Band.PHOENIX: Tier.WARM,
+    Band.WITNESS: Tier.WARM,
+    Band.VOID: Tier.VOID,
+}
+assert set(TIER_OF_BAND) == set(Band)
+
+
+class ActionType(StrEnum):
+    """What a write policy can do with a step."""
+
+    SKIP = "SKIP"
+    WRITE = "WRITE"
+    MERGE = "MERGE"
+    EXPIRE = "EXPIRE"
+
+
+_WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
+
+
+class Snapshot(Value, frozen=True, kw_only=True):
+    """A committed state. Ids are 0 (nothing yet), 1, 2, 3 … without gaps; each but 0 is made by one commit."""
+
+    memory_snapshot_id: int
+    commit_id: str | None = None
+    committed_at: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        self._require(
+            (self.memory_snapshot_id == 0) == (self.commit_id is None),
+            "every snapshot but 0 is made by a commit, and 0 by none",
+        )
+        if self.commit_id is not None:
+            self._require_digest("commit_id", self.commit_id)
+
+
+class Run(Value, frozen=True, kw_only=True):
+    """One run of an agent: what it is, what it reads from, and what it may do."""
+
+    run_id: str
+    workflow_id: str
+    memory_snapshot_id: int
+    visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
+    policy_set_id: str
+    model_config_id: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("run_id", self.run_id)
+        self._require_name("workflow_id", self.workflow_id)
+        self._require_name("policy_set_id", self.policy_set_id)
+        self._coerce("visibility_mode", VisibilityMode)
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+
+
+class FloorCheck(Value, frozen=True, kw_only=True):
+    """What one floor found. A hard floor that fails makes the verdict VOID, a soft one PARTIAL."""
+
+    floor: str
+    score: float
+    passed: bool
+    threshold: float | None = None
+    hard: bool | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("floor", self.floor)
+        for field, number in (("score", self.score), ("threshold", self.threshold)):
+            if not (number is None or (isinstance(number, int | float) and 0 <= number <= 1)):
+                self._refuse(f"{field} must be between 0 and 1, not {number!r}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set, as the document writes a floor check."""
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
+
+
+class Evidence(Value, frozen=True, kw_only=True):
+    """The chain that ties a write to its verdict: floor checks, verdict, time, and a hash over the three."""
+
+    floor_checks: tuple[FloorCheck, ...]
+    verdict: Verdict
+    timestamp: str
+    hash: str
+
+    def __post_init__(self) -> None:
+        self._coerce("verdict", Verdict)
+        self._require_digest("hash", self.hash)
+        self._require_name("timestamp", self.timestamp)
+
+    def as_json(self) -> dict[str, Any]:
+        """The chain as the document writes it."""
+        return {
+            "floor_checks": [check.as_json() for check in self.floor_checks],
+            "verdict": self.verdict.value,
+            "timestamp": self.timestamp,
+            "hash": self.hash,
+        }
+
+
+class Record(Value, frozen=True, kw_only=True):
+    """One remembered thing, as ``memory.read`` knows it, with what governance needs to answer for it."""
+
+    memory_id: str
+    text: str
+    ts_utc: str | None = None
+    tags: tuple[str, ...] = ()
+    refs: tuple[dict[str, Any], ...] = ()
+    subject: str | None = None
+    source: dict[str, Any] | None = None
+    band: Band = Band.LEDGER
+    tier: Tier | None = None
+    """Where it was archived to; None for where its band keeps it."""
+    verdict: Verdict | None = None
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("memory_id", self.memory_id)
+        self._require(isinstance(self.text, str), "text must be a string")
+        self._coerce("band", Band)
+        if self.tier is not None:
+            self._coerce("tier", Tier)
+        if self.verdict is not None:
+            self._coerce("verdict", Verdict)
+        if self.subject is not None:
+            self._require_name("subject", self.subject)
+        self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
+        self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique and in lower case")
+        self._require(
+            self.band is not Band.VOID or self.verdict in (None, Verdict.VOID),
+            "only a VOID verdict puts a record into the VOID band",
+        )
+        self._require(
+            self.verdict is not Verdict.VOID or self.band is Band.VOID,
+            "a VOID verdict never becomes canonical: its record belongs in the VOID band",
+        )
+
+    @property
+    def key(self) -> str:
+        """Where it lives in its namespace. The band belongs to it: the same thing can stand in two bands."""
+        return f"{self.band.value}/{self.memory_id}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set: an absent field and a null one are different things in json-v1."""
+        plain = {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, ())}
+        if self.evidence is not None:
+            plain["evidence"] = self.evidence.as_json()
+        return plain
+
+
+class Remembered(Value, frozen=True, kw_only=True):
+    """What came of a thing to remember: its verdict and the reasons, the bands it goes to, and whether a human must decide."""
+
+    memory_id: str
+    verdict: Verdict
+    bands: tuple[Band, ...]
+    reasons: tuple[str, ...] = ()
+    proposal_id: str | None = None
+
+
+# Streams hold steps and actions by the thousand. Nothing in one leads back to it, so the collector of cycles need not look.
+class Step(Value, frozen=True, kw_only=True, gc=False):
+    """One observation of a stream, at timestep ``t``."""
+
+    t: int
+    observation: Any
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (type(self.t) is int and self.t >= 0):
+            self._require_whole("t", self.t, least=0)
+        if not isinstance(self.metadata, dict):
+            self._refuse("metadata must be an object")
+
+
+class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
+    """What a policy wants done. Whether it can be done is the store's word."""
+
+    action: ActionType
+    step: Step | None = None
+    target_t: int | None = None
+    delta: dict[str, Any] | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        # Policies build one for every step of a stream, so that this asks no more than it must.
+        if type(self.action) is not ActionType:
+            self._coerce("action", ActionType)
+        action, target_t = self.action, self.target_t
+        if self.step is None and (action is _WRITE or action is _MERGE):
+            self._refuse(f"{action} needs a step")
+        if target_t is None:
+            if action is _MERGE or action is _EXPIRE:
+                self._refuse(f"{action} needs a target_t")
+        elif not (type(target_t) is int and target_t >= 0):
+            self._require_whole("target_t", target_t, least=0)
+
+
+class Budget(Value, frozen=True, kw_only=True):
+    """How much ``memory.read`` may hand back, in tokens of its own deterministic estimator."""
+
+    max_excerpt_tokens: int
+    per_item_max_excerpt_tokens: int | None = None
+    max_items: int = DEFAULT_MAX_ITEMS
+
+    def __post_init__(self) -> None:
+        self._require_whole("max_excerpt_tokens", self.max_excerpt_tokens, least=1)
+        self._require_whole("max_items", self.max_items, least=1)
+        if self.per_item_max_excerpt_tokens is not None:
+            self._require_whole("per_item_max_excerpt_tokens", self.per_item_max_excerpt_tokens, least=1)
+
+
+class Experiment(Value, frozen=True, kw_only=True):
+    """An isolated trial of a prompt, backed by an overrides tag."""
+
+    id: str
+    name: str
+    overrides_tag: str
+    parent_tag: str | None = None
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+    created_at: str
+
+    def __post_init__(self) -> None:
+        self._require_name("id", self.id)
+        self._require_name("overrides_tag", self.overrides_tag)
+
+    @classmethod
+    def begin(cls, *, at: datetime, **fields: Any) -> Self:
+        """An experiment that begins at an instant of a clock."""
+        return cls(created_at=utc_text(at), **fields)
+
+
+def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    """Tags as every reader compares them: lower case, each once, in order.
+
+    In json-v1's form as well, in which they are kept: two that are one there would make a record that can't be read.
+    """
+    return tuple(sorted({normal_string(lowered(tag)) for tag in tags}))

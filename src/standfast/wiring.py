@@ -1,0 +1,176 @@
+"""Turns settings into working parts, for the doors."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from standfast.errors import InvalidSettings, InvalidValue, MissingExtra, StandfastError
+from standfast.govern.seals.signers import Signers
+from standfast.ledger.checkpoint import MirrorFile
+from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.notary import Notary
+from standfast.memory import Memory
+from standfast.policies.spending import BandBudget
+from standfast.settings import Settings
+from standfast.store.opening import open_store
+from standfast.store.store import Store
+from standfast.traces.folder import TraceFolder
+
+if TYPE_CHECKING:
+    # Commands that do not optimise prompts should not wait for these.
+    from standfast.evals.cache import ResultCache
+    from standfast.prompts.overrides import PromptOverridesStore
+    from standfast.prompts.template import PromptTemplate
+    from standfast.providers.adapter import ProviderAdapter
+
+
+def open_memory(settings: Settings, *, create: bool) -> Memory:
+    """The memory that the settings describe."""
+    store = open_store(settings.store, create=create)
+    return memory_in(settings, store, settings.namespace, notary=notary_of(settings, store))
+
+
+def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notary | None = None) -> Memory:
+    """The memory of one namespace of a store, under the settings' rules. One of a store's memories has its notary."""
+    return Memory(
+        store,
+        namespace=namespace,
+        strict=settings.strict,
+        allow_live=settings.allow_live_read_write,
+        notary=notary,
+        traces=TraceFolder(settings.traces, ids=store.ids) if settings.traces else None,
+        budgets=budgets_of(settings),
+    )
+
+
+def budgets_of(settings: Settings) -> list[BandBudget]:
+    """The byte budgets of bands, each with the policy that spends it."""
+    return [
+        BandBudget(band=band, max_bytes=limit, policy=settings.band_policies[band])
+        for band, limit in settings.band_budgets_bytes.items()
+    ]
+
+
+def notary_of(settings: Settings, store: Store) -> Notary | None:
+    """The notary of a store: beside its file, or where the settings say; none for a server without such settings."""
+    is_file = settings.store != ":memory:" and "://" not in settings.store
+    path = Path(settings.store)
+    if is_file and not settings.log_key and not settings.checkpoints:
+        return Notary.beside(path, store.entries)
+    if not settings.log_key and not settings.checkpoints:
+        return None
+    if not settings.log_key or not settings.checkpoints:
+        raise InvalidSettings(
+            name="log_key", source="settings", problem="log_key and checkpoints go together"
+        )
+    name = log_name(path) if is_file else "standfast/log"
+    return Notary(KeyFile(Path(settings.log_key), name=name), MirrorFile(settings.checkpoints), store.entries)
+
+
+def signers_of(settings: Settings) -> Signers:
+    """Who may seal, as the files that the settings name say now."""
+    return Signers.parse(
+        _text("signers", settings.signers),
+        _text("revoked_signers", settings.revoked_signers) if settings.revoked_signers else "",
+    )
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = (
+            f"{path} can't be read ({error}); write a line for each person who may seal: "
+            'alice@example.com namespaces="standfast-seal" ssh-ed25519 AAAA…'
+        )
+        raise InvalidSettings(name=name, source="settings", problem=problem) from None
+
+
+def open_overrides(url: str) -> "PromptOverridesStore":
+    """The overrides store at a folder, ``redis://…`` or ``s3://bucket/prefix``."""
+    if _is_redis(url):
+        from standfast.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Only its users pay for it.
+
+        return RedisPromptOverridesStore(client=_redis_client(url))
+    if url.startswith("s3://"):
+        from standfast.prompts.s3 import S3PromptOverridesStore  # noqa: PLC0415  # As above.
+
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        return S3PromptOverridesStore(
+            client=_s3_client(), bucket=bucket, prefix=prefix or "standfast/overrides/"
+        )
+    from standfast.prompts.local import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
+
+    return LocalPromptOverridesStore(url)
+
+
+def open_result_cache(url: str) -> "ResultCache":
+    """The cache of eval results at a folder, ``redis://…`` or ``:memory:``."""
+    from standfast.evals.cache import (  # noqa: PLC0415  # Only its users pay for it.
+        InMemoryResultCache,
+        LocalResultCache,
+        RedisResultCache,
+    )
+
+    if url == ":memory:":
+        return InMemoryResultCache()
+    return RedisResultCache(client=_redis_client(url)) if _is_redis(url) else LocalResultCache(url)
+
+
+def open_provider(
+    kind: str, *, model: str | None = None, base_url: str | None = None, script: str | None = None
+) -> "ProviderAdapter":
+    """A model: ``openai`` (or anything that speaks its protocol), ``anthropic``, or ``scripted`` with a file of rules."""
+    if kind == "scripted":
+        from standfast.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
+
+        if script is None:
+            problem = "a scripted provider needs a file of rules; give --script"
+            raise InvalidSettings(name="script", source="command line", problem=problem)
+        return scripted_by(script)
+    if model is None:
+        problem = "the provider needs a model's name; give --model"
+        raise InvalidSettings(name="model", source="command line", problem=problem)
+    if kind == "anthropic":
+        from standfast.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
+
+        return AnthropicProvider(model=model, base_url=base_url)
+    from standfast.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
+
+    return OpenAICompatibleProvider(model=model, base_url=base_url)
+
+
+def read_prompt(file: str) -> "PromptTemplate":
+    """A prompt's source from a ``.toml`` or ``.json`` file."""
+    import json  # noqa: PLC0415  # As above.
+    import tomllib  # noqa: PLC0415  # As above.
+
+    from standfast.prompts.template import PromptTemplate  # noqa: PLC0415  # As above.
+
+    try:
+        with open(file, "rb") as source:  # noqa: PTH123  # A string from outside.
+            plain = tomllib.load(source) if file.endswith(".toml") else json.load(source)
+        return PromptTemplate.from_json(plain)
+    except (OSError, ValueError) as error:
+        raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
+    except StandfastError as error:
+        raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
+
+
+def _is_redis(url: str) -> bool:
+    return url.startswith(("redis://", "rediss://", "unix://"))
+
+
+def _redis_client(url: str) -> Any:
+    try:
+        import redis  # noqa: PLC0415  # As above.
+    except ImportError:
+        raise MissingExtra(feature="Redis", extra="redis") from None
+    return redis.Redis.from_url(url)
+
+
+def _s3_client() -> Any:
+    try:
+        import boto3  # noqa: PLC0415  # As above.
+    except ImportError:
+        raise MissingExtra(feature="S3", extra="s3") from None
+    return boto3.client("s3")
