@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import Ratio, shown
 from standfast.client import Client
 from standfast.memory import Memory
-from standfast.verbs.reading import records_of
+from standfast.server.operations.reading import records_of
 
 TITLE = "The HTTP door, next to the same calls made in process (8 callers at once, one server process)"
 CALLERS = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import CountedIds, SystemClock
-from standfast.govern.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
 from standfast.store.commit import Commit, Write
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store

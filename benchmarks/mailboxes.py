@@ -18,8 +18,8 @@ from dramatiq.worker import Worker
 from rq import Queue, SimpleWorker
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from standfast.mailboxes.redis import RedisMailbox
-from standfast.mailboxes.wire import WireCodec
+from standfast.optimize.mailboxes.redis import RedisMailbox
+from standfast.optimize.mailboxes.wire import WireCodec
 from tests.servers.redis import RedisServer
 
 TITLE = "The Redis mailbox"

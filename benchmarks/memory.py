@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
-from standfast.memory.past import Past
+from standfast.memory.snapshot_view import Past
 from standfast.recall.package import ContextPackage
 from standfast.store.run import StoreRun
 from standfast.traces.folder import TraceFolder

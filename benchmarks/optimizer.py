@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Ratio, at_least, at_most
-from standfast.evals.cache import InMemoryResultCache
-from standfast.evals.samples import Dataset, Sample
-from standfast.loops.in_process import optimize_in_process
-from standfast.loops.strategies.ablation import Ablation
-from standfast.loops.strategies.proposals import Strategies
-from standfast.loops.strategies.rewriting import rewriting_strategies
-from standfast.prompts.local import LocalPromptOverridesStore
-from standfast.prompts.section import Section
-from standfast.prompts.template import PromptTemplate
-from standfast.providers.adapter import ModelRequest
-from standfast.providers.scripted import ScriptedProvider
+from standfast.optimize.evals.cache import InMemoryResultCache
+from standfast.optimize.evals.samples import Dataset, Sample
+from standfast.optimize.loops.in_process import optimize_in_process
+from standfast.optimize.loops.strategies.ablation import Ablation
+from standfast.optimize.loops.strategies.proposals import Strategies
+from standfast.optimize.loops.strategies.rewriting import rewriting_strategies
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.section import Section
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.providers.adapter import ModelRequest
+from standfast.optimize.providers.scripted import ScriptedProvider
 
 TITLE = "The optimiser"
 WORKERS = 8

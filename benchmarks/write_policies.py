@@ -24,10 +24,10 @@ from standfast.bench.oracle import oracle_curve
 from standfast.bench.play import play
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.knapsack import best_subset
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
+from standfast.policies.knapsack import best_subset
 from standfast.policies.protocol import Hindsight, Track
 from standfast.policies.registry import names
 from standfast.vocabulary import Step

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
-from standfast.evals.samples import Dataset
-from standfast.loops.choices import strategy_of
-from standfast.loops.in_process import optimize_in_process
 from standfast.memory import Memory
-from standfast.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.evals.samples import Dataset
+from standfast.optimize.loops.choices import strategy_of
+from standfast.optimize.loops.in_process import optimize_in_process
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.wiring import open_overrides, open_provider, read_prompt
 from tests.servers.s3 import REGION
 

@@ -32,7 +32,7 @@ def test_the_environment_wins_over_the_file() -> None:
 
 
 def test_a_key_in_the_environment_is_no_setting() -> None:
-    assert Settings.load({"STANDFAST_API_KEY": "hf_secret"}) == Settings()
+    assert Settings.load({"STANDFAST_API_KEY": "sf_secret"}) == Settings()
 
 
 @pytest.mark.parametrize(

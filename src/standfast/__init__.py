@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from standfast.aio import AsyncMemory
     from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
     from standfast.client import Client
     from standfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         StoreError,
     )
     from standfast.memory import Memory
+    from standfast.memory.async_memory import AsyncMemory
     from standfast.recall.package import ContextPackage
     from standfast.recall.request import MemoryControllerInput
     from standfast.settings import Settings

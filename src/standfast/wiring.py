@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from standfast.errors import InvalidSettings, InvalidValue, MissingExtra, StandfastError
-from standfast.govern.seals.signers import Signers
+from standfast.govern.approvals.signers import Signers
 from standfast.ledger.checkpoint import MirrorFile
 from standfast.ledger.key_file import KeyFile, log_name
 from standfast.ledger.notary import Notary
@@ -17,10 +17,10 @@ from standfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
     # Commands that do not optimise prompts should not wait for these.
-    from standfast.evals.cache import ResultCache
-    from standfast.prompts.overrides import PromptOverridesStore
-    from standfast.prompts.template import PromptTemplate
-    from standfast.providers.adapter import ProviderAdapter
+    from standfast.optimize.evals.cache import ResultCache
+    from standfast.optimize.prompts.overrides import PromptOverridesStore
+    from standfast.optimize.prompts.template import PromptTemplate
+    from standfast.optimize.providers.adapter import ProviderAdapter
 
 
 def open_memory(settings: Settings, *, create: bool) -> Memory:
@@ -88,24 +88,24 @@ def _text(name: str, path: str) -> str:
 def open_overrides(url: str) -> "PromptOverridesStore":
     """The overrides store at a folder, ``redis://…`` or ``s3://bucket/prefix``."""
     if _is_redis(url):
-        from standfast.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Only its users pay for it.
+        from standfast.optimize.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Only its users pay for it.
 
         return RedisPromptOverridesStore(client=_redis_client(url))
     if url.startswith("s3://"):
-        from standfast.prompts.s3 import S3PromptOverridesStore  # noqa: PLC0415  # As above.
+        from standfast.optimize.prompts.s3 import S3PromptOverridesStore  # noqa: PLC0415  # As above.
 
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         return S3PromptOverridesStore(
             client=_s3_client(), bucket=bucket, prefix=prefix or "standfast/overrides/"
         )
-    from standfast.prompts.local import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
+    from standfast.optimize.prompts.local import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
 
     return LocalPromptOverridesStore(url)
 
 
 def open_result_cache(url: str) -> "ResultCache":
     """The cache of eval results at a folder, ``redis://…`` or ``:memory:``."""
-    from standfast.evals.cache import (  # noqa: PLC0415  # Only its users pay for it.
+    from standfast.optimize.evals.cache import (  # noqa: PLC0415  # Only its users pay for it.
         InMemoryResultCache,
         LocalResultCache,
         RedisResultCache,
@@ -121,7 +121,7 @@ def open_provider(
 ) -> "ProviderAdapter":
     """A model: ``openai`` (or anything that speaks its protocol), ``anthropic``, or ``scripted`` with a file of rules."""
     if kind == "scripted":
-        from standfast.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
+        from standfast.optimize.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
 
         if script is None:
             problem = "a scripted provider needs a file of rules; give --script"
@@ -131,10 +131,10 @@ def open_provider(
         problem = "the provider needs a model's name; give --model"
         raise InvalidSettings(name="model", source="command line", problem=problem)
     if kind == "anthropic":
-        from standfast.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
+        from standfast.optimize.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
 
         return AnthropicProvider(model=model, base_url=base_url)
-    from standfast.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
 
     return OpenAICompatibleProvider(model=model, base_url=base_url)
 
@@ -144,7 +144,7 @@ def read_prompt(file: str) -> "PromptTemplate":
     import json  # noqa: PLC0415  # As above.
     import tomllib  # noqa: PLC0415  # As above.
 
-    from standfast.prompts.template import PromptTemplate  # noqa: PLC0415  # As above.
+    from standfast.optimize.prompts.template import PromptTemplate  # noqa: PLC0415  # As above.
 
     try:
         with open(file, "rb") as source:  # noqa: PTH123  # A string from outside.

@@ -10,9 +10,9 @@ from standfast.bench.conditions.compression import deflated_bytes
 from standfast.bench.conditions.latency import BYTES_PER_STEP, Queue
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
 from standfast.policies.protocol import write
 from standfast.policies.registry import names
 from tests.bench.episodes import made, small

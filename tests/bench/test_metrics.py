@@ -14,10 +14,10 @@ from standfast.bench.metrics import evaluate
 from standfast.bench.play import Turn, no_counts, play
 from standfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
 from standfast.bench.tracks import view
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.store import ByteMemoryStore
 from standfast.errors import PolicyFailed
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
 from standfast.policies.protocol import SKIP, Hindsight, Track, expire, write
 from standfast.policies.registry import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small

@@ -13,9 +13,9 @@ from standfast.bench import oracle
 from standfast.bench.files import places, read_episode
 from standfast.bench.oracle import oracle_curve, oracle_worth
 from standfast.bench.stage import Scene
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.knapsack import best_subset, ranked
 from standfast.clock import seeded
+from standfast.policies.bytes import ByteModel
+from standfast.policies.knapsack import best_subset, ranked
 from standfast.policies.protocol import Track
 from tests.bench.episodes import REAL, made, small
 

@@ -19,8 +19,8 @@ from standfast.bench.sources.openapi import load_description, operations, parse_
 from standfast.bench.sources.openapi_diff import changes
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.budgets.bytes import ByteModel
 from standfast.errors import BadFile
+from standfast.policies.bytes import ByteModel
 from standfast.policies.features import ObservationKind, kind_of
 from tests.bench.episodes import DATA
 

@@ -28,8 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from standfast.govern.floors.reading.words import Reading
-from standfast.govern.judge import Claim, Judge, Judgement, Surroundings
+from standfast.govern.judge.judge import Claim, Judge, Judgement, Surroundings
+from standfast.govern.judge.reading.words import Reading
 from standfast.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from standfast.govern.seals.sshsig import PublicKey
+from standfast.govern.approvals.sshsig import PublicKey
 
 
 def private_key(name: str) -> Ed25519PrivateKey:

@@ -5,16 +5,16 @@ from typing import Any
 
 from standfast.canon import fingerprint
 from standfast.clock import CountedIds
-from standfast.govern.authority import Operation
-from standfast.govern.seals.approvals import (
+from standfast.govern.approvals.approvals import (
     Approval,
     Decision,
     Proposal,
     Statement,
     check_approval,
 )
-from standfast.govern.seals.signers import Signers
-from standfast.govern.seals.sshsig import sign
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.approvals.sshsig import sign
+from standfast.govern.authority import Operation
 from standfast.vocabulary import Verdict
 from tests.govern import openssh
 

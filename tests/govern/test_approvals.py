@@ -27,8 +27,7 @@ from standfast.errors import (
     WrongNamespace,
     WrongPayload,
 )
-from standfast.govern.authority import Operation, needs_human
-from standfast.govern.seals.approvals import (
+from standfast.govern.approvals.approvals import (
     Approval,
     Decision,
     Proposal,
@@ -36,6 +35,7 @@ from standfast.govern.seals.approvals import (
     Statement,
     shown,
 )
+from standfast.govern.authority import Operation, needs_human
 from standfast.limits import MAX_SUMMARY_CHARS
 from standfast.vocabulary import Verdict
 from tests.govern import openssh

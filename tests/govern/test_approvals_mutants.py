@@ -16,7 +16,7 @@ from standfast.errors import (
     UnusableKey,
     WrongNamespace,
 )
-from standfast.govern.seals.approvals import (
+from standfast.govern.approvals.approvals import (
     Approval,
     Proposal,
     Statement,

@@ -6,18 +6,18 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.floors.authority import Authority
-from standfast.govern.floors.calibration import Calibration
-from standfast.govern.floors.claim import NOTHING_KNOWN, Claim, Floor, Surroundings
-from standfast.govern.floors.clarity import Clarity
-from standfast.govern.floors.corroboration import Corroboration
-from standfast.govern.floors.injection import Injection
-from standfast.govern.floors.novelty import Novelty
-from standfast.govern.floors.provenance import Provenance
-from standfast.govern.floors.reading.words import READ_CHARS, Reading
-from standfast.govern.floors.secrecy import Secrecy
-from standfast.govern.floors.truth import Truth
-from standfast.govern.judge import Judge
+from standfast.govern.judge.floors.authority import Authority
+from standfast.govern.judge.floors.calibration import Calibration
+from standfast.govern.judge.floors.claim import NOTHING_KNOWN, Claim, Floor, Surroundings
+from standfast.govern.judge.floors.clarity import Clarity
+from standfast.govern.judge.floors.corroboration import Corroboration
+from standfast.govern.judge.floors.injection import Injection
+from standfast.govern.judge.floors.novelty import Novelty
+from standfast.govern.judge.floors.provenance import Provenance
+from standfast.govern.judge.floors.secrecy import Secrecy
+from standfast.govern.judge.floors.truth import Truth
+from standfast.govern.judge.judge import Judge
+from standfast.govern.judge.reading.words import READ_CHARS, Reading
 from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 from tests.govern.corpus import claim, known
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from standfast.govern.floors.claim import NOTHING_KNOWN
-from standfast.govern.floors.reading.words import Reading
-from standfast.govern.floors.secrecy import Secrecy
-from standfast.govern.floors.signs import issued
-from standfast.govern.floors.signs.national_ids import luhn_holds, national_id_in
+from standfast.govern.judge.floors.claim import NOTHING_KNOWN
+from standfast.govern.judge.floors.secrecy import Secrecy
+from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.signs import issued
+from standfast.govern.judge.signs.national_ids import luhn_holds, national_id_in
 from tests.govern.corpus import claim
 
 DICE = random.Random(20260101)

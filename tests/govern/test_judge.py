@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
-from standfast.govern.floors.claim import CLEAN
-from standfast.govern.floors.novelty import Novelty
-from standfast.govern.floors.reading.words import READ_CHARS, Reading
-from standfast.govern.judge import Claim, Finding, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN
+from standfast.govern.judge.floors.novelty import Novelty
+from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.govern.judge.reading.words import READ_CHARS, Reading
 from standfast.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import SOURCE, cases, claim, known
 

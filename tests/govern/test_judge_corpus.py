@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.govern.judge import FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import FloorRegistry, Judge, Surroundings
 from standfast.vocabulary import Verdict
 from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.govern.corpus import HELD_OUT, INDEPENDENT, LABELS, PARTS, WORKED_ON, cases, figures, sealed_share
@@ -141,7 +141,7 @@ def test_the_order_of_the_surroundings_never_shows() -> None:
 
 PROGRAM = """
 from standfast.canon import fingerprint
-from standfast.govern.judge import FloorRegistry, Judge
+from standfast.govern.judge.judge import FloorRegistry, Judge
 from tests.govern.corpus import PARTS, cases, claim
 judge = Judge(FloorRegistry.shipped())
 everything = [case for part in PARTS for case in cases(part)]
@@ -149,8 +149,8 @@ print(fingerprint([fingerprint(judge.judge(case.claim, case.surroundings).as_jso
 """
 # Every character of the planes that have any, a few at a time, so that what a Python knows of them would show.
 EVERY_CHARACTER = """
-from standfast.govern.floors.reading.phrases import spoken
-from standfast.govern.floors.reading.words import Reading
+from standfast.govern.judge.reading.phrases import spoken
+from standfast.govern.judge.reading.words import Reading
 for start in range(0x20, 0x1FFFF, 16):
     if not 0xD800 <= start < 0xE000:
         text = "".join(map(chr, range(start, start + 16)))

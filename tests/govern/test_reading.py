@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.govern.floors.reading import words as words_module
-from standfast.govern.floors.reading.disguise import unmasked
-from standfast.govern.floors.reading.folding import fold
-from standfast.govern.floors.reading.likeness import Known, Recalled, Shelf, says_nothing_new
-from standfast.govern.floors.reading.quantities import number
-from standfast.govern.floors.reading.words import READ_CHARS, Reading
-from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.reading import words as words_module
+from standfast.govern.judge.reading.disguise import unmasked
+from standfast.govern.judge.reading.folding import fold
+from standfast.govern.judge.reading.likeness import Known, Recalled, Shelf, says_nothing_new
+from standfast.govern.judge.reading.quantities import number
+from standfast.govern.judge.reading.words import READ_CHARS, Reading
 from standfast.limits import MAX_VALUE_BYTES
 from tests.govern.corpus import cases, claim, known
 

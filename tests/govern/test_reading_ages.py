@@ -4,10 +4,10 @@ import unicodedata
 
 import unicodedata2
 
-from standfast.govern.floors.reading.ages import LATER, as_of_14
-from standfast.govern.floors.reading.folding import fold
-from standfast.govern.floors.reading.words import Reading
-from standfast.govern.judge import FloorRegistry, Judge
+from standfast.govern.judge.judge import FloorRegistry, Judge
+from standfast.govern.judge.reading.ages import LATER, as_of_14
+from standfast.govern.judge.reading.folding import fold
+from standfast.govern.judge.reading.words import Reading
 from tests.govern.corpus import claim
 
 # Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a trombone's kin.

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.floors import authority
-from standfast.govern.floors.reading.folding import fold
-from standfast.govern.floors.reading.phrases import Phrase, Phrasebook, spoken
-from standfast.govern.floors.reading.words import Reading
-from standfast.govern.floors.signs import sayings
+from standfast.govern.judge.floors import authority
+from standfast.govern.judge.reading.folding import fold
+from standfast.govern.judge.reading.phrases import Phrase, Phrasebook, spoken
+from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.signs import sayings
 
 BOOKS = (sayings.PHRASES, authority._PHRASES)
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]

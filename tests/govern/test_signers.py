@@ -22,9 +22,9 @@ from standfast.errors import (
     UnknownSigner,
     WrongNamespace,
 )
-from standfast.govern.seals import signers as signers_module
-from standfast.govern.seals.signers import Signer, Signers
-from standfast.govern.seals.sshsig import sign
+from standfast.govern.approvals import signers as signers_module
+from standfast.govern.approvals.signers import Signer, Signers
+from standfast.govern.approvals.sshsig import sign
 from standfast.limits import MAX_LIST_CHARS
 from tests.govern import openssh
 

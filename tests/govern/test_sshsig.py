@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from standfast.errors import ApprovalError, BadSignature, SigningFailed, UnusableKey
-from standfast.govern.seals import sshsig
-from standfast.govern.seals.sshsig import (
+from standfast.govern.approvals import sshsig
+from standfast.govern.approvals.sshsig import (
     PublicKey,
     SshSignature,
     load_private_key,
@@ -286,7 +286,7 @@ def _program(path: Path, script: str) -> None:
 
 
 def test_loading_these_modules_does_not_load_cryptography() -> None:
-    loaded = "import sys, standfast.govern.seals.approvals; print('cryptography' in sys.modules)"
+    loaded = "import sys, standfast.govern.approvals.approvals; print('cryptography' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
 
     assert told.stdout.strip() == "False"

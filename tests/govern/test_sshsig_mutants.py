@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.errors import ApprovalError, SigningFailed, UnusableKey, WrongNamespace
-from standfast.govern.seals import sshsig
-from standfast.govern.seals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
+from standfast.govern.approvals import sshsig
+from standfast.govern.approvals.sshsig import PublicKey, SshSignature, load_private_key, sign, verify
 from standfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES
 from tests.figures import Figures
 from tests.govern import openssh

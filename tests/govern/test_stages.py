@@ -10,9 +10,9 @@ import pytest
 from standfast.errors import NotGoverned
 from standfast.govern.authority import Role
 from standfast.govern.evidence import content_fingerprint, is_bound
-from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.patterns import Mark, Pattern, detect_patterns, marks_of
 from standfast.govern.policy import MemoryWritePolicy
-from standfast.govern.scars import Mark, Pattern, detect_patterns, marks_of
 from standfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
 from standfast.store.commit import Commit
 from standfast.vocabulary import Band, Record, Run, Verdict, VisibilityMode

@@ -12,7 +12,7 @@ import apsw
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotAuthorised
-from standfast.govern.seals.approvals import Decision
+from standfast.govern.approvals.approvals import Decision
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.memory import Memory
 from standfast.store.commit import Fact

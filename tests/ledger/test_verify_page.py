@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from standfast.govern.seals.approvals import Approval, Decision, Statement
-from standfast.govern.seals.signers import Signers
-from standfast.govern.seals.sshsig import SEAL_NAMESPACE, sign
+from standfast.govern.approvals.approvals import Approval, Decision, Statement
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, sign
 from standfast.memory import Memory
 from tests.govern import openssh
 from tests.ledger import independent

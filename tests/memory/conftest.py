@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from standfast.clock import ManualClock
-from standfast.govern.seals.approvals import Approval, Decision, Statement
-from standfast.govern.seals.desk import Waiting
-from standfast.govern.seals.signers import Signers
-from standfast.govern.seals.sshsig import sign
+from standfast.govern.approvals.approvals import Approval, Decision, Statement
+from standfast.govern.approvals.queue import Waiting
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
 from standfast.store.store import Store
 from tests.govern import openssh

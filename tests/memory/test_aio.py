@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast.aio import AsyncMemory
 from standfast.memory import Memory
+from standfast.memory.async_memory import AsyncMemory
 from standfast.vocabulary import Band
 from tests.memory.conftest import HANDBOOK
 

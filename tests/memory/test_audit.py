@@ -11,8 +11,8 @@ import pytest
 
 from standfast.canon import parse
 from standfast.clock import ManualClock
-from standfast.govern.seals.approvals import Decision
-from standfast.govern.seals.desk import SYSTEM_NAMESPACE, Waiting
+from standfast.govern.approvals.approvals import Decision
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, Waiting
 from standfast.memory import Memory
 from standfast.store.commit import Commit, Write
 from standfast.vocabulary import ActionType, Band

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.bench.play import play
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.store import ByteMemoryStore
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.registry import PolicySpec
 from standfast.policies.spending import BandBudget
 from standfast.store.store import Store

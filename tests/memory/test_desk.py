@@ -18,8 +18,8 @@ from standfast.errors import (
     UnknownSigner,
     WrongPayload,
 )
-from standfast.govern.seals.approvals import Decision, Statement
-from standfast.govern.seals.desk import Decided, Waiting
+from standfast.govern.approvals.approvals import Decision, Statement
+from standfast.govern.approvals.queue import Decided, Waiting
 from standfast.memory import Memory
 from standfast.vocabulary import Band, Verdict
 from tests.govern import openssh

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue
-from standfast.govern.seals.approvals import Decision
+from standfast.govern.approvals.approvals import Decision
 from standfast.memory import Memory
 from standfast.policies.spending import BandBudget
 from standfast.store.store import Store

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.clock import CountedIds
-from standfast.govern.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
 from standfast.memory import Memory
 from standfast.memory.standing import Standing
 from standfast.store.commit import Commit, Write

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from standfast import ActionType, InvalidValue, MemoryAction, Step
 from standfast.bench.play import play
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
 from standfast.policies.protocol import Hindsight, Track, WritePolicy, expire, take_turn
 from standfast.policies.registry import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small

@@ -25,7 +25,7 @@ from standfast.adapters.langgraph_items import (
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused
 from standfast.limits import MAX_ATTEMPTS
 from standfast.memory import Memory
-from standfast.memory.past import RECALLED_BANDS
+from standfast.memory.snapshot_view import RECALLED_BANDS
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
 from standfast.vocabulary import AbortReason, Band, Remembered, Verdict, VisibilityMode

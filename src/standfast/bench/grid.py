@@ -21,9 +21,9 @@ from standfast.bench.conditions import condition_named
 from standfast.bench.episodes import Episode
 from standfast.bench.files import Place, file_hash, places, read_episode
 from standfast.bench.stage import Entrant
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
 from standfast.errors import BadFile, InvalidValue, OtherGrid
+from standfast.policies.budget import ByteBudget
+from standfast.policies.bytes import ByteModel
 from standfast.policies.registry import BUILT_IN
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, Final
 
-from standfast.budgets.knapsack import Ranking, best_of, best_subset
 from standfast.errors import MissingExtra
+from standfast.policies.knapsack import Ranking, best_of, best_subset
 
 _INT64_ROOM: Final = 1 << 62
 

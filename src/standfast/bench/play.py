@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.errors import PolicyFailed, StandfastError
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.protocol import SKIP, Endless, Hindsight, WritePolicy, not_endless
 from standfast.vocabulary import ActionType, MemoryAction, Step
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from standfast.bench.play import Turn
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.vocabulary import ActionType, Step
 
 

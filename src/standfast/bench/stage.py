@@ -16,13 +16,13 @@ from standfast.bench.oracle import oracle_curve, oracle_worth
 from standfast.bench.play import Counts, Watcher, no_counts, play
 from standfast.bench.regret import WorthWatcher
 from standfast.bench.tracks import VISIBLE, view
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel, json_bytes
-from standfast.budgets.items import Prices
-from standfast.budgets.knapsack import Ranking, ranked
-from standfast.budgets.store import ByteMemoryStore
 from standfast.canon import fingerprint
 from standfast.errors import UnknownPolicy
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel, json_bytes
+from standfast.policies.items import Prices
+from standfast.policies.knapsack import Ranking, ranked
 from standfast.policies.protocol import Hindsight, Track
 from standfast.policies.registry import PolicySpec
 from standfast.vocabulary import ActionType, Step

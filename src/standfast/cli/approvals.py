@@ -13,9 +13,9 @@ from rich.table import Column, Table
 from standfast.cli.options import memory, namespace_option, settings, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import NotPending
-from standfast.govern.seals.approvals import Approval, Decision, Proposal, Statement, shown
-from standfast.govern.seals.desk import Decided, Waiting
-from standfast.govern.seals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
+from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, shown
+from standfast.govern.approvals.queue import Decided, Waiting
+from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
 from standfast.memory import Memory
 from standfast.vocabulary import Band
 from standfast.wiring import signers_of

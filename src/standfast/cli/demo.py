@@ -15,9 +15,9 @@ from rich.padding import Padding
 
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import CommitAborted, SelfApproval, StandfastError
-from standfast.govern.seals.approvals import Approval, Decision, Statement
-from standfast.govern.seals.signers import Signers
-from standfast.govern.seals.sshsig import SEAL_NAMESPACE, PublicKey, sign
+from standfast.govern.approvals.approvals import Approval, Decision, Statement
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
 from standfast.memory import Memory
 from standfast.policies.spending import BandBudget
 from standfast.traces.equivalence import compare

@@ -6,10 +6,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from standfast.access.keys import Keyring
-from standfast.access.table import ALL_NAMESPACES, KeyRole
 from standfast.cli.options import opened, settings, store_option
 from standfast.cli.output import json_option, print_json
+from standfast.server.access.keys import Keyring
+from standfast.server.access.table import ALL_NAMESPACES, KeyRole
 
 
 @click.group("keys")

@@ -5,9 +5,9 @@ import os
 import click
 import msgspec
 
-from standfast.access.table import Caller, KeyRole
 from standfast.cli.options import namespace_option, settings, store_option
 from standfast.errors import MissingExtra
+from standfast.server.access.table import Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
 
 
@@ -28,8 +28,8 @@ def command(agent: str, role: str, store_url: str | None, namespace: str | None)
     STANDFAST_API_KEY holds an API key, that decides instead. See docs/mcp.md for clients' configuration.
     """
     try:
-        from standfast.mcp.server import local_caller, run_stdio  # noqa: PLC0415  # An extra, and slow to import.
-        from standfast.verbs.hall import Hall  # noqa: PLC0415  # As above.
+        from standfast.server.mcp.server import local_caller, run_stdio  # noqa: PLC0415  # An extra, and slow to import.
+        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
     told = settings()

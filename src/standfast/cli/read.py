@@ -13,7 +13,7 @@ from rich.text import Text
 from standfast.cli.options import namespace_option, opened, settings
 from standfast.cli.output import json_option, print_json
 from standfast.memory import Memory
-from standfast.memory.past import RECALLED_BANDS
+from standfast.memory.snapshot_view import RECALLED_BANDS
 from standfast.recall.controller import Reading, explain
 from standfast.recall.explanation import Explanation
 from standfast.recall.request import DroppedForm, MemoryControllerInput

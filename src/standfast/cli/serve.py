@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from standfast.access.table import ALL_NAMESPACES, KeyRole
 from standfast.cli.options import settings, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import CALLS_PER_SECOND
+from standfast.server.access.table import ALL_NAMESPACES, KeyRole
 
 if TYPE_CHECKING:
-    from standfast.verbs.hall import Hall
+    from standfast.server.operations.hall import Hall
 
 DEFAULT_PORT = 8765
 
@@ -46,9 +46,9 @@ def command(
     Prints the address and, if there is no key yet, the first one. Everything takes an API key (`standfast keys`).
     """
     try:
-        from standfast.verbs.hall import Hall  # noqa: PLC0415  # As below.
-        from standfast.web.doors import doors  # noqa: PLC0415  # An extra: only who serves pays for it.
-        from standfast.web.server import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server.http.doors import doors  # noqa: PLC0415  # An extra: only who serves pays for it.
+        from standfast.server.http.server import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As below.
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     told = settings()

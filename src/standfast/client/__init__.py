@@ -1,4 +1,4 @@
-"""Memory behind a server, with the same verbs: ``Client("http://127.0.0.1:8765", key="hf_…")``."""
+"""Memory behind a server, with the same verbs: ``Client("http://127.0.0.1:8765", key="sf_…")``."""
 
 from standfast.client.memory import Client, RemoteDesk, RemotePast, RemoteRun
 

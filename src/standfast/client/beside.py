@@ -5,11 +5,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from standfast.client.wire import Wire
-from standfast.prompts.overrides import STABLE, PromptOverride, SectionOverride
-from standfast.prompts.template import PromptTemplate
+from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.operations.beside.shapes import TraceLine, TracesPage
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
-from standfast.verbs.beside.shapes import TraceLine, TracesPage
 
 
 class RemoteTraces:

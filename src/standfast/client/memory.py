@@ -1,4 +1,4 @@
-"""The same verbs as ``Memory``, over HTTP: ``Client("http://127.0.0.1:8765", key="hf_…")``.
+"""The same verbs as ``Memory``, over HTTP: ``Client("http://127.0.0.1:8765", key="sf_…")``.
 
 Errors are the same classes, with the same codes and facts. What changes memory is sent with an idempotency key, so that a
 call that broke off can be sent again, and has one effect.
@@ -15,13 +15,10 @@ from standfast.client.beside import RemotePrompts, RemoteTraces
 from standfast.client.wire import Wire
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import StandfastError
-from standfast.govern.seals.approvals import Proposal, Statement
+from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.ledger.receipt import InclusionReceipt
-from standfast.settings import KEY_VARIABLE
-from standfast.store.commit import Receipt
-from standfast.store.records import Change, Chapter
-from standfast.verbs.beside.shapes import BenchResults
-from standfast.verbs.shapes import (
+from standfast.server.operations.beside.shapes import BenchResults
+from standfast.server.operations.shapes import (
     Committed,
     Diff,
     DueItem,
@@ -41,6 +38,9 @@ from standfast.verbs.shapes import (
     Swept,
     Verified,
 )
+from standfast.settings import KEY_VARIABLE
+from standfast.store.commit import Receipt
+from standfast.store.records import Change, Chapter
 from standfast.vocabulary import Band, Record, Value, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0

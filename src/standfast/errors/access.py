@@ -14,7 +14,7 @@ class Unauthenticated(AccessError):
     """No valid API key came with the call."""
 
     code = "unauthenticated"
-    says = "The call has no valid API key: {problem}; send the header 'Authorization: Bearer hf_…'."
+    says = "The call has no valid API key: {problem}; send the header 'Authorization: Bearer sf_…'."
 
 
 class Forbidden(AccessError):

@@ -16,10 +16,8 @@ import msgspec
 
 from standfast.canon import parse
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.evidence import content_fingerprint, is_bound, read_instant
-from standfast.govern.policy import BANDS_OF_VERDICT
-from standfast.govern.seals.approvals import Decision, ProposalState, check_approval
-from standfast.govern.seals.desk import (
+from standfast.govern.approvals.approvals import Decision, ProposalState, check_approval
+from standfast.govern.approvals.queue import (
     DECISION_PREFIX,
     SYSTEM_NAMESPACE,
     Decided,
@@ -27,7 +25,9 @@ from standfast.govern.seals.desk import (
     nonce_key,
     signers_key,
 )
-from standfast.govern.seals.signers import Signers
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.evidence import content_fingerprint, is_bound, read_instant
+from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.govern.stages import HUMAN_SEAL_FLOOR
 from standfast.store.audit import verified
 from standfast.store.protocol import Version

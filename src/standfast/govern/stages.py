@@ -19,13 +19,13 @@ import msgspec
 
 from standfast.canon import utc_text
 from standfast.errors import NotGoverned
+from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation, Role, require_write
 from standfast.govern.ceilings import RecallDecision, decide_recall
 from standfast.govern.evidence import build_evidence, content_check, content_fingerprint, is_bound
-from standfast.govern.judge import Claim, Judge, Judgement, Surroundings
+from standfast.govern.judge.judge import Claim, Judge, Judgement, Surroundings
+from standfast.govern.patterns import Mark, detect_patterns, marks_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
-from standfast.govern.scars import Mark, detect_patterns, marks_of
-from standfast.govern.seals.approvals import Proposal
 from standfast.limits import FACT_PAGE_WRITES
 from standfast.store.commit import Commit, Fact, Write
 from standfast.vocabulary import ActionType, Band, Record, Remembered, Run, Verdict

@@ -10,16 +10,16 @@ from typing import Any, Self
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, Desk
 from standfast.govern.audit import problems_of_governance
-from standfast.govern.judge import FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import FloorRegistry, Judge, Surroundings
 from standfast.govern.policy import MemoryWritePolicy
-from standfast.govern.seals.desk import SYSTEM_NAMESPACE, Desk
 from standfast.govern.sweep import Due, due, sweep
 from standfast.ledger.notary import Notary
 from standfast.ledger.receipt import InclusionReceipt
-from standfast.memory.past import Past, corpus_of
 from standfast.memory.purses import Purses, restarts
 from standfast.memory.run import Run
+from standfast.memory.snapshot_view import Past, corpus_of
 from standfast.memory.standing import Standing
 from standfast.policies.spending import BandBudget
 from standfast.recall.package import ContextPackage

@@ -21,11 +21,11 @@ from standfast.errors import (
 )
 from standfast.govern import stages
 from standfast.govern.authority import Role
-from standfast.govern.judge import Claim, Surroundings
+from standfast.govern.judge.judge import Claim, Surroundings
 from standfast.govern.stages import Judged
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
-from standfast.memory.past import RECALLED_BANDS, Past
 from standfast.memory.sealing import only_budgets_moved, sealed
+from standfast.memory.snapshot_view import RECALLED_BANDS, Past
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Commit, Receipt, Write
 from standfast.store.records import keys_telling_of, record_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from standfast.govern import stages
-from standfast.govern.scars import MOST_MARKS_COUNTED, Mark
+from standfast.govern.patterns import MOST_MARKS_COUNTED, Mark
 from standfast.govern.stages import Judged
 from standfast.store.commit import Commit
 from standfast.store.records import STREAM

@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.canon import fingerprint, parse
 from standfast.errors import RequestReused
-from standfast.govern.seals.desk import SYSTEM_NAMESPACE
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.store.commit import Receipt, Write, commit_id_of
 from standfast.store.pipeline import receipt_of
 from standfast.store.store import Store

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from standfast.govern.judge import Surroundings
+from standfast.govern.judge.judge import Surroundings
 from standfast.store.commit import Commit, Receipt
 from standfast.store.protocol import Place
 from standfast.store.records import record_of

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from math import log, sqrt
 from typing import ClassVar
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.clock import seeded
 from standfast.errors import InvalidValue
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.features import LastSeen, Novelty, ObservationKind, kind_of, novelty
 from standfast.policies.protocol import Track, expire, write
 from standfast.vocabulary import MemoryAction, Step

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.clock import seeded
 from standfast.errors import InvalidValue
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.features import LastSeen, Novelty, novelty
 from standfast.policies.holdings import Holdings
 from standfast.policies.protocol import SKIP, Track, expire, merge, write

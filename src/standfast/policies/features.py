@@ -4,8 +4,8 @@ from collections import OrderedDict
 from enum import StrEnum
 from typing import Any
 
-from standfast.budgets.bytes import canonical_delta, endpoint_of
 from standfast.limits import MAX_SEEN_ENDPOINTS
+from standfast.policies.bytes import canonical_delta, endpoint_of
 from standfast.vocabulary import Step
 
 

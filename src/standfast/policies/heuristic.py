@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import ClassVar
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.errors import InvalidValue
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.protocol import SKIP, Track, expire, merge, write
 from standfast.vocabulary import MemoryAction, Step
 

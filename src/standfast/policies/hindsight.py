@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from standfast.budgets.knapsack import best_subset
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.knapsack import best_subset
 from standfast.policies.protocol import SKIP, Hindsight, Track, write
 from standfast.vocabulary import MemoryAction, Step
 

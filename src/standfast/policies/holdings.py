@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heappush
 
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.byte_store import ByteMemoryStore
 
 
 class Holdings:

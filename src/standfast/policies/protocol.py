@@ -15,8 +15,8 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.limits import MAX_IDLE_ACTIONS, MAX_MADE_ACTIONS
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.items import MemoryItem, Prices
-from standfast.budgets.store import ByteMemoryStore
 from standfast.errors import InvalidValue
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
+from standfast.policies.items import MemoryItem, Prices
 from standfast.policies.protocol import Track, expire, merge, take_turn, write
 from standfast.policies.registry import PolicySpec
 from standfast.vocabulary import ActionType, Band, Record, Step, Value

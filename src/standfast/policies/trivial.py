@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
-from standfast.budgets.store import ByteMemoryStore
 from standfast.clock import seeded
 from standfast.errors import InvalidValue
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.protocol import SKIP, Track
 from standfast.vocabulary import MemoryAction, Step
 

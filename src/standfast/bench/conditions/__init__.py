@@ -6,8 +6,8 @@ from typing import Any, Final, Protocol
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant
-from standfast.budgets.bytes import ByteModel
 from standfast.errors import InvalidValue
+from standfast.policies.bytes import ByteModel
 
 
 class Condition(Protocol):

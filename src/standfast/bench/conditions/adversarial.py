@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant, Scene, alone
-from standfast.budgets.bytes import ByteModel, json_bytes
+from standfast.policies.bytes import ByteModel, json_bytes
 from standfast.vocabulary import Step
 
 METRIC: Final = "worst_recall"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant, Scene, alone
-from standfast.budgets.bytes import ByteModel, json_bytes
+from standfast.policies.bytes import ByteModel, json_bytes
 
 METRIC: Final = "recall_gain"
 HIGHER_IS_BETTER: Final = True

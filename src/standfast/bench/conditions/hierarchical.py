@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant, Scene, alone
-from standfast.budgets.bytes import ByteModel
+from standfast.policies.bytes import ByteModel
 from standfast.policies.features import ObservationKind, kind_of
 from standfast.vocabulary import Step
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from standfast.bench.episodes import Episode
 from standfast.bench.play import Turn
 from standfast.bench.stage import Entrant, Scene, alone
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
 from standfast.vocabulary import Step
 
 METRIC: Final = "timely_recall"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant, Scene, Stage, curve_points, row_of
-from standfast.budgets.bytes import ByteModel
+from standfast.policies.bytes import ByteModel
 
 METRIC: Final = "recall"
 HIGHER_IS_BETTER: Final = True

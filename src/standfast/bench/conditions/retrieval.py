@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant, Scene, alone
-from standfast.budgets.bytes import ByteModel, endpoint_of
+from standfast.policies.bytes import ByteModel, endpoint_of
 
 METRIC: Final = "retrieval_at_5"
 HIGHER_IS_BETTER: Final = True

@@ -11,9 +11,9 @@ from typing import Any, Final
 from standfast.bench.episodes import Episode
 from standfast.bench.play import play
 from standfast.bench.stage import Entrant, Scene
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.bytes import ByteModel
-from standfast.budgets.store import ByteMemoryStore
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.bytes import ByteModel
 from standfast.policies.protocol import Hindsight, Track
 
 METRIC: Final = "recall_in_company"

@@ -14,9 +14,9 @@ from standfast.bench.sources.labelling import CRITICAL, UTILITY, Touch, metadata
 from standfast.bench.sources.synthetic import DriftSettings, Regime, World
 from standfast.bench.stage import Entrant
 from standfast.bench.tracks import view
-from standfast.budgets.budget import ByteBudget
-from standfast.budgets.store import ByteMemoryStore
 from standfast.errors import InvalidValue
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.protocol import Track, WritePolicy, take_turn
 from standfast.vocabulary import Step
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.episodes import Episode
-from standfast.budgets.bytes import endpoint_of
 from standfast.canon import fingerprint
+from standfast.policies.bytes import endpoint_of
 from standfast.vocabulary import Step
 
 

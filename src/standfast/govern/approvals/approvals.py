@@ -1,0 +1,282 @@
+"""Approvals that are signatures: what waits for a human, what the human signs, and the check of it.
+
+Section 8 of the document names four operations that always need a human. Their content waits as a ``Proposal``; a
+human signs a ``Statement`` about it (SSHSIG, namespace ``standfast-seal``); ``check_approval`` says whether that decides
+the proposal. A boolean is never an approval: nothing here can be answered with one.
+
+A statement names its proposal by an id that is a hash over all that the human was shown, so a signature can't be
+carried over to another place, operation or author.
+"""
+
+import re
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Self
+
+import msgspec
+
+from standfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.errors import (
+    ApprovalExpired,
+    ApprovalReplayed,
+    BadSignature,
+    InvalidValue,
+    NotPending,
+    SelfApproval,
+    WrongPayload,
+)
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, SshSignature, verify
+from standfast.govern.authority import Operation, needs_human
+from standfast.limits import MAX_SUMMARY_CHARS
+from standfast.vocabulary import Value, Verdict
+
+_NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
+_NONCE: Final = re.compile("[0-9a-f]{32}")
+_KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
+# Controls, and what is there but can't be seen or turns the text around. A fixed list, because what Python calls
+# printable grows with each Unicode version, and a proposal must read the same everywhere.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+class Decision(StrEnum):
+    """What a human can say to a proposal."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class ProposalState(StrEnum):
+    """Where a proposal stands."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+STATE_AFTER: Final = {Decision.APPROVE: ProposalState.APPROVED, Decision.REJECT: ProposalState.REJECTED}
+assert set(STATE_AFTER) == set(Decision)
+
+
+class Proposal(Value, frozen=True, kw_only=True):
+    """What waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all the rest but the state.
+
+    The summary enters it by its fingerprint, so that the id still holds after the summary was erased.
+    """
+
+    proposal_id: str
+    namespace: str
+    key: str
+    payload_fingerprint: str
+    summary: str | None
+    summary_fingerprint: str
+    verdict: Verdict
+    author: str
+    proposed_at: str
+    memory_snapshot_id: int
+    policy_set_id: str
+    operation: Operation
+    state: ProposalState = ProposalState.PENDING
+
+    @classmethod
+    def of(
+        cls, *, proposed_at: datetime, summary: str, verdict: Verdict, operation: Operation, **fields: Any
+    ) -> Self:
+        """A pending proposal. The same content proposed again at the same instant is the same proposal."""
+        text = shown(summary)
+        told = {
+            **fields,
+            "proposed_at": utc_text(proposed_at),
+            "summary_fingerprint": fingerprint(text),
+            "verdict": str(verdict),
+            "operation": str(operation),
+        }
+        return cls.from_json({**told, "summary": text, "proposal_id": _proposal_id(told)})
+
+    def without_summary(self) -> Self:
+        """The proposal after what it said was erased; its id and its fingerprints stay."""
+        return msgspec.structs.replace(self, summary=None)
+
+    def __post_init__(self) -> None:
+        for field in ("namespace", "key", "author", "policy_set_id"):
+            self._require_name(field, getattr(self, field))
+        self._require_digest("proposal_id", self.proposal_id)
+        self._require_digest("payload_fingerprint", self.payload_fingerprint)
+        self._require_digest("summary_fingerprint", self.summary_fingerprint)
+        if self.summary is not None:
+            self._require(
+                isinstance(self.summary, str) and shown(self.summary) == self.summary,
+                f"summary must be up to {MAX_SUMMARY_CHARS} characters in NFC that can all be seen",
+            )
+            self._require(
+                fingerprint(self.summary) == self.summary_fingerprint, "summary must have its fingerprint"
+            )
+        self._coerce("verdict", Verdict)
+        self._require(self.verdict is not Verdict.VOID, "what was judged VOID can't be proposed")
+        _require_instant(self, "proposed_at", self.proposed_at)
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        self._coerce("operation", Operation)
+        self._require(
+            needs_human(self.operation), f"{self.operation} needs no human, so it needs no proposal"
+        )
+        self._coerce("state", ProposalState)
+        told = {name: value for name, value in self.as_json().items() if name not in _NOT_IN_ITS_ID}
+        self._require(
+            self.proposal_id == _proposal_id(told), "proposal_id must be the hash of what is proposed"
+        )
+
+
+class Statement(Value, frozen=True, kw_only=True):
+    """What a human signs. It decides one proposal, until it expires, and once: its nonce is never used again."""
+
+    proposal_id: str
+    payload_fingerprint: str
+    decision: Decision
+    policy_set_id: str
+    memory_snapshot_id: int
+    expires_at: str
+    nonce: str
+
+    @classmethod
+    def about(cls, proposal: Proposal, *, decision: Decision, expires_at: datetime, nonce: str) -> Self:
+        """The statement that decides this proposal; ``nonce`` is a new id of an ``IdSource``."""
+        return cls(
+            proposal_id=proposal.proposal_id,
+            payload_fingerprint=proposal.payload_fingerprint,
+            decision=decision,
+            policy_set_id=proposal.policy_set_id,
+            memory_snapshot_id=proposal.memory_snapshot_id,
+            expires_at=utc_text(expires_at),
+            nonce=nonce,
+        )
+
+    def __post_init__(self) -> None:
+        self._require_digest("proposal_id", self.proposal_id)
+        self._require_digest("payload_fingerprint", self.payload_fingerprint)
+        self._coerce("decision", Decision)
+        self._require_name("policy_set_id", self.policy_set_id)
+        self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        _require_instant(self, "expires_at", self.expires_at)
+        self._require(
+            isinstance(self.nonce, str) and _NONCE.fullmatch(self.nonce) is not None,
+            f"nonce must be 32 lower-case hexadecimal digits, not {self.nonce!r:.80}",
+        )
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """The canonical bytes, which are what is signed."""
+        return canonical_bytes(self.as_json())
+
+
+class Approval(Value, frozen=True, kw_only=True):
+    """A signed statement, and who signed it. Holding one proves nothing: ``check_approval`` does, every time."""
+
+    statement: Statement
+    signature: str
+    principal: str
+    key_fingerprint: str
+
+    @classmethod
+    def of(cls, statement: Statement, armored: str, *, signers: Signers, at: datetime) -> Self:
+        """The approval that this signature makes of the statement, if an allowed signer made it."""
+        public_key = verify(armored, statement.signed_bytes, SEAL_NAMESPACE)
+        return cls(
+            statement=statement,
+            signature=SshSignature.read(armored).armored,
+            principal=signers.who_signed(public_key, at),
+            key_fingerprint=public_key.fingerprint,
+        )
+
+    def __post_init__(self) -> None:
+        self._require(isinstance(self.statement, Statement), "statement must be a Statement")
+        self._require(
+            SshSignature.read(self.signature).armored == self.signature,
+            "signature must be wrapped as ssh-keygen wraps it; build it with Approval.of",
+        )
+        self._require_name("principal", self.principal)
+        self._require(
+            isinstance(self.key_fingerprint, str)
+            and _KEY_FINGERPRINT.fullmatch(self.key_fingerprint) is not None,
+            f"key_fingerprint must be as ssh-keygen -l shows it, not {self.key_fingerprint!r:.80}",
+        )
+
+
+def check_approval(
+    approval: Approval,
+    proposal: Proposal,
+    *,
+    signers: Signers,
+    now: datetime,
+    used_nonces: Container[str],
+    author: str,
+    agents: AbstractSet[str] = frozenset(),
+) -> Proposal:
+    """The proposal as this approval decides it, approved or rejected; or the error that says why it decides nothing.
+
+    ``author`` is who proposed it as the caller knows it, beside what the proposal tells; neither may sign, and none
+    of the ``agents`` may. Two callers may hold the same nonce for unused at once: who records it must refuse the
+    second in its transaction.
+    """
+    _refuse_what_is_not_signed(approval)
+    statement = approval.statement
+    public_key = verify(approval.signature, statement.signed_bytes, SEAL_NAMESPACE)
+    principal = signers.who_signed(public_key, now)
+    if (principal, public_key.fingerprint) != (approval.principal, approval.key_fingerprint):
+        raise BadSignature(problem=f"{principal} made it, not {approval.principal} with the key it names")
+    _refuse_self_approval(principal, proposal, author, agents)
+    for field in ("proposal_id", "payload_fingerprint", "policy_set_id", "memory_snapshot_id"):
+        signed, proposed = getattr(statement, field), getattr(proposal, field)
+        if signed != proposed:
+            raise WrongPayload(field=field, signed=signed, proposed=proposed)
+    if statement.nonce in used_nonces:
+        raise ApprovalReplayed(nonce=statement.nonce)
+    if utc_text(now) >= statement.expires_at:
+        raise ApprovalExpired(expires_at=statement.expires_at, at=utc_text(now))
+    if proposal.state is not ProposalState.PENDING:
+        raise NotPending(proposal_id=proposal.proposal_id, state=proposal.state.value)
+    return msgspec.structs.replace(proposal, state=STATE_AFTER[statement.decision])
+
+
+def shown(text: str) -> str:
+    """Text as a human may safely be shown it: what can't be seen is spelled out, and what is too long is cut."""
+    spelled = _UNSEEN.sub(lambda unseen: unseen[0].encode("unicode_escape").decode(), text)
+    normal = normal_string(spelled)
+    return normal if len(normal) <= MAX_SUMMARY_CHARS else normal[: MAX_SUMMARY_CHARS - 1] + "…"
+
+
+def _refuse_what_is_not_signed(approval: object) -> None:
+    if not isinstance(approval, Approval):
+        problem = f"{approval!r:.80} is not a signed statement, and nothing else approves"
+        raise InvalidValue(what="Approval", problem=problem)
+
+
+def _refuse_self_approval(principal: str, proposal: Proposal, author: str, agents: AbstractSet[str]) -> None:
+    signer = principal.casefold()
+    if signer in (proposal.author.casefold(), author.casefold()):
+        problem = "its author may not decide it"
+    elif signer in {agent.casefold() for agent in agents}:
+        problem = "an agent may not decide any"
+    else:
+        return
+    raise SelfApproval(principal=principal, proposal_id=proposal.proposal_id, problem=problem)
+
+
+def _proposal_id(told: dict[str, Any]) -> str:
+    return fingerprint(["proposal-id/v1", told])
+
+
+def _require_instant(value: Value, field: str, text: str) -> None:
+    try:
+        moment = datetime.fromisoformat(text)
+        exact = moment.utcoffset() is not None and utc_text(moment) == text
+    except (TypeError, ValueError):
+        exact = False
+    if not exact:
+        problem = f"{field} must be written YYYY-MM-DDTHH:MM:SS.ffffffZ, not {text!r:.80}"
+        raise InvalidValue(what=type(value).__name__, problem=problem)

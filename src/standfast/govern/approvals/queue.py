@@ -1,0 +1,246 @@
+"""The desk where proposals wait for a human, and where a signature decides them.
+
+A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is noted
+under ``decision/``, its nonce is used up for ever, the list of signers that it was checked against is kept, and, if it
+was approved, the content stands in VAULT. The ledger is told the statement and the signature, so that anybody can
+check them again. Two who decide at once conflict, and one of them is told so.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import Final, TypeVar
+
+import msgspec
+
+from standfast.canon import parse, utc_text
+from standfast.clock import Clock
+from standfast.errors import CommitAborted, Corruption, NoSuchProposal, NotPending, StandfastError
+from standfast.govern.approvals.approvals import Approval, Proposal, ProposalState, check_approval
+from standfast.govern.approvals.signers import Signers
+from standfast.govern.authority import Role, require_seal, require_write
+from standfast.govern.evidence import content_fingerprint
+from standfast.govern.judge.reading.words import Reading
+from standfast.govern.stages import human_seal, logged, refused_key, refused_row
+from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
+from standfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
+from standfast.store.protocol import Version
+from standfast.store.records import keys_telling_of
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band, Record, Value
+
+SYSTEM_NAMESPACE: Final = "standfast"
+DECISION_PREFIX: Final = "decision/"
+
+
+class Waiting(Value, frozen=True, kw_only=True):
+    """A proposal and the record that it would seal."""
+
+    proposal: Proposal
+    record: Record
+
+
+class Decided(Value, frozen=True, kw_only=True):
+    """A proposal that was decided, by whose signature, and when. What was rejected is not kept."""
+
+    proposal: Proposal
+    approval: Approval
+    decided_at: str
+    signers_fingerprint: str
+
+
+class Desk:
+    """Proposals of one namespace of a store."""
+
+    def __init__(
+        self, store: Store, namespace: str, *, clock: Clock, beside: Beside = nothing_beside
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._clock = clock
+        self._beside = beside
+
+    def waiting(self) -> Iterator[Waiting]:
+        """All that waits, in the order of their ids."""
+        for version in self._store.scan(self._namespace, prefix=f"{Band.PHOENIX}/"):
+            yield _read(version, Waiting)
+
+    def decided(self) -> Iterator[Decided]:
+        """All that was decided, in the order of their ids."""
+        for version in self._store.scan(self._namespace, prefix=DECISION_PREFIX):
+            yield _read(version, Decided)
+
+    def find(self, proposal_id: str) -> Waiting | Decided:
+        """The proposal of this id, or the only one whose id begins with it."""
+        waits, is_decided = _waiting_key(proposal_id), _decision_key(proposal_id)
+        found = self._store.read(self._namespace, [waits, is_decided])
+        if waits in found:
+            return _read(found[waits], Waiting)
+        if is_decided in found:
+            return _read(found[is_decided], Decided)
+        if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
+            raise NoSuchProposal(
+                problem=f"{proposal_id!r:.80} is no proposal's id; give {MIN_PROPOSAL_PREFIX_CHARS} digits of it or more"
+            )
+        begins: list[Waiting | Decided] = [
+            *(_read(version, Waiting) for version in self._store.scan(self._namespace, prefix=waits)),
+            *(_read(version, Decided) for version in self._store.scan(self._namespace, prefix=is_decided)),
+        ]
+        if len(begins) != 1:
+            how_many = "no proposal's id begins" if not begins else f"{len(begins)} proposals' ids begin"
+            raise NoSuchProposal(problem=f"{how_many} with {proposal_id!r:.80}")
+        return begins[0]
+
+    def decide(
+        self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()
+    ) -> Receipt:
+        """Approve or reject a proposal by a human's signature; content reaches VAULT in no other way.
+
+        Raises what ``check_approval`` does: every reason to refuse is an error of its own.
+        """
+        require_seal(Role.HUMAN)
+        proposal_id = approval.statement.proposal_id
+        head = self._store.head()
+        found = self.find(proposal_id)
+        if isinstance(found, Decided):
+            raise NotPending(proposal_id=proposal_id, state=found.proposal.state.value)
+        now, nonce = self._clock.now(), nonce_key(approval.statement.nonce)
+        decided = check_approval(
+            approval,
+            found.proposal,
+            signers=signers,
+            now=now,
+            used_nonces={approval.statement.nonce} if self._store.read(SYSTEM_NAMESPACE, [nonce]) else set(),
+            author=found.proposal.author,
+            agents=agents,
+        )
+        if content_fingerprint(found.record) != found.proposal.payload_fingerprint:
+            raise Corruption(what=f"proposal {proposal_id}", problem="its record is not what was proposed")
+        commit = _Deciding(
+            store=self._store,
+            namespace=self._namespace,
+            head=head,
+            found=found,
+            decided=decided,
+            approval=approval,
+            beside=self._beside,
+        ).commit(signers, now)
+        try:
+            return self._store.commit(commit)
+        except CommitAborted:
+            # Somebody else may have been faster; then that is what there is to say.
+            again = self.find(proposal_id)
+            if isinstance(again, Decided):
+                raise NotPending(proposal_id=proposal_id, state=again.proposal.state.value) from None
+            raise
+
+
+class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
+    """The one commit that a decision is."""
+
+    store: Store
+    namespace: str
+    head: int
+    found: Waiting
+    decided: Proposal
+    approval: Approval
+    beside: Beside
+
+    def commit(self, signers: Signers, now: datetime) -> Commit:
+        statement, proposal_id = self.approval.statement, self.decided.proposal_id
+        approved = self.decided.state is ProposalState.APPROVED
+        # The ledger never forgets, so what was rejected is not told to it.
+        proposal = self.decided if approved else self.decided.without_summary()
+        noted = Decided(
+            proposal=proposal,
+            approval=self.approval,
+            decided_at=utc_text(now),
+            signers_fingerprint=signers.fingerprint,
+        )
+        writes = [
+            Write.of(
+                self.namespace,
+                _waiting_key(proposal_id),
+                ActionType.EXPIRE,
+                erases=None if approved else f"rejected by {self.approval.principal}",
+            ),
+            Write.of(self.namespace, _decision_key(proposal_id), ActionType.WRITE, noted.as_json()),
+            Write.of(
+                SYSTEM_NAMESPACE,
+                nonce_key(statement.nonce),
+                ActionType.WRITE,
+                {"proposal_id": proposal_id, "namespace": self.namespace},
+            ),
+            Write.of(SYSTEM_NAMESPACE, signers_key(signers.fingerprint), ActionType.WRITE, _listed(signers)),
+        ]
+        writes += [self._sealed(now)] if approved else self._refused()
+        fact = Fact.of(
+            "decision",
+            {
+                "approval": self.approval.as_json(),
+                "namespace": self.namespace,
+                "proposal": proposal.as_json(),
+                "signers_fingerprint": signers.fingerprint,
+            },
+        )
+        return Commit.of(
+            run_id=f"{statement.decision}-{proposal_id[:32]}-{statement.nonce}",
+            memory_snapshot_id=self.head,
+            policy_set_id=self.decided.policy_set_id,
+            writes=writes,
+            facts=[fact],
+        )
+
+    def _sealed(self, now: datetime) -> Write:
+        record = human_seal(
+            self.found.record,
+            principal=self.approval.principal,
+            proposal_id=self.decided.proposal_id,
+            now=now,
+        )
+        require_write(Role.HUMAN, record.band)
+        present = self.store.read(self.namespace, [record.key], at=self.head)
+        action = ActionType.MERGE if present else ActionType.WRITE
+        return Write.of(self.namespace, record.key, action, record.as_json())
+
+    def _refused(self) -> list[Write]:
+        """What was logged of it goes too, and the same content is recognised if it comes back."""
+        reading = Reading(self.found.record.text).fingerprint
+        own = logged(self.found.record)
+        reason = f"rejected by {self.approval.principal}"
+        keys = keys_telling_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
+        gone = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
+        noted = Write.of(self.namespace, refused_key(reading), ActionType.WRITE, refused_row(reading))
+        return [*gone, noted, *self.beside(self.head, keys)]
+
+
+def _waiting_key(proposal_id: str) -> str:
+    return f"{Band.PHOENIX}/{proposal_id}"
+
+
+def _decision_key(proposal_id: str) -> str:
+    return f"{DECISION_PREFIX}{proposal_id}"
+
+
+def nonce_key(nonce: str) -> str:
+    """Where it is noted that a nonce was used."""
+    return f"nonce/{nonce}"
+
+
+def signers_key(fingerprint: str) -> str:
+    """Where a list of signers is kept, as it was when a decision was checked against it."""
+    return f"signers/{fingerprint}"
+
+
+_Row = TypeVar("_Row", bound=Value)
+
+
+def _read(version: Version, kind: type[_Row]) -> _Row:
+    try:
+        return kind.from_json(parse(version.content or b""))
+    except StandfastError as error:
+        raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
+
+
+def _listed(signers: Signers) -> dict[str, str]:
+    return {"allowed": signers.allowed_text, "revoked": signers.revoked_text}

@@ -1,0 +1,75 @@
+"""A worker that grades: one sample through the agent, one grade, never paid for twice."""
+
+from typing import Any, ClassVar, Generic
+
+from standfast.clock import Clock
+from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, kept
+from standfast.optimize.evals.evaluators import Evaluator, Exact
+from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
+from standfast.optimize.evals.samples import ExpectedT, InputT
+from standfast.optimize.loops.main import MainLoop, Rendering
+from standfast.optimize.loops.requests import MainLoopRequest, error_text
+from standfast.optimize.loops.worker import WorkerLoop
+from standfast.optimize.mailboxes.mailbox import Mailbox
+
+
+class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[InputT, ExpectedT]):
+    """Evaluates requests with the agent of a ``MainLoop``. Whatever goes wrong is an error result, not a failed sample."""
+
+    takes: ClassVar[type] = EvalRequest
+    name = "eval"
+
+    def __init__(
+        self,
+        *,
+        loop: MainLoop[Any],
+        requests: Mailbox[EvalRequest[InputT, ExpectedT], EvalResult],
+        evaluator: Evaluator | None = None,
+        cache: ResultCache | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(requests=requests, clock=clock)
+        self._loop = loop
+        self._evaluator: Evaluator = evaluator or Exact()
+        self._cache = cache
+
+    def handle(self, request: EvalRequest[InputT, ExpectedT]) -> EvalResult:
+        """The grade of one sample."""
+        asked: MainLoopRequest[Any] = MainLoopRequest(
+            request=request.sample.params,
+            experiment=request.experiment,
+            repeat=request.repeat,
+            request_id=request.request_id,
+            created_at=request.created_at,
+        )
+        with self._loop.rendered(asked) as rendering:
+            key = self._key(request, rendering)
+            known = None if self._cache is None else self._cache.get(key)
+            if known is None:
+                answer = self._loop.answer(rendering)
+                score = self._evaluator(answer.output, request.sample.expected)
+                grade = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
+                known = kept(self._cache, grade)
+            else:
+                self._loop.answer_again(rendering, known.output)
+        return known.result(request_id=request.request_id, sample=request.sample)
+
+    def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:
+        """An error is told as one: it says nothing about the prompt."""
+        return EvalResult(
+            request_id=request.request_id,
+            sample_id=request.sample.id,
+            repeat=request.repeat,
+            outcome=Outcome.ERROR,
+            error=error_text(error),
+        )
+
+    def _key(self, request: EvalRequest[InputT, ExpectedT], rendering: Rendering) -> CacheKey:
+        return CacheKey(
+            prompt_digest=rendering.prompt.prompt_digest,
+            rendered_digest=rendering.prompt.rendered_digest,
+            sample_digest=request.sample.digest,
+            model_config_id=self._loop.adapter.config.config_id,
+            evaluator_id=self._evaluator.evaluator_id,
+            repeat=request.repeat,
+        )

@@ -1,0 +1,98 @@
+"""What can be refused without asking a model: text that a shorter prompt must not lose.
+
+Protected are placeholders, negations with the word they negate, commands in capitals, numbers, addresses and code. Each
+must still stand somewhere in the prompt; how often does not matter, so that saying a thing once instead of twice is allowed.
+"""
+
+import re
+from typing import Final
+
+from standfast.optimize.loops.gate.json_text import FENCED, compact_json
+from standfast.optimize.loops.gate.rulings import RejectReason
+from standfast.optimize.prompts.section import path_text, placeholder_spans, placeholders
+from standfast.optimize.prompts.template import PromptDescriptor, SectionDescriptor
+from standfast.recall.tokens import TokenCounter
+
+_NEGATIONS: Final = (
+    "not|never|no|none|nobody|nothing|neither|nor|without|unless|except|cannot|avoid|refuse|forbidden|"
+    "prohibited|[a-z]+n['\u2019]t"
+)
+_KINDS: Final = (
+    ("code", re.compile(r"```.*?```|~~~.*?~~~|`[^`\n]+`", re.DOTALL)),
+    ("address", re.compile(r"\b(?:https?|ftp|mailto):\S+|\b[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)),
+    ("negation", re.compile(rf"\b(?:{_NEGATIONS})\b(?:[^\w\n]+\w+)?", re.IGNORECASE)),
+    (
+        "command",
+        re.compile(r"\b(?:MUST|SHALL|ALWAYS|ONLY|REQUIRED|MANDATORY|IMPORTANT|WARNING)\b(?:[^\w\n]+\w+)?"),
+    ),
+    ("number", re.compile(r"\d[\d.,:/]*\d%?|\d%?")),
+)
+
+
+def protected_spans(body: str) -> list[tuple[int, int, str, str]]:
+    """What must not be lost in a text: where it begins and ends, its kind, and what it says."""
+    found = [(start, end, "placeholder", body[start:end]) for start, end in placeholder_spans(body)]
+    code: list[tuple[int, int]] = []
+    for kind, pattern in _KINDS:
+        for match in pattern.finditer(body):
+            if kind == "code":
+                code.append(match.span())
+            elif any(start <= match.start() < end for start, end in code):
+                continue  # It is protected as a part of the code.
+            found.append((*match.span(), kind, _normal(kind, match[0])))
+    return sorted(found)
+
+
+def _normal(kind: str, text: str) -> str:
+    """What a span says, whatever space stands in it; case matters only where it carries meaning."""
+    if kind == "code":
+        fenced = FENCED.fullmatch(text)
+        compact = None if fenced is None else compact_json(fenced[3])
+        return compact if compact is not None else "\n".join(line.strip() for line in text.splitlines())
+    words = " ".join(re.findall(r"\S+", text))
+    if kind == "negation":
+        return " ".join(re.findall(r"[\w'\u2019]+", words.casefold()))
+    return " ".join(re.findall(r"\w+", words)) if kind == "command" else words
+
+
+def protected(body: str) -> set[tuple[str, str]]:
+    """What must not be lost in a text, each once."""
+    return {(kind, said) for _, _, kind, said in protected_spans(body)}
+
+
+def objection(
+    before: PromptDescriptor, after: PromptDescriptor, *, counter: TokenCounter
+) -> tuple[RejectReason, str] | None:
+    """Why a shorter prompt can't be right, if that shows without asking a model."""
+    for old, new in zip(before.sections, after.sections, strict=True):
+        if placeholders(new.body) != old.placeholders:
+            lost = sorted(set(old.placeholders) - set(placeholders(new.body)))
+            told = f"lost {', '.join(lost)}" if lost else "placeholders that the source does not have"
+            return RejectReason.PLACEHOLDER_DROPPED, f"section {path_text(old.path)}: {told}"
+    held = {one for section in before.sections for one in protected(section.body)}
+    kept = {one for section in after.sections for one in protected(section.body)}
+    if lost_text := sorted(held - kept):
+        negations = [said for kind, said in lost_text if kind == "negation"]
+        if negations:
+            return RejectReason.NEGATION_REMOVED, f"lost {', '.join(map(repr, negations[:5]))}"
+        told = ", ".join(f"{kind} {said!r:.60}" for kind, said in lost_text[:5])
+        return RejectReason.PROTECTED_TEXT_LOST, f"lost {told}"
+    was, is_now = prompt_tokens(before, counter), prompt_tokens(after, counter)
+    if is_now >= was:
+        return RejectReason.NOT_SHORTER, f"{is_now} tokens by {counter.name}, and it was {was}"
+    return None
+
+
+def section_tokens(section: SectionDescriptor, counter: TokenCounter) -> int:
+    """What a section costs: its text, and what memory may add to it."""
+    return counter.count(section.body) + (section.recall_tokens or 0)
+
+
+def section_cost(section: SectionDescriptor, counter: TokenCounter) -> int:
+    """What a section costs with its heading, which a section that says nothing does not have."""
+    return section_tokens(section, counter) + (counter.count(section.title) if section.body.strip() else 0)
+
+
+def prompt_tokens(prompt: PromptDescriptor, counter: TokenCounter) -> int:
+    """What a prompt costs before values are bound."""
+    return sum(section_cost(section, counter) for section in prompt.sections)

@@ -1,0 +1,181 @@
+"""Loops that live and die together: a thread each, watched, asked after over HTTP, stopped in good order."""
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from standfast.clock import Clock, SystemClock
+from standfast.errors import LoopCrashed, LoopStalled
+from standfast.limits import LOOP_STALL_SECONDS
+from standfast.optimize.loops.health import HealthServer
+
+
+class Loop(Protocol):
+    """What a group needs of a loop."""
+
+    name: str
+
+    @property
+    def running(self) -> bool:
+        """Whether ``run`` is under way."""
+        ...
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long it has given no sign of life."""
+        ...
+
+    def run(
+        self,
+        *,
+        max_iterations: int | None = None,
+        visibility_timeout: float = 300,
+        wait_time_seconds: float = 20,
+    ) -> None:
+        """Work until told to stop."""
+        ...
+
+    def shutdown(self, *, timeout: float = 30.0) -> bool:
+        """Stop; says whether it did in time."""
+        ...
+
+
+class LoopGroup:
+    """Runs loops until one of them crashes, one stalls, a signal comes, or ``shutdown`` is called; then stops them all.
+
+    With ``health_port`` it answers ``GET /live`` and ``GET /ready`` on ``health_host``; port 0 takes a free one.
+    """
+
+    def __init__(
+        self,
+        *,
+        loops: Sequence[Loop],
+        stall_seconds: float = LOOP_STALL_SECONDS,
+        stop_seconds: float = 30.0,
+        health_port: int | None = None,
+        health_host: str = "127.0.0.1",
+        clock: Clock | None = None,
+    ) -> None:
+        self._loops = tuple(loops)
+        self._stall_seconds, self._stop_seconds = stall_seconds, stop_seconds
+        self._clock = clock or SystemClock()
+        self._over = threading.Event()
+        self._failure: LoopCrashed | LoopStalled | None = None
+        self._lock = threading.Lock()
+        self._started = False
+        self._left = len(self._loops)
+        self._health = (
+            None
+            if health_port is None
+            else HealthServer(host=health_host, port=health_port, live=self.is_live, ready=self.is_ready)
+        )
+
+    @property
+    def health_url(self) -> str | None:
+        """Where health is asked for, if it is."""
+        return None if self._health is None else self._health.url
+
+    def is_live(self) -> bool:
+        """Whether no loop has crashed or stalled."""
+        return self._failure is None and not self._stalled()
+
+    def is_ready(self) -> bool:
+        """Whether every loop takes requests."""
+        return self._started and not self._over.is_set() and all(loop.running for loop in self._loops)
+
+    def run(
+        self,
+        *,
+        max_iterations: int | None = None,
+        visibility_timeout: float = 300,
+        wait_time_seconds: float = 20,
+    ) -> None:
+        """Run all loops and return when they have ended; a crash or a stall is raised then."""
+        options: dict[str, Any] = {
+            "max_iterations": max_iterations,
+            "visibility_timeout": visibility_timeout,
+            "wait_time_seconds": wait_time_seconds,
+        }
+        threads = [
+            threading.Thread(target=self._watched, args=(loop, options), name=loop.name, daemon=True)
+            for loop in self._loops
+        ]
+        with self._signals(), self._served():
+            for thread in threads:
+                thread.start()
+            self._started = True
+            self._watch()
+            self._stop_all()
+            for thread in threads:
+                thread.join(self._stop_seconds)
+        if self._failure is not None:
+            raise self._failure
+
+    def shutdown(self, *, timeout: float = 30.0) -> bool:
+        """Stop all loops; says whether all stopped in time."""
+        self._over.set()
+        return self._stop_all(timeout)
+
+    def _watched(self, loop: Loop, options: dict[str, Any]) -> None:
+        try:
+            loop.run(**options)
+        except BaseException as error:  # noqa: BLE001  # Whatever ended the loop ends the group, and is told.
+            self._fail(LoopCrashed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._over.set()
+
+    def _watch(self) -> None:
+        """Until all loops have ended by themselves, or there is a reason to stop them."""
+        while not self._over.wait(min(self._stall_seconds / 4, 1.0)):
+            if stalled := self._stalled():
+                loop = stalled[0]
+                self._fail(LoopStalled(loop=loop.name, stalled_seconds=round(loop.quiet_seconds)))
+
+    def _stalled(self) -> list[Loop]:
+        return [loop for loop in self._loops if loop.running and loop.quiet_seconds > self._stall_seconds]
+
+    def _fail(self, failure: LoopCrashed | LoopStalled) -> None:
+        with self._lock:
+            self._failure = self._failure or failure
+        self._over.set()
+
+    def _stop_all(self, timeout: float | None = None) -> bool:
+        """Tell all first, so that they stop side by side, then wait for each."""
+        wait_seconds = self._stop_seconds if timeout is None else timeout
+        stoppers = [
+            threading.Thread(target=loop.shutdown, kwargs={"timeout": wait_seconds}, daemon=True)
+            for loop in self._loops
+        ]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join(wait_seconds + 1)
+        return not any(loop.running for loop in self._loops)
+
+    @contextmanager
+    def _served(self) -> Iterator[None]:
+        if self._health is None:
+            yield
+            return
+        with self._health:
+            yield
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the group in good order, if it runs where signals arrive."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        for number in before:
+            signal.signal(number, lambda *_: self._over.set())
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                with suppress(TypeError):
+                    signal.signal(number, handler)

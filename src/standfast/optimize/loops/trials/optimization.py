@@ -1,0 +1,307 @@
+"""One optimisation, from a baseline to a report: propose, screen, combine, confirm.
+
+1. the baseline is copied under a temporary tag, and must pass at least one sample
+2. strategies propose; what loses protected text or is not shorter is refused without asking a model
+3. every proposal is compared with the baseline on the samples to choose by, in runs that alternate and are repeated
+4. those that pass alone must pass together; if they do not, delta debugging finds which ones do
+5. what is left is compared once with the baseline on the held-out samples, and only then reported
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from standfast.errors import NoBaselinePass
+from standfast.optimize.evals.samples import Dataset
+from standfast.optimize.loops.gate.rulings import RejectReason, Ruling, pass_rate, passing
+from standfast.optimize.loops.gate.settings import GateSettings
+from standfast.optimize.loops.gate.static import objection, prompt_tokens, section_cost
+from standfast.optimize.loops.gate.statistics import PowerStatement, power_statement
+from standfast.optimize.loops.strategies.proposals import (
+    CompressStrategy,
+    SectionEdit,
+    StrategySession,
+    edited,
+)
+from standfast.optimize.loops.trials.report import (
+    Modification,
+    OptimizationReport,
+    ParetoPoint,
+    RejectedModification,
+    pareto_front,
+)
+from standfast.optimize.loops.trials.trial import Arm, Trial
+from standfast.optimize.prompts.prompt import ResolvedPrompt
+from standfast.optimize.prompts.section import Path, path_text
+from standfast.optimize.prompts.template import PromptDescriptor
+from standfast.optimize.providers.adapter import ProviderAdapter
+from standfast.recall.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is optimised, and on what."""
+
+    experiment_id: str
+    baseline: ResolvedPrompt
+    baseline_tag: str
+    dataset: Dataset[Any, Any]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known so far."""
+
+    current: PromptDescriptor
+    strategies: dict[Path, list[str]] = field(default_factory=dict)
+    rejected: list[RejectedModification] = field(default_factory=list)
+    points: list[ParetoPoint] = field(default_factory=list)
+    tried: set[tuple[Path, str, int | None]] = field(default_factory=set)
+    power: PowerStatement | None = None
+
+
+class Optimization:
+    """Runs once, and gives a report."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        trial: Trial,
+        strategy: CompressStrategy,
+        adapter: ProviderAdapter | None,
+        counter: TokenCounter,
+        gate: GateSettings,
+    ) -> None:
+        self._subject, self._trial, self._strategy = subject, trial, strategy
+        self._adapter, self._counter, self._gate = adapter, counter, gate
+        self._base = subject.baseline.descriptor
+        choose, confirm = subject.dataset.split(gate.held_out_share)
+        # Of a handful of samples, chance may put all on one side; then there is nothing to confirm by, and it is said.
+        self._choose, self._confirm = (choose, confirm) if len(choose) else (subject.dataset, choose)
+
+    def report(self) -> OptimizationReport:
+        """Everything, in order."""
+        baseline = self._trial.arm(self._base)
+        if not self._trial.passes_something(baseline, self._choose):
+            raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
+        progress = _Progress(self._base)
+        for round_number in range(1, self._gate.max_rounds + 1):
+            if not self._round(round_number, baseline, progress):
+                break
+        confirmed = self._confirmation(baseline, progress)
+        rate = pass_rate(self._trial.baseline_runs(baseline, self._choose))
+        progress.points.insert(0, self._point("baseline", self._base, rate))
+        return self._told(progress, rate, confirmed)
+
+    def _round(self, round_number: int, baseline: Arm, progress: _Progress) -> bool:
+        """One round of proposals on top of what was accepted before; says whether anything was accepted."""
+        edits = self._proposed(baseline, progress)
+        if not edits:
+            return False
+        level = self._gate.level_of(round_number, len(edits))
+        arms = [self._trial.arm(edited(progress.current, [edit])) for edit in edits]
+        rulings = self._trial.compare(baseline, arms, self._choose, level=level)
+        if progress.power is None:
+            samples = passing(self._trial.baseline_runs(baseline, self._choose))
+            progress.power = power_statement(samples=samples, margin=self._gate.margin, level=level)
+        passed: list[SectionEdit] = []
+        for edit, ruling in zip(edits, rulings, strict=True):
+            label = f"{path_text(edit.path)}: {edit.strategy}"
+            candidate = edited(progress.current, [edit])
+            if ruling.reason is not RejectReason.UNPROVEN:
+                progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
+            if ruling.passed:
+                passed.append(edit)
+            else:
+                progress.rejected.append(self._refused(progress, edit, ruling))
+        kept = self._jointly(baseline, self._best_of_each(passed, progress), progress, level)
+        for edit in kept:
+            progress.strategies.setdefault(edit.path, []).append(edit.strategy)
+        progress.current = edited(progress.current, kept)
+        return bool(kept)
+
+    def _proposed(self, baseline: Arm, progress: _Progress) -> list[SectionEdit]:
+        """New proposals that nothing speaks against so far."""
+
+        def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
+            arms = [self._trial.arm(prompt) for prompt in prompts]
+            return [ruling.passed for ruling in self._trial.compare(baseline, arms, self._choose, level=1.0)]
+
+        session = StrategySession(counter=self._counter, survives=survives)
+        edits = []
+        for edit in self._strategy.propose(progress.current, adapter=self._adapter, session=session):
+            identity = (edit.path, edit.proposed_body, edit.recall_tokens)
+            if identity in progress.tried:
+                continue
+            progress.tried.add(identity)
+            refusal = self._static_refusal(edit, progress)
+            if refusal is None:
+                edits.append(edit)
+            else:
+                progress.rejected.append(refusal)
+        return edits
+
+    def _static_refusal(self, edit: SectionEdit, progress: _Progress) -> RejectedModification | None:
+        section = progress.current.section(edit.path)
+        if section is None or section.source_hash != edit.original_hash:
+            ruling = Ruling(reason=RejectReason.STALE, detail="it was made for another source")
+            return self._refused(
+                progress, edit, ruling, reduction=edit.original_tokens - edit.proposed_tokens
+            )
+        refusal = objection(progress.current, edited(progress.current, [edit]), counter=self._counter)
+        if refusal is None:
+            return None
+        reason, detail = refusal
+        return self._refused(progress, edit, Ruling(reason=reason, detail=detail))
+
+    def _best_of_each(self, passed: Sequence[SectionEdit], progress: _Progress) -> list[SectionEdit]:
+        """Of rivals for one section, the one that saves most; the largest savings first."""
+        ranked = sorted(
+            passed,
+            key=lambda edit: (-self._reduction(progress.current, edit), edit.path, edit.proposed_body),
+        )
+        best: dict[Path, SectionEdit] = {}
+        for edit in ranked:
+            if edit.path in best:
+                detail = f"{best[edit.path].strategy} saves more in this section"
+                ruling = Ruling(reason=RejectReason.SUPERSEDED, detail=detail)
+                progress.rejected.append(self._refused(progress, edit, ruling))
+            else:
+                best[edit.path] = edit
+        return list(best.values())
+
+    def _jointly(
+        self, baseline: Arm, edits: list[SectionEdit], progress: _Progress, level: float
+    ) -> list[SectionEdit]:
+        """As many as pass together: all, or what delta debugging finds when halves are added one after the other."""
+        last: dict[int, Ruling] = {}
+
+        def passes(some: list[SectionEdit]) -> bool:
+            arm = self._trial.arm(edited(progress.current, some))
+            [ruling] = self._trial.compare(baseline, [arm], self._choose, level=level)
+            last[0] = ruling
+            if ruling.passed and len(some) > 1:
+                candidate = edited(progress.current, some)
+                label = f"{len(some)} edits together"
+                progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
+            return ruling.passed
+
+        def grown(kept: list[SectionEdit], chunk: list[SectionEdit]) -> list[SectionEdit]:
+            if not chunk or passes(kept + chunk):
+                return kept + chunk
+            if len(chunk) == 1:
+                ruling = Ruling(reason=RejectReason.FAILS_TOGETHER, detail=last[0].detail)
+                progress.rejected.append(self._refused(progress, chunk[0], ruling))
+                return kept
+            half = len(chunk) // 2
+            return grown(grown(kept, chunk[:half]), chunk[half:])
+
+        return grown([], edits)
+
+    def _confirmation(self, baseline: Arm, progress: _Progress) -> Ruling | None:
+        """The one look at the held-out samples. None if there is nothing to confirm."""
+        if progress.current.digest == self._base.digest:
+            return None
+        arm = self._trial.arm(progress.current)
+        [ruling] = self._trial.compare(baseline, [arm], self._confirm, level=self._gate.level)
+        return ruling
+
+    def _told(
+        self, progress: _Progress, baseline_rate: float, confirmed: Ruling | None
+    ) -> OptimizationReport:
+        good = confirmed is not None and confirmed.passed
+        modifications = self._modifications(progress, confirmed) if confirmed is not None else ()
+        rejected = list(progress.rejected)
+        if confirmed is not None and not good:
+            rejected += [self._unconfirmed(one, confirmed) for one in modifications]
+        final = progress.current if good else self._base
+        subject, last_rate = self._subject, {point.label: point.pass_rate for point in progress.points}
+        return OptimizationReport(
+            experiment_id=subject.experiment_id,
+            prompt_ns=self._base.ns,
+            prompt_key=self._base.key,
+            baseline_pass_rate=baseline_rate,
+            baseline_token_count=prompt_tokens(self._base, self._counter),
+            modifications=modifications if good else (),
+            rejected=tuple(rejected),
+            candidate_pass_rate=confirmed.candidate_pass_rate
+            if good and confirmed is not None
+            else last_rate["baseline"],
+            candidate_token_count=prompt_tokens(final, self._counter),
+            tokenizer=self._counter.name,
+            tokens_are_exact=self._counter.is_exact,
+            baseline_tag=subject.baseline_tag,
+            baseline_version=subject.baseline.version,
+            baseline_fell_back=subject.baseline.fell_back,
+            baseline_digest=self._base.digest,
+            candidate_digest=final.digest,
+            dataset_digest=subject.dataset.digest,
+            choosing_samples=len(self._choose),
+            confirming_samples=len(self._confirm),
+            settings=self._gate,
+            choosing_power=progress.power,
+            confirming_power=power_statement(
+                samples=confirmed.samples if confirmed is not None else len(self._confirm),
+                margin=self._gate.margin,
+                level=self._gate.level,
+            ),
+            confirming_p_value=None if confirmed is None else confirmed.p_value,
+            pareto=pareto_front(progress.points),
+            evaluations=self._trial.evaluations,
+            usage=self._trial.usage,
+        )
+
+    def _modifications(self, progress: _Progress, confirmed: Ruling) -> tuple[Modification, ...]:
+        changed = []
+        for old, new in zip(self._base.sections, progress.current.sections, strict=True):
+            if old == new:
+                continue
+            changed.append(
+                Modification(
+                    section_path=old.path,
+                    original_hash=old.source_hash,
+                    proposed_body=new.body,
+                    token_reduction=section_cost(old, self._counter) - section_cost(new, self._counter),
+                    baseline_pass_rate=confirmed.baseline_pass_rate,
+                    candidate_pass_rate=confirmed.candidate_pass_rate,
+                    original_body=old.body,
+                    recall_tokens=new.recall_tokens,
+                    original_recall_tokens=old.recall_tokens,
+                    strategy=" + ".join(progress.strategies.get(old.path, ())),
+                )
+            )
+        return tuple(changed)
+
+    def _unconfirmed(self, one: Modification, ruling: Ruling) -> RejectedModification:
+        few = ruling.reason is RejectReason.NOT_ENOUGH_SAMPLES
+        return RejectedModification(
+            section_path=one.section_path,
+            token_reduction=one.token_reduction,
+            regression_count=ruling.regression_count,
+            reason=RejectReason.NOT_ENOUGH_SAMPLES if few else RejectReason.NOT_CONFIRMED,
+            detail=f"on held-out samples: {ruling.reason.value if ruling.reason else ''}: {ruling.detail}",
+            proposed_body=one.proposed_body,
+            strategy=one.strategy,
+        )
+
+    def _refused(
+        self, progress: _Progress, edit: SectionEdit, ruling: Ruling, *, reduction: int | None = None
+    ) -> RejectedModification:
+        assert ruling.reason is not None
+        return RejectedModification(
+            section_path=edit.path,
+            token_reduction=self._reduction(progress.current, edit) if reduction is None else reduction,
+            regression_count=ruling.regression_count,
+            reason=ruling.reason,
+            detail=ruling.detail,
+            proposed_body=edit.proposed_body,
+            strategy=edit.strategy,
+        )
+
+    def _reduction(self, before: PromptDescriptor, edit: SectionEdit) -> int:
+        after = edited(before, [edit])
+        return prompt_tokens(before, self._counter) - prompt_tokens(after, self._counter)
+
+    def _point(self, label: str, prompt: PromptDescriptor, rate: float) -> ParetoPoint:
+        return ParetoPoint(label=label, tokens=prompt_tokens(prompt, self._counter), pass_rate=rate)

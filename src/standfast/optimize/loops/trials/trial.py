@@ -1,0 +1,280 @@
+"""Arms and their runs: prompts under temporary tags, evaluated by whoever takes eval requests, compared pair by pair.
+
+Requests have ids that their content decides, so a run that was killed and begins again asks the same questions, and an
+answer that comes twice, or from before, counts once. A result whose prompt is not the arm's is no result.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from standfast.canon import fingerprint
+from standfast.clock import Clock
+from standfast.errors import EvalsUnanswered, StaleReceipt
+from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
+from standfast.optimize.evals.results import EvalRequest, EvalResult
+from standfast.optimize.evals.samples import Dataset, Sample
+from standfast.optimize.loops.gate.rulings import RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
+from standfast.optimize.loops.gate.settings import GateSettings
+from standfast.optimize.mailboxes.mailbox import Mailbox
+from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, overrides_in_full
+from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
+from standfast.optimize.providers.adapter import TokenUsage
+from standfast.vocabulary import Experiment
+
+Progress = Callable[[int, int], None]
+"""Hears how many runs are done, and how many are asked for and not done yet."""
+
+Key = tuple[str, str, int]
+"""An arm's digest, a sample, a repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """A prompt that is tried, under a tag that holds the whole of it."""
+
+    digest: str
+    experiment: Experiment
+
+
+@dataclass(slots=True)
+class _Asked:
+    key: Key
+    request: EvalRequest[Any, Any]
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSetting:
+    """What a trial belongs to."""
+
+    experiment_id: str
+    template: PromptTemplate
+    parent_tag: str
+    flags: dict[str, bool]
+    created_at: str
+    gate: GateSettings
+    patience_seconds: float = EVAL_PATIENCE_SECONDS
+
+
+class Trial:
+    """All arms of one optimisation. Close it: what it stored and opened is temporary."""
+
+    def __init__(
+        self,
+        setting: TrialSetting,
+        *,
+        store: PromptOverridesStore,
+        eval_requests: Mailbox[EvalRequest[Any, Any], EvalResult],
+        clock: Clock,
+        beat: Callable[[], None],
+        progress: Progress | None = None,
+    ) -> None:
+        self._setting, self._store, self._eval_requests = setting, store, eval_requests
+        self._clock, self._beat, self._progress = clock, beat, progress
+        self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
+        self._arms: dict[str, Arm] = {}
+        self._results: dict[Key, EvalResult] = {}
+
+    @property
+    def evaluations(self) -> int:
+        """How many runs have a grade."""
+        return sum(result.success for result in self._results.values())
+
+    @property
+    def usage(self) -> TokenUsage:
+        """What all runs cost in tokens, as the provider counts them."""
+        return sum((result.usage for result in self._results.values()), TokenUsage())
+
+    def arm(self, descriptor: PromptDescriptor) -> Arm:
+        """The arm of a prompt; its tag is stored the first time."""
+        digest = descriptor.digest
+        if digest not in self._arms:
+            setting = self._setting
+            tag = f"{self._tag_prefix}{digest[:16]}"
+            full = overrides_in_full(setting.template.descriptor, descriptor)
+            self._store.replace(setting.template, full, tag=tag)
+            experiment = Experiment(
+                id=f"{setting.experiment_id}-{digest[:16]}",
+                name=f"candidate-{digest[:16]}",
+                overrides_tag=tag,
+                parent_tag=setting.parent_tag,
+                flags=setting.flags,
+                created_at=setting.created_at,
+            )
+            self._arms[digest] = Arm(digest=digest, experiment=experiment)
+        return self._arms[digest]
+
+    def passes_something(self, baseline: Arm, samples: Dataset[Any, Any]) -> bool:
+        """Whether the baseline passes any sample. A few are asked at a time, so that the rest is run beside candidates."""
+        for first in range(0, len(samples), PROBED_SAMPLES):
+            some = samples.samples[first : first + PROBED_SAMPLES]
+            self._ask((baseline, sample, 0) for sample in some)
+            if any(self._results[baseline.digest, sample.id, 0].passed for sample in some):
+                return True
+        return pass_rate(self.baseline_runs(baseline, samples)) > 0
+
+    def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
+        """The baseline's runs on all samples; ``EvalsUnanswered`` unless every one has a grade."""
+        repeats = self._setting.gate.repeats
+        self._ask((baseline, sample, repeat) for repeat in range(repeats) for sample in samples)
+        return self._graded(baseline, samples, dict.fromkeys((sample.id for sample in samples), repeats))
+
+    def compare(
+        self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, level: float
+    ) -> list[Ruling]:
+        """A ruling on each candidate. Both sides run interleaved, and again where they differ."""
+        gate = self._setting.gate
+        arms = [baseline, *candidates]
+        self._ask(
+            (arm, sample, repeat) for repeat in range(gate.repeats) for sample in samples for arm in arms
+        )
+        counts = {
+            arm.digest: dict.fromkeys((sample.id for sample in samples), gate.repeats) for arm in candidates
+        }
+        more: list[tuple[Arm, Sample[Any, Any], int]] = []
+        for arm in candidates:
+            if self._problem(arm, samples, counts[arm.digest]) is not None:
+                continue
+            own = self._passes(arm, counts[arm.digest])
+            base = self._graded(baseline, samples, counts[arm.digest])
+            doubtful = in_doubt(base, own, gate)
+            for sample in samples:
+                if sample.id in doubtful:
+                    counts[arm.digest][sample.id] = gate.max_repeats
+                    again = range(gate.repeats, gate.max_repeats)
+                    more += [(side, sample, repeat) for repeat in again for side in (baseline, arm)]
+        self._ask(more)
+        return [self._ruling(baseline, arm, samples, counts[arm.digest], level) for arm in candidates]
+
+    def close(self) -> None:
+        """Remove the temporary tags, those of an earlier life of this experiment included, and the replies' mailbox."""
+        template = self._setting.template
+        for held in self._store.list(ns=template.ns, prompt_key=template.key):
+            if held.tag.startswith(self._tag_prefix):
+                self._store.delete(ns=template.ns, prompt_key=template.key, tag=held.tag)
+        self._replies.close()
+
+    @property
+    def _tag_prefix(self) -> str:
+        return f"{TEMPORARY_PREFIX}{self._setting.experiment_id}-"
+
+    def _ruling(
+        self, baseline: Arm, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int], level: float
+    ) -> Ruling:
+        problem = self._problem(arm, samples, counts)
+        if problem is not None:
+            return Ruling(reason=RejectReason.UNPROVEN, detail=problem)
+        base = self._graded(baseline, samples, counts)
+        return rule(base, self._passes(arm, counts), settings=self._setting.gate, level=level)
+
+    def _graded(self, baseline: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> Runs:
+        problem = self._problem(baseline, samples, counts)
+        if problem is not None:
+            asked = sum(counts.values())
+            missing = sum(
+                not self._results[baseline.digest, sample, repeat].success
+                for sample, count in counts.items()
+                for repeat in range(count)
+            )
+            raise EvalsUnanswered(unanswered=missing, asked=asked, problem=problem)
+        return self._passes(baseline, counts)
+
+    def _problem(self, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> str | None:
+        """The first error among an arm's runs, in the order of the samples."""
+        for sample in samples:
+            for repeat in range(counts[sample.id]):
+                result = self._results[arm.digest, sample.id, repeat]
+                if not result.success:
+                    return f"sample {sample.id}: {result.error}"
+        return None
+
+    def _passes(self, arm: Arm, counts: dict[str, int]) -> Runs:
+        return {
+            sample: tuple(self._results[arm.digest, sample, repeat].passed for repeat in range(count))
+            for sample, count in counts.items()
+        }
+
+    def _ask(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
+        """See that each of these runs has a result; those that have one are not asked for again."""
+        pending: dict[str, _Asked] = {}
+        for arm, sample, repeat in wanted:
+            key = (arm.digest, sample.id, repeat)
+            if key not in self._results:
+                request = self._request(arm, sample, repeat)
+                pending[request.request_id] = _Asked(key, request)
+        self._send(list(pending.values()))
+        quiet_since = self._clock.monotonic()
+        while pending:
+            self._beat()
+            if self._progress is not None:
+                self._progress(len(self._results), len(pending))
+            if self._collect(pending):
+                quiet_since = self._clock.monotonic()
+            elif self._clock.monotonic() - quiet_since > self._setting.patience_seconds:
+                self._insist(pending, list(pending.values()), "no answer in time")
+                quiet_since = self._clock.monotonic()
+
+    def _collect(self, pending: dict[str, _Asked]) -> bool:
+        """Take what has been answered; says whether that was anything of ours."""
+        messages = self._replies.receive(max_messages=200, visibility_timeout=60, wait_time_seconds=1)
+        failed: dict[str, list[_Asked]] = {}
+        came = False
+        for message in messages:
+            result = message.body
+            asked = pending.get(result.request_id) if isinstance(result, EvalResult) else None
+            if asked is None:
+                continue
+            came = True
+            problem = self._objection(asked, result)
+            if problem is None:
+                self._results[asked.key] = result
+                del pending[result.request_id]
+            else:
+                failed.setdefault(problem, []).append(asked)
+        for problem, again in failed.items():
+            self._insist(pending, again, problem)
+        with suppress(StaleReceipt):
+            self._replies.acknowledge(*messages)
+        return came
+
+    def _objection(self, asked: _Asked, result: EvalResult) -> str | None:
+        """Why a result does not count: an error, or a prompt that is not the arm's."""
+        if not result.success:
+            return result.error or "an error without words"
+        digest = asked.key[0]
+        if result.prompt_digest != digest:
+            return f"the worker used prompt {result.prompt_digest!r:.20}, not {digest!r:.20}"
+        return None
+
+    def _insist(self, pending: dict[str, _Asked], again: list[_Asked], problem: str) -> None:
+        """Ask again; after several attempts an error is the result, which is neither a pass nor a regression."""
+        for asked in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
+            request = asked.request
+            self._results[asked.key] = EvalResult(
+                request_id=request.request_id,
+                sample_id=request.sample.id,
+                repeat=request.repeat,
+                outcome="error",  # type: ignore[arg-type]  # Coerced when it is built.
+                error=problem,
+            )
+            del pending[request.request_id]
+        repeated = [one for one in again if one.attempts < EVAL_ATTEMPTS]
+        for asked in repeated:
+            asked.attempts += 1
+        self._send(repeated)
+
+    def _send(self, asked: list[_Asked]) -> None:
+        if asked:
+            self._eval_requests.send_many([one.request for one in asked], reply_to=self._replies.name)
+
+    def _request(self, arm: Arm, sample: Sample[Any, Any], repeat: int) -> EvalRequest[Any, Any]:
+        named = ["opt-eval/v1", self._setting.experiment_id, arm.digest, sample.id, repeat]
+        return EvalRequest(
+            sample=sample,
+            experiment=arm.experiment,
+            repeat=repeat,
+            request_id=fingerprint(named)[:32],
+            created_at=self._setting.created_at,
+        )

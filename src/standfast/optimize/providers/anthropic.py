@@ -1,0 +1,87 @@
+"""Anthropic's messages, through its official library."""
+
+from typing import Any, Final, Unpack
+
+from standfast.errors import MissingExtra
+from standfast.optimize.providers.adapter import (
+    ModelConfig,
+    ModelReply,
+    ModelRequest,
+    Role,
+    TokenUsage,
+    ToolCall,
+    Turn,
+)
+from standfast.optimize.providers.official import OfficialProvider, Patience
+
+try:
+    import anthropic
+except ImportError:
+    raise MissingExtra(feature="Anthropic", extra="anthropic") from None
+
+PROVIDER: Final = "anthropic"
+
+
+class AnthropicProvider(OfficialProvider):
+    """A model behind ``/v1/messages``."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        temperature: float | None = None,
+        max_output_tokens: int = 1024,
+        **patience: Unpack[Patience],
+    ) -> None:
+        config = ModelConfig(
+            provider=PROVIDER, model=model, temperature=temperature, max_output_tokens=max_output_tokens
+        )
+        super().__init__(
+            config, library=anthropic, client="Anthropic", base_url=base_url, api_key=api_key, **patience
+        )
+
+    def _ask(self, request: ModelRequest) -> Any:
+        call: dict[str, Any] = {
+            "model": self._config.model,
+            "messages": [_message(turn) for turn in request.turns],
+            "max_tokens": self._config.max_output_tokens,
+        }
+        if self._config.temperature is not None:
+            # Newer models take no temperature, and neither does the library's signature; older servers do.
+            call["extra_body"] = {"temperature": self._config.temperature}
+        if request.tools:
+            call["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+                for tool in request.tools
+            ]
+        return self._client.messages.create(**call)
+
+    def _read(self, answer: Any) -> ModelReply:
+        blocks = answer.content
+        return ModelReply(
+            text="".join(block.text for block in blocks if block.type == "text"),
+            tool_calls=tuple(
+                ToolCall(call_id=block.id, name=block.name, arguments=dict(block.input))
+                for block in blocks
+                if block.type == "tool_use"
+            ),
+            usage=TokenUsage(
+                input_tokens=answer.usage.input_tokens, output_tokens=answer.usage.output_tokens
+            ),
+            model=answer.model or "",
+            stopped=answer.stop_reason or "",
+        )
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    if turn.role is Role.TOOL:
+        result = {"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}
+        return {"role": "user", "content": [result]}
+    content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
+    content += [
+        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments}
+        for call in turn.tool_calls
+    ]
+    return {"role": turn.role.value, "content": content}

@@ -1,1 +1,0 @@
-"""Tests of byte models, budgets and the budgeted store."""

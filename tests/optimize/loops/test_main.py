@@ -1,0 +1,180 @@
+"""The agent's loop: recall, render, ask, remember, and what tools can see."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
+from standfast.memory import Memory
+from standfast.optimize.loops.main import MainLoop, ToRemember
+from standfast.optimize.loops.requests import MainLoopRequest
+from standfast.optimize.loops.tools import Tool, ToolContext
+from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.overrides import SectionOverride
+from standfast.optimize.prompts.section import Section, memory_section
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
+from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.traces.identity import ToolProfile
+from standfast.vocabulary import Band, Budget, Experiment
+
+TEMPLATE = PromptTemplate(
+    ns="agent",
+    key="support",
+    sections=(memory_section(tokens=100), Section(key="task", title="Task", body="Q: ${question}")),
+)
+EXPERIMENT = Experiment(id="e", name="trial", overrides_tag="opt-1", created_at="2026")
+
+
+def known(*texts: str) -> Memory:
+    """A memory that holds these texts, in one snapshot."""
+    memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+    with memory.run(workflow="seed", mode="buffered_write") as run:
+        for number, text in enumerate(texts):
+            run.remember(text, subject=f"fact/{number}", source={"kind": "doc", "id": f"handbook#{number}"})
+    return memory
+
+
+def refunds() -> Memory:
+    """A memory that holds what the agent needs."""
+    return known("EU refunds take 14 days.")
+
+
+class Support(MainLoop[Any]):
+    """Remembers every answer."""
+
+    def to_remember(self, request: Any, output: str) -> Sequence[ToRemember]:
+        """The answer, under its question."""
+        return [ToRemember(text=output, tags=("answer",), subject=f"q/{request['question']}")]
+
+
+def _support(memory: Memory, **options: Any) -> Support:
+    provider = ScriptedProvider(lambda request: "14 days" if "14 days" in request.prompt else "?")
+    return Support(
+        adapter=options.pop("adapter", provider),
+        template=TEMPLATE,
+        memory=memory,
+        workflow="support",
+        **options,
+    )
+
+
+def test_a_request_goes_through_memory_prompt_and_model(tmp_path: Path) -> None:
+    memory, events = refunds(), list[dict[str, Any]]()
+    loop = _support(memory, bus=events.append, overrides_store=LocalPromptOverridesStore(tmp_path))
+    result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, request_id="r1"))
+
+    assert (result.output, result.remembered, result.error) == ("14 days", 1, None)
+    assert result.package_hash == memory.at(1).recall("refunds?", tokens=100).package_hash
+    assert result.fell_back == "missing"
+    [kept] = [record for record in memory.records(band=Band.LEDGER) if record.tags == ("answer",)]
+    assert kept.source == {"kind": "main-loop", "id": result.rendered_digest}
+    assert [event["event"] for event in events] == ["rendered", "answered"]
+    assert events[-1]["run_id"] == result.run_id
+
+
+def test_under_an_experiment_nothing_is_remembered_and_its_tag_is_used(tmp_path: Path) -> None:
+    store, memory = LocalPromptOverridesStore(tmp_path), refunds()
+    section = TEMPLATE.sections[0]
+    smaller = SectionOverride(
+        path=("memory",), expected_hash=section.content_hash, body=section.body, recall_tokens=3
+    )
+    store.store(TEMPLATE, smaller, tag="opt-1")
+    loop = _support(memory, overrides_store=store)
+    result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, experiment=EXPERIMENT))
+
+    assert (result.output, result.remembered) == ("?", 0)
+    assert result.package_hash == memory.recall("refunds?", tokens=3).package_hash
+    assert memory.store.head() == 1
+
+
+def test_an_experiment_without_its_override_is_an_error_not_another_prompt() -> None:
+    with pytest.raises(MissingOverride):
+        _support(refunds()).execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT))
+
+
+def test_what_fails_is_not_remembered() -> None:
+    memory = refunds()
+
+    def fails(_: ModelRequest) -> str:
+        raise ProviderGarbled(provider="scripted", problem="nonsense")
+
+    requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="main")
+    replies = requests.reply_mailbox("me")
+    requests.send(MainLoopRequest(request={"question": "?"}), reply_to="me")
+    _support(memory, adapter=ScriptedProvider(fails), requests=requests).run(
+        max_iterations=1, wait_time_seconds=0
+    )
+
+    assert "nonsense" in replies.receive()[0].body.error
+    assert memory.store.head() == 1
+
+
+def test_a_budget_caps_what_memory_hands_back_and_a_deadline_is_kept() -> None:
+    memory = refunds()
+    loop = _support(memory, clock=ManualClock())
+    request: dict[str, Any] = {"request": {"question": "refunds?"}}
+    capped = loop.execute(MainLoopRequest(**request, budget=Budget(max_excerpt_tokens=2)))
+
+    assert capped.package_hash == memory.at(1).recall("refunds?", tokens=2).package_hash
+    with pytest.raises(DeadlinePassed):
+        loop.execute(MainLoopRequest(**request, deadline="2025-12-31T23:59:59.000000Z"))
+    with pytest.raises(InvalidValue):
+        MainLoopRequest(**request, deadline="tomorrow")
+    assert (
+        loop.execute(MainLoopRequest(**request, deadline="2026-12-31T23:59:59.000000Z")).output == "14 days"
+    )
+
+
+def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
+    seen: list[ToolContext] = []
+
+    def look_up(arguments: dict[str, Any], context: ToolContext) -> str:
+        seen.append(context)
+        return f"{arguments['word']} means roots"
+
+    def script(request: ModelRequest) -> str | ModelReply:
+        if len(request.turns) > 1:
+            return request.turns[-1].text
+        calls = (
+            ToolCall(call_id="1", name="no such tool", arguments={}),
+            ToolCall(call_id="2", name="look_up", arguments={"word": "standfast"}),
+        )
+        return ModelReply(text="", tool_calls=calls, model="m", usage=TokenUsage(input_tokens=5))
+
+    spec = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
+    store = LocalPromptOverridesStore(tmp_path)
+    store.replace(TEMPLATE, [], tag="opt-1")
+    loop = _support(
+        refunds(),
+        adapter=ScriptedProvider(script),
+        tools=[Tool(spec=spec, handler=look_up)],
+        overrides_store=store,
+    )
+    result = loop.execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT, request_id="r7"))
+
+    assert result.output == "standfast means roots"
+    assert result.usage.input_tokens > 5
+    assert [(context.experiment, context.request_id) for context in seen] == [(EXPERIMENT, "r7")]
+
+
+def test_a_model_that_only_calls_tools_is_stopped() -> None:
+    call = ToolCall(call_id="1", name="again", arguments={})
+    adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))
+
+    with pytest.raises(ProviderGarbled, match="never answered"):
+        _support(refunds(), adapter=adapter).execute(MainLoopRequest(request={"question": "?"}))
+
+
+def test_every_tool_has_a_name_of_its_own() -> None:
+    spec = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
+    ours = ToolSpec(name="prompt.render", description="Not the user's.", parameters={"type": "object"})
+    tool = Tool(spec=spec, handler=lambda _arguments, _context: "")
+    for tools in ([tool, tool], [replace(tool, spec=ours)], [replace(tool, profile=ToolProfile.whole("x"))]):
+        with pytest.raises(InvalidValue, match="name of its own"):
+            _support(refunds(), tools=tools)

@@ -1,0 +1,371 @@
+"""Whole optimisations: planted edits are judged each for its own reason, and what is reported was proved."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from standfast.canon import canonical_bytes, fingerprint
+from standfast.errors import (
+    EvalsUnanswered,
+    InvalidDataset,
+    NoBaselinePass,
+    ProviderUnavailable,
+    UnknownPrompt,
+)
+from standfast.limits import PROBED_SAMPLES
+from standfast.optimize.evals.results import EvalRequest, EvalResult
+from standfast.optimize.evals.samples import Dataset
+from standfast.optimize.loops.eval import EvalLoop
+from standfast.optimize.loops.gate.rulings import RejectReason
+from standfast.optimize.loops.gate.settings import GateSettings
+from standfast.optimize.loops.requests import OptimizeRequest
+from standfast.optimize.loops.strategies.ablation import Ablation
+from standfast.optimize.loops.strategies.duplicates import DuplicateRemoval
+from standfast.optimize.loops.strategies.proposals import Strategies
+from standfast.optimize.loops.strategies.rewriting import rewriting_strategies
+from standfast.optimize.loops.trials.html import html_report
+from standfast.optimize.loops.trials.report import OptimizationReport, as_lines
+from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+from standfast.optimize.prompts.overrides import SectionOverride
+from standfast.optimize.providers.adapter import ModelRequest
+from standfast.recall.tokens import EstimatedCounter
+from tests.figures import Figures
+from tests.optimize.loops.world import TEMPLATE, Planted, World, agent, dataset, temporary_tags
+
+ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
+SAMPLES = 100
+NOISE = 0.02
+MARGIN = 0.2
+SHORT_ROLE = "You are a calculator."
+
+
+def _reasons(report: OptimizationReport) -> dict[str, RejectReason]:
+    return {one.proposed_body: one.reason for one in report.rejected}
+
+
+def _needs_words(*words: str) -> Any:
+    return lambda _number, prompt, _repeat: all(word in prompt for word in words)
+
+
+# What each harmful edit does, what the agent needs, and the reason that must be given.
+HARMFUL = {
+    "a dropped placeholder": (("task", "Add ${a}."), _needs_words(), RejectReason.PLACEHOLDER_DROPPED),
+    "a removed negation": (
+        ("rules", "Guess.\n\nAnswer with the sum."),
+        _needs_words(),
+        RejectReason.NEGATION_REMOVED,
+    ),
+    "a removed example that is needed": (
+        ("examples", "The sea is wide."),
+        _needs_words("One and one"),
+        RejectReason.REGRESSED,
+    ),
+    "an example that only some samples need": (
+        ("examples", "One and one make two."),
+        lambda number, prompt, _repeat: number % 9 != 0 or "Ten and ten" in prompt,
+        RejectReason.REGRESSED,
+    ),
+    "an edit that makes samples flaky": (
+        ("role", SHORT_ROLE),
+        lambda number, prompt, repeat: (
+            number % 3 != 0 or "sea" in prompt.split("## Rules")[0] or repeat % 2 == 0
+        ),
+        RejectReason.TURNED_FLAKY,
+    ),
+    "an edit that is longer": (("role", ROLE + " Indeed."), _needs_words(), RejectReason.NOT_SHORTER),
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_harmful_edit_is_rejected_for_its_own_reason(tmp_path: Path, name: str) -> None:
+    edit, needs, reason = HARMFUL[name]
+    world = World(tmp_path, agent(needs, noise=NOISE, seed=1), Planted(edit))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert not report.has_modifications
+    assert _reasons(report) == {edit[1]: reason}
+    assert report.rejected[0].detail
+    assert report.candidate_digest == report.baseline_digest == TEMPLATE.descriptor.digest
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("role", SHORT_ROLE)],
+        [("examples", "One and one make two.\n\nTen and ten make twenty.")],
+        [
+            ("role", SHORT_ROLE),
+            ("examples", "Ten and ten make twenty."),
+            ("rules", "Do not guess.\n\nSum alone."),
+        ],
+    ],
+    ids=len,
+)
+def test_harmless_edits_are_accepted(tmp_path: Path, edits: list[tuple[str, str]]) -> None:
+    needs = lambda _number, prompt, _repeat: "Do not guess" in prompt  # noqa: E731
+    world = World(tmp_path, agent(needs, noise=NOISE, seed=2), Planted(*edits))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert {one.section_path[0]: one.proposed_body for one in report.modifications} == dict(edits)
+    assert report.rejected == ()
+    assert report.total_token_reduction == report.baseline_token_count - report.candidate_token_count > 0
+    assert report.confirming_p_value is not None
+    assert report.confirming_p_value <= 0.05
+
+
+def test_edits_that_pass_alone_and_fail_together_are_told_apart(tmp_path: Path) -> None:
+    """The agent needs to hear of the sea at least once; which section says it does not matter."""
+    role, examples = (
+        ("role", SHORT_ROLE),
+        ("examples", "One and one make two.\n\nTen and ten make twenty."),
+    )
+    rules = ("rules", "Do not guess.\n\nSum alone.")
+    world = World(tmp_path, agent(_needs_words("sea"), noise=NOISE), Planted(role, examples, rules))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert {one.section_path[0] for one in report.modifications} == {"role", "rules"}
+    assert _reasons(report) == {examples[1]: RejectReason.FAILS_TOGETHER}
+
+
+def test_what_chance_let_through_is_stopped_by_the_held_out_samples(tmp_path: Path) -> None:
+    """The harm shows only on samples that had no part in choosing."""
+    _, confirm = dataset(SAMPLES).split(GateSettings().held_out_share)
+    hurt = {int(sample.id[1:]) for sample in confirm}
+    needs = lambda number, prompt, _repeat: number not in hurt or "proud" in prompt  # noqa: E731
+    world = World(tmp_path, agent(needs), Planted(("role", SHORT_ROLE)))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert not report.has_modifications
+    assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_CONFIRMED}
+
+
+def test_too_few_samples_prove_nothing_and_it_is_said(tmp_path: Path) -> None:
+    world = World(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
+    report = world.optimize(dataset(20))
+
+    assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_ENOUGH_SAMPLES}
+    assert report.confirming_power is not None
+    assert report.confirming_power.losses_allowed == -1
+    assert "would" in " ".join(as_lines(report))
+
+
+def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -> None:
+    rivals = [("role", "Calc."), ("role", SHORT_ROLE), ("role", "You are a calculator that people like.")]
+    world = World(tmp_path, agent(_needs_words("calculator")), Planted(*rivals))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert [one.proposed_body for one in report.modifications] == [SHORT_ROLE]
+    assert _reasons(report) == {
+        "Calc.": RejectReason.REGRESSED,
+        "You are a calculator that people like.": RejectReason.SUPERSEDED,
+    }
+
+
+def test_all_strategies_together_shorten_what_can_be_shortened(tmp_path: Path) -> None:
+    strategy = Strategies(*rewriting_strategies(), DuplicateRemoval(), Ablation())
+    world = World(tmp_path, agent(_needs_words("Ten and ten"), noise=NOISE), strategy)
+    report = world.optimize(dataset(SAMPLES))
+
+    texts = {one.section_path[0]: one.proposed_body for one in report.modifications}
+    assert texts == {"role": "", "rules": "Do not guess.", "examples": "Ten and ten make twenty."}
+    assert report.pareto[0].tokens == report.candidate_token_count
+
+
+def test_a_baseline_override_is_the_ground_that_edits_stand_on(tmp_path: Path) -> None:
+    """A candidate's tag holds the baseline and the edit in full, never the edit on the source."""
+    world = World(tmp_path, agent(_needs_words("Be exact")), Planted(("role", SHORT_ROLE)))
+    override = SectionOverride(
+        path=("rules",), expected_hash=TEMPLATE.sections[1].content_hash, body="Do not guess.\n\nBe exact."
+    )
+    stored = world.store.store(TEMPLATE, override, tag="stable")
+    report = world.optimize(dataset(SAMPLES))
+
+    assert [one.proposed_body for one in report.modifications] == [SHORT_ROLE]
+    assert report.baseline_version == stored.version
+    assert report.baseline_digest != TEMPLATE.descriptor.digest
+
+
+class WrongPrompt(EvalLoop[Any, Any]):
+    """A worker that still has an old prompt for everything but the baseline."""
+
+    def handle(self, request: EvalRequest[Any, Any]) -> EvalResult:
+        """Its answers are fine, but not those of the prompt that was asked for."""
+        result = super().handle(request)
+        if result.prompt_digest == TEMPLATE.descriptor.digest:
+            return result
+        plain = result.as_json() | {"prompt_digest": TEMPLATE.descriptor.digest}
+        return EvalResult.from_json(plain)
+
+
+def test_results_of_another_prompt_prove_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=WrongPrompt)
+    report = world.optimize(dataset(SAMPLES))
+
+    assert _reasons(report) == {SHORT_ROLE: RejectReason.UNPROVEN}
+    assert "used prompt" in report.rejected[0].detail
+
+
+def _failing_for(words: str) -> Any:
+    def needs(_number: int, prompt: str, _repeat: int) -> bool:
+        if words in prompt:
+            raise ProviderUnavailable(provider="scripted", problem="it is down")
+        return True
+
+    return needs
+
+
+def test_errors_are_neither_passes_nor_regressions(tmp_path: Path) -> None:
+    world = World(tmp_path, agent(_failing_for(SHORT_ROLE + "\n")), Planted(("role", SHORT_ROLE)))
+    report = world.optimize(dataset(SAMPLES))
+
+    assert _reasons(report) == {SHORT_ROLE: RejectReason.UNPROVEN}
+    assert "it is down" in report.rejected[0].detail
+    assert report.rejected[0].regression_count == 0
+
+
+def test_an_error_that_passes_is_asked_again(tmp_path: Path) -> None:
+    asked: dict[str, int] = {}
+
+    def script(request: ModelRequest) -> bool:
+        asked[request.prompt] = asked.get(request.prompt, 0) + 1
+        return asked[request.prompt] == 1
+
+    def needs(_number: int, prompt: str, repeat: int) -> bool:
+        if script(ModelRequest.of(f"{prompt}{repeat}")):
+            raise ProviderUnavailable(provider="scripted", problem="it hiccups")
+        return True
+
+    report = World(tmp_path, agent(needs), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
+
+    assert report.has_modifications
+
+
+def test_a_baseline_that_can_not_be_evaluated_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EvalsUnanswered, match="it is down"):
+        World(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(30))
+
+
+def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
+    world = World(tmp_path, agent(lambda *_: False), Planted(("role", SHORT_ROLE)))
+
+    with pytest.raises(NoBaselinePass):
+        world.optimize(dataset(30))
+    with pytest.raises(InvalidDataset):
+        world.optimize(Dataset(samples=()))
+    loop = world.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
+    with pytest.raises(UnknownPrompt):
+        loop.handle(OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)))
+    assert temporary_tags(world) == []
+
+
+def test_nothing_temporary_is_left_and_the_report_is_the_same_again(tmp_path: Path) -> None:
+    """Also after a crash between: what an earlier life left under the same experiment's name is removed."""
+    world = World(tmp_path, agent(noise=NOISE), Planted(("role", SHORT_ROLE)))
+    experiment = fingerprint(["optimize/v1", "r1"])[:16]
+    world.store.replace(TEMPLATE, [], tag=f"opt-{experiment}-left")
+    first = world.optimize(dataset(SAMPLES))
+
+    assert temporary_tags(world) == []
+    assert canonical_bytes(world.optimize(dataset(SAMPLES)).as_json()) == canonical_bytes(first.as_json())
+    assert OptimizationReport.from_json(first.as_json()) == first
+
+
+def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
+    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both sides."""
+    asked: list[tuple[str, int, str]] = []
+
+    class Watched(EvalLoop[Any, Any]):
+        def handle(self, request: EvalRequest[Any, Any]) -> EvalResult:
+            assert request.experiment is not None
+            asked.append((request.sample.id, request.repeat, request.experiment.overrides_tag))
+            return super().handle(request)
+
+    World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
+    probe, rest = asked[:PROBED_SAMPLES], asked[PROBED_SAMPLES:]
+    probed = {(sample, repeat) for sample, repeat, _ in probe}
+    alternating = [run for run in rest if run[:2] not in probed]
+
+    assert len({tag for _, _, tag in asked}) == 2
+    assert len(asked) == len(set(asked)) == SAMPLES * 3 * 2
+    for (sample, repeat, tag), (other_sample, other_repeat, other_tag) in zip(
+        alternating[::2], alternating[1::2], strict=True
+    ):
+        assert (sample, repeat) == (other_sample, other_repeat)
+        assert tag != other_tag
+
+
+def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
+    class Estimating(World):
+        def optimize_loop(self, evals: Any, requests: Any) -> Any:
+            made = super().optimize_loop(evals, requests)
+            made._counter = EstimatedCounter()
+            return made
+
+    report = Estimating(tmp_path, agent(), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
+
+    assert (report.tokenizer, report.tokens_are_exact) == ("estimate:chars/4", False)
+    assert "an estimate" in as_lines(report)[0]
+    assert "an estimate" in html_report(report)
+
+
+def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
+    edits = [("role", SHORT_ROLE + " <b>"), ("task", "Add ${a}.")]
+    report = World(tmp_path, agent(), Planted(*edits)).optimize(dataset(SAMPLES))
+    page = html_report(report)
+
+    assert "<del>" in page
+    assert "&lt;<" in page or "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "placeholder_dropped" in page
+    assert "o200k_base" in as_lines(report)[0]
+    assert report.cost(input_price=1.0, output_price=2.0) > 0
+
+
+def _accepted(folder: Path, seeds: range, *, harm: float) -> int:
+    """How often an edit is reported that loses such a share of the samples; the seed chooses which."""
+    accepted = 0
+    for seed in seeds:
+
+        def needs(number: int, prompt: str, _repeat: int, seed: int = seed) -> bool:
+            drawn = int(fingerprint(["harm", seed, number])[:8], 16) / 2**32
+            return drawn >= harm or "proud" in prompt
+
+        gate = GateSettings(margin=MARGIN, held_out_share=0.5)
+        provider = agent(needs, noise=0.01, seed=seed)
+        world = World(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
+        # Small enough that chance has a chance: a larger dataset would only refuse more surely.
+        accepted += world.optimize(dataset(45)).has_modifications
+    return accepted
+
+
+def _trials(folder: Path, seeds: range, figures: Figures) -> tuple[int, int]:
+    harmful, harmless = _accepted(folder, seeds, harm=MARGIN), _accepted(folder, seeds, harm=0.0)
+    figures(
+        f"optimisations, level {GateSettings().level:g}, margin {MARGIN:g}",
+        harmful_edits=len(seeds),
+        false_accepts=harmful,
+        harmless_edits=len(seeds),
+        true_accepts=harmless,
+    )
+    return harmful, harmless
+
+
+def test_edits_that_lose_the_margin_are_rarely_accepted(tmp_path: Path, figures: Figures) -> None:
+    harmful, harmless = _trials(tmp_path, range(8), figures)
+
+    assert harmful == 0
+    assert harmless >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(10))
+def test_edits_that_lose_the_margin_are_rarely_accepted_in_a_thousand_trials(
+    tmp_path: Path, chunk: int, figures: Figures
+) -> None:
+    """Each chunk is held to the declared level; the figures at the end add up over all."""
+    first = 1_000 + 100 * chunk
+    harmful, harmless = _trials(tmp_path, range(first, first + 100), figures)
+
+    assert harmful <= GateSettings().level * 100
+    assert harmless >= 75

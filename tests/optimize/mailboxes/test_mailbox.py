@@ -1,0 +1,341 @@
+"""What a mailbox promises, over both backends: waiting, replies, bodies, bounds."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from standfast.errors import (
+    InvalidValue,
+    MailboxClosed,
+    NoReplyAddress,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UnresolvableReply,
+    UnsendableBody,
+)
+from standfast.optimize.mailboxes import in_memory as in_memory_module
+from standfast.optimize.mailboxes import redis as redis_module
+from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+from standfast.optimize.mailboxes.mailbox import DeadReason, Message
+from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver, MailboxResolver
+from tests.optimize.mailboxes.desks import Advance, AnyMailbox
+
+PATIENCE_SECONDS = 20.0
+Opener = Callable[..., AnyMailbox]
+
+
+@pytest.fixture(params=["in_memory", "redis"])
+def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens mailboxes in real time, with a resolver that they share."""
+    opened: list[AnyMailbox] = []
+    resolver: MailboxResolver = InMemoryMailboxResolver()
+    if request.param == "redis":
+        # Without a time-out of its own, the client does not cut the wait into slices.
+        client = redis.Redis.from_url(request.getfixturevalue("redis_url"), socket_timeout=None)
+        resolver = RedisMailboxResolver(client=client)
+
+    def open_mailbox(name: str = "work") -> AnyMailbox:
+        made: AnyMailbox
+        if request.param == "redis":
+            made = RedisMailbox(name=name, client=client, reply_resolver=resolver)
+        else:
+            made = InMemoryMailbox(name=name, reply_resolver=resolver)
+        opened.append(made)
+        return made
+
+    open_mailbox.resolver = resolver  # type: ignore[attr-defined]
+    yield open_mailbox
+    for mailbox in opened:
+        mailbox.close()
+    if request.param == "redis":
+        client.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(max_workers=4) as made:
+        yield made
+
+
+@pytest.fixture
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits looks again only when woken or when a lease is known to end: no polling can help."""
+    for module in (in_memory_module, redis_module):
+        monkeypatch.setattr(module, "MAX_BLOCK_SECONDS", PATIENCE_SECONDS * 2)
+
+
+def _waiting(
+    pool: ThreadPoolExecutor, mailbox: AnyMailbox, **options: Any
+) -> "Future[list[Message[Any, Any]]]":
+    """A receiver that is surely waiting when this returns."""
+    future = pool.submit(mailbox.receive, wait_time_seconds=PATIENCE_SECONDS * 2, **options)
+    while not _waits(mailbox) and not future.done():
+        threading.Event().wait(0.002)
+    return future
+
+
+def _waits(mailbox: AnyMailbox) -> bool:
+    if isinstance(mailbox, InMemoryMailbox):
+        return bool(mailbox._changed._waiters)  # type: ignore[attr-defined]
+    clients: Any = mailbox._client.client_list()
+    return any(client["cmd"] == "blpop" and client["flags"] == "b" for client in clients)
+
+
+def test_a_waiting_receiver_wakes_when_something_is_sent(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    mailbox = opener()
+    future = _waiting(pool, mailbox)
+    mailbox.send("hello")
+
+    assert [message.body for message in future.result(PATIENCE_SECONDS)] == ["hello"]
+
+
+def test_every_waiting_receiver_gets_one_of_many(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    mailbox = opener()
+    futures = [pool.submit(mailbox.receive, wait_time_seconds=PATIENCE_SECONDS * 2) for _ in range(3)]
+    mailbox.send_many(["a", "b", "c"])
+    bodies = sorted(future.result(PATIENCE_SECONDS)[0].body for future in futures)
+
+    assert bodies == ["a", "b", "c"]
+
+
+def test_a_waiting_receiver_wakes_when_anothers_lease_ends(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    """The lease begins after the wait does, so the receiver has to be told of it."""
+    mailbox = opener()
+    future = _waiting(pool, mailbox)
+    other = opener()
+    if isinstance(mailbox, InMemoryMailbox):
+        other = mailbox
+    # The waiting one takes the first and returns; wait again, and let this thread take the second.
+    mailbox.send("first")
+    future.result(PATIENCE_SECONDS)[0].acknowledge()
+    mailbox.send("second")
+    [taken] = other.receive(visibility_timeout=PATIENCE_SECONDS * 3)
+    future = _waiting(pool, mailbox)
+    taken.extend_visibility(0.05)
+    [again] = future.result(PATIENCE_SECONDS)
+
+    assert (again.body, again.delivery_count) == ("second", 2)
+    with pytest.raises(StaleReceipt):
+        taken.acknowledge()
+
+
+def test_a_waiting_receiver_wakes_when_a_message_is_given_back(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    mailbox = opener()
+    mailbox.send("again")
+    [taken] = mailbox.receive(visibility_timeout=PATIENCE_SECONDS * 3)
+    future = _waiting(pool, mailbox)
+    taken.nack(visibility_timeout=0.05)
+
+    assert future.result(PATIENCE_SECONDS)[0].delivery_count == 2
+
+
+def test_a_receiver_that_waits_in_vain_gets_nothing(opener: Opener) -> None:
+    assert opener().receive(wait_time_seconds=0.05) == []
+
+
+def test_an_interrupt_ends_every_wait_of_this_object(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    mailbox = opener()
+    futures = [_waiting(pool, mailbox), _waiting(pool, mailbox)]
+    while mailbox._waiting < 2 if isinstance(mailbox, RedisMailbox) else len(mailbox._changed._waiters) < 2:  # type: ignore[attr-defined]
+        threading.Event().wait(0.002)
+    mailbox.interrupt()
+
+    assert [future.result(PATIENCE_SECONDS) for future in futures] == [[], []]
+
+
+def test_closing_ends_the_wait_and_later_calls_are_refused(
+    opener: Opener, pool: ThreadPoolExecutor, no_second_look: None
+) -> None:
+    mailbox = opener()
+    future = _waiting(pool, mailbox)
+    mailbox.close()
+    mailbox.close()
+
+    assert future.result(PATIENCE_SECONDS) == []
+    with pytest.raises(MailboxClosed):
+        mailbox.send("late")
+    with pytest.raises(MailboxClosed):
+        mailbox.receive()
+
+
+def test_a_reply_reaches_the_mailbox_that_was_asked_for(opener: Opener) -> None:
+    requests = opener()
+    replies = requests.reply_mailbox("replies-1")
+    requests.send("2 + 2", reply_to=replies.name)
+    [message] = requests.receive()
+    message.reply({"answer": 4})
+    message.acknowledge()
+    [reply] = replies.receive()
+
+    assert (reply.body, reply.reply_to) == ({"answer": 4}, None)
+
+
+def test_the_reply_mailbox_of_a_name_is_always_the_same(opener: Opener) -> None:
+    """A worker that comes back after a crash finds the replies that came meanwhile."""
+    requests = opener()
+    requests.reply_mailbox("replies-1").send("kept")
+
+    assert [message.body for message in requests.reply_mailbox("replies-1").receive()] == ["kept"]
+
+
+def test_a_registered_mailbox_takes_replies(opener: Opener) -> None:
+    requests, replies = opener(), opener("mine")
+    opener.resolver.register(replies.name, replies)  # type: ignore[attr-defined]
+    requests.send("x", reply_to="mine")
+    requests.receive()[0].reply("y")
+
+    assert [message.body for message in replies.receive()] == ["y"]
+
+
+def test_a_reply_to_nowhere_is_an_error(opener: Opener) -> None:
+    requests = opener()
+    requests.send("x", reply_to="nobody")
+    requests.send("y")
+    first, second = requests.receive(max_messages=2)
+
+    with pytest.raises(UnresolvableReply):
+        first.reply("answer")
+    with pytest.raises(NoReplyAddress):
+        second.reply("answer")
+
+
+def test_a_reply_to_a_mailbox_that_was_closed_is_an_error(opener: Opener) -> None:
+    requests = opener()
+    replies = requests.reply_mailbox("replies-1")
+    requests.send("x", reply_to="replies-1")
+    [message] = requests.receive()
+    replies.close()
+
+    with pytest.raises(ReplyMailboxClosed):
+        message.reply("too late")
+    requests.reply_mailbox("replies-1")
+    message.reply("in time again")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [float("nan"), {1: "a"}, b"bytes", {"a": {"set"}}, object(), "\ud800"],
+    ids=lambda body: type(body).__name__,
+)
+def test_what_json_can_not_hold_is_refused_when_it_is_sent(mailbox: AnyMailbox, body: object) -> None:
+    with pytest.raises(UnsendableBody):
+        mailbox.send(body)
+    assert mailbox.receive() == []
+
+
+def test_a_message_that_is_too_large_is_refused(mailbox: AnyMailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standfast.optimize.mailboxes.wire.MAX_MESSAGE_BYTES", 200)
+
+    with pytest.raises(UnsendableBody, match="200"):
+        mailbox.send("x" * 200)
+
+
+@pytest.mark.parametrize("body", [None, "", 0, -1.5, True, [], {}, {"ä": ["𝄞", None]}, "x" * 100_000])
+def test_any_json_value_comes_back_as_it_was(mailbox: AnyMailbox, body: object) -> None:
+    mailbox.send(body)
+
+    assert mailbox.receive()[0].body == body
+
+
+def test_a_batch_is_acknowledged_at_once_and_the_stale_ones_are_told(
+    mailbox: AnyMailbox, advance: Advance
+) -> None:
+    mailbox.send_many(["a", "b", "c"])
+    early = mailbox.receive(visibility_timeout=1)
+    late = mailbox.receive(max_messages=2, visibility_timeout=10)
+    advance(2)
+
+    with pytest.raises(StaleReceipt) as refused:
+        mailbox.acknowledge(*early, *late)
+    assert refused.value.facts["receipt_handle"] == early[0].receipt_handle
+    assert [message.body for message in mailbox.receive(max_messages=5)] == ["a"]
+
+
+def test_a_message_that_is_delivered_too_often_dies_and_can_be_redriven(
+    mailbox: AnyMailbox, advance: Advance
+) -> None:
+    mailbox.send("poison")
+    for _ in range(8):
+        assert mailbox.receive(visibility_timeout=1)
+        advance(2)
+
+    assert mailbox.receive() == []
+    [letter] = mailbox.dead_letters()
+    assert (letter.reason, letter.delivery_count) == (DeadReason.DELIVERED_TOO_OFTEN, 8)
+    mailbox.redrive(letter.message_id)
+    assert mailbox.receive()[0].delivery_count == 9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_messages": 0},
+        {"max_messages": 1_001},
+        {"max_messages": True},
+        {"visibility_timeout": 0},
+        {"visibility_timeout": -1},
+        {"visibility_timeout": float("nan")},
+        {"wait_time_seconds": -1},
+        {"wait_time_seconds": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_receive_that_can_not_be_meant_is_refused(mailbox: AnyMailbox, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        mailbox.receive(**options)
+
+
+@pytest.mark.parametrize("name", ["", "a{b}", "new\nline", "x" * 300])
+def test_a_name_that_would_cause_trouble_is_refused(name: str) -> None:
+    with pytest.raises(InvalidValue):
+        InMemoryMailbox(name=name)
+
+
+def test_messages_without_a_body_die_with_what_they_had(redis_url: str) -> None:
+    """Somebody else wrote to our list."""
+    client = redis.Redis.from_url(redis_url)
+    mailbox: RedisMailbox[Any, Any] = RedisMailbox(name="work", client=client)
+    client.rpush(mailbox._calls.key("ready"), b"\xff stranger")
+    mailbox.send("good")
+
+    assert [message.body for message in mailbox.receive(max_messages=5)] == ["good"]
+    assert mailbox.dead_letters()[0].reason is DeadReason.UNDECODABLE
+    client.close()
+
+
+def test_a_client_that_decodes_is_refused(redis_url: str) -> None:
+    client = redis.Redis.from_url(redis_url, decode_responses=True)
+
+    with pytest.raises(InvalidValue, match="decode_responses"):
+        RedisMailbox(name="work", client=client)
+    client.close()
+
+
+def test_an_abandoned_reply_mailbox_is_forgotten_by_the_server(redis_url: str) -> None:
+    """Every key that a reply touched has an end, so that crashed workers leave nothing for ever."""
+    client = redis.Redis.from_url(redis_url)
+    resolver = RedisMailboxResolver(client=client)
+    requests: RedisMailbox[Any, Any] = RedisMailbox(name="work", client=client, reply_resolver=resolver)
+    requests.reply_mailbox("replies-1")
+    requests.send("x", reply_to="replies-1")
+    requests.receive()[0].reply("y")
+    keys: Any = client.keys("standfast:mailbox:{replies-1}:*")
+
+    assert keys
+    assert [key for key in keys if client.pttl(key) == -1] == []
+    client.close()

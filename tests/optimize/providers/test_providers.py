@@ -1,0 +1,164 @@
+"""Both adapters speak their protocols, try again when it helps, and tell every failure in our words."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from standfast.clock import ManualClock
+from standfast.errors import (
+    ProviderError,
+    ProviderGarbled,
+    ProviderRefused,
+    ProviderTimeout,
+    ProviderUnavailable,
+)
+from standfast.optimize.providers.adapter import (
+    ModelRequest,
+    Role,
+    TokenUsage,
+    ToolCall,
+    ToolSpec,
+    Turn,
+)
+from standfast.optimize.providers.scripted import ScriptedProvider
+from tests.optimize.providers.protocol_server import CUT, HANG, Answer, ProtocolServer, overloaded
+from tests.servers.model import MODEL_NAME, ModelServer
+
+if TYPE_CHECKING:  # Together their libraries take seconds to load.
+    from standfast.optimize.providers.anthropic import AnthropicProvider
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+
+Provider: TypeAlias = "OpenAICompatibleProvider | AnthropicProvider"
+Opener = Callable[..., tuple[Provider, ProtocolServer]]
+LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens an adapter of each kind, with a server that follows a plan."""
+    from standfast.optimize.providers.anthropic import AnthropicProvider
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+
+    opened: list[tuple[Provider, ProtocolServer]] = []
+
+    def open_provider(*plan: Answer, **options: Any) -> tuple[Provider, ProtocolServer]:
+        server = ProtocolServer(*plan)
+        server.__enter__()
+        made: Provider
+        if request.param == "openai":
+            made = OpenAICompatibleProvider(model="m", base_url=server.url + "/v1", api_key="k", **options)
+        else:
+            made = AnthropicProvider(model="m", base_url=server.url, api_key="k", **options)
+        opened.append((made, server))
+        return made, server
+
+    yield open_provider
+    for provider, server in opened:
+        provider.close()
+        server.__exit__(None, None, None)
+
+
+def test_an_answer_comes_with_its_usage_and_model(opener: Opener) -> None:
+    provider, server = opener(max_output_tokens=50)
+    reply = provider.complete(ModelRequest.of("abc"))
+
+    assert (reply.text, reply.model) == ("cba", "m-2026")
+    assert reply.usage == TokenUsage(input_tokens=11, output_tokens=7)
+    assert 50 in server.asked[0].values()
+
+
+def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
+    provider, server = opener()
+    server.tool_call = {"name": "look_up", "arguments": {"word": "standfast"}}
+    asked = Turn(role=Role.USER, text="What is a standfast?")
+    first = provider.complete(ModelRequest(turns=(asked,), tools=(LOOK_UP,)))
+    [call] = first.tool_calls
+    turns = (
+        asked,
+        Turn(role=Role.ASSISTANT, text="", tool_calls=(call,)),
+        Turn(role=Role.TOOL, text="roots", call_id=call.call_id),
+    )
+    second = provider.complete(ModelRequest(turns=turns, tools=(LOOK_UP,)))
+
+    assert call == ToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
+    assert "look_up" in str(server.asked[0]["tools"])
+    assert second.text == "stoor"
+
+
+@pytest.mark.parametrize("failure", [overloaded(), overloaded(429), overloaded(500), CUT], ids=str)
+def test_a_passing_failure_is_tried_again(opener: Opener, failure: Answer) -> None:
+    provider, server = opener(failure, failure, max_retries=2)
+
+    assert provider.complete(ModelRequest.of("abc")).text == "cba"
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (overloaded(), ProviderUnavailable),
+        (overloaded(429), ProviderUnavailable),
+        (CUT, ProviderUnavailable),
+        (HANG, ProviderTimeout),
+        ((400, {"error": {"type": "invalid_request_error", "message": "no"}}), ProviderRefused),
+        ((401, {"error": {"type": "authentication_error", "message": "who?"}}), ProviderRefused),
+        ((404, {"error": {"type": "not_found_error", "message": "no model"}}), ProviderRefused),
+        ((200, "not JSON"), ProviderGarbled),
+        ((200, {}), ProviderGarbled),
+        ((200, "[]"), ProviderGarbled),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
+)
+def test_a_lasting_failure_is_told_in_our_words(
+    opener: Opener, failure: Answer, error: type[ProviderError]
+) -> None:
+    provider, _ = opener(failure, max_retries=0, timeout_seconds=0.5)
+
+    with pytest.raises(error):
+        provider.complete(ModelRequest.of("abc"))
+
+
+def test_a_script_answers_the_same_every_time_and_says_what_it_is() -> None:
+    provider = ScriptedProvider({"2+2": "4"})
+
+    assert provider.complete(ModelRequest.of("2+2")) == provider.complete(ModelRequest.of("2+2"))
+    assert provider.config.provider == "scripted"
+    assert provider.complete(ModelRequest.of("2+2")).model == "scripted:script"
+    assert provider.calls == 3
+    with pytest.raises(ProviderRefused):
+        provider.complete(ModelRequest.of("3+3"))
+
+
+def test_noise_is_decided_by_seed_prompt_and_repeat() -> None:
+    def wrongs(seed: int, noise: float) -> list[int]:
+        provider = ScriptedProvider(lambda _: "right", noise=noise, wrong="wrong", seed=seed)
+        replies = [provider.complete(ModelRequest.of("q", repeat=repeat)).text for repeat in range(400)]
+        return [repeat for repeat, text in enumerate(replies) if text == "wrong"]
+
+    assert wrongs(1, 0.25) == wrongs(1, 0.25) != wrongs(2, 0.25)
+    assert 60 < len(wrongs(1, 0.25)) < 140
+    assert wrongs(1, 0.0) == []
+    assert len(wrongs(1, 1.0)) == 400
+
+
+def test_latency_passes_on_the_clock_that_is_handed_in() -> None:
+    clock = ManualClock()
+    ScriptedProvider(lambda _: "x", latency_seconds=2.0, clock=clock).complete(ModelRequest.of("q"))
+
+    assert clock.monotonic() == 2.0
+
+
+@pytest.mark.slow
+def test_a_real_model_answers_the_same_at_temperature_zero(model_server: ModelServer) -> None:
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+
+    provider = OpenAICompatibleProvider(
+        model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=16, seed=1
+    )
+    request = ModelRequest.of("Name the capital of France in one word.")
+    first, second = provider.complete(request), provider.complete(request)
+
+    assert first.text == second.text != ""
+    assert first.usage.input_tokens > 0
+    provider.close()

@@ -1,0 +1,238 @@
+"""The budgeted store does what the document says, and nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from standfast import ActionType, InvalidValue, MemoryAction, Step
+from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteMemoryStore, Rejection
+from standfast.policies.bytes import ByteModel, estimate_bytes
+from standfast.policies.items import Prices
+
+
+def _step(t: int, api: str | None = "a", **fields: Any) -> Step:
+    return Step(t=t, observation={**({"api": api} if api else {}), **fields}, metadata={})
+
+
+def _write(step: Step) -> MemoryAction:
+    return MemoryAction(action=ActionType.WRITE, step=step)
+
+
+def _merge(step: Step, target_t: int, delta: dict[str, Any] | None = None) -> MemoryAction:
+    return MemoryAction(action=ActionType.MERGE, step=step, target_t=target_t, delta=delta)
+
+
+def _expire(target_t: int) -> MemoryAction:
+    return MemoryAction(action=ActionType.EXPIRE, target_t=target_t)
+
+
+def _store(max_bytes: int = 1_000) -> ByteMemoryStore:
+    return ByteMemoryStore(ByteBudget(max_bytes))
+
+
+def _refusal(store: ByteMemoryStore, action: MemoryAction, now: Step | None = None) -> Rejection | None:
+    used, held = store.budget.used_bytes, list(store.items())
+    accepted = store.apply(action, now=now)
+    assert accepted == (store.rejection is None)
+    if not accepted:
+        assert (store.budget.used_bytes, list(store.items())) == (used, held), "a refusal changes nothing"
+    return store.rejection
+
+
+def test_a_write_takes_its_bytes_and_an_expiry_gives_them_back() -> None:
+    store, step = _store(), _step(0)
+
+    assert store.apply(_write(step), now=step)
+    assert store.budget.used_bytes == estimate_bytes(step)
+    assert store.apply(_expire(0), now=_step(1))
+    assert store.budget.used_bytes == 0
+    assert len(store) == 0
+
+
+def test_a_write_that_does_not_fit_is_refused_and_one_that_just_fits_is_not() -> None:
+    step = _step(0, text="x" * 50)
+    cost = estimate_bytes(step)
+
+    assert _refusal(_store(cost - 1), _write(step)) is Rejection.OVER_BUDGET
+    assert _refusal(_store(cost), _write(step)) is None
+
+
+def test_a_timestep_is_held_once() -> None:
+    store = _store()
+    store.apply(_write(_step(0)))
+
+    assert _refusal(store, _write(_step(0))) is Rejection.ALREADY_HELD
+    assert _refusal(store, _merge(_step(0, v=2), 0)) is Rejection.ALREADY_HELD
+
+
+def test_a_merge_stores_the_delta_for_its_bytes_and_sixteen() -> None:
+    store = _store()
+    store.apply(_write(_step(0, v=1, params=["x"])))
+    before = store.budget.used_bytes
+
+    assert _refusal(store, _merge(_step(3, v=2, params=["x"]), 0, {"v": 2})) is None
+    assert store.budget.used_bytes == before + len('{"v": 2}') + 16
+    item = store.item_at(3)
+    assert item is not None
+    assert (item.step.observation, item.merge_parent_t, item.api) == ({"v": 2}, 0, "a")
+    assert list(store.deltas_of(0)) == [3]
+    assert store.retained() == {0, 3}
+
+
+def test_merges_that_the_document_forbids_are_refused() -> None:
+    store = _store()
+    for step in (_step(0, v=1), _step(1, "b", v=1), _step(2, None, v=1), Step(t=3, observation="text")):
+        store.apply(_write(step))
+    store.apply(_merge(_step(4, v=2), 0))
+    new = _step(9, v=3)
+
+    assert _refusal(store, _merge(new, 8)) is Rejection.NOT_HELD
+    assert _refusal(store, _merge(new, 4)) is Rejection.NOT_A_BASE
+    assert _refusal(store, _merge(new, 1)) is Rejection.OTHER_ENDPOINT
+    assert _refusal(store, _merge(new, 2)) is Rejection.OTHER_ENDPOINT
+    assert _refusal(store, _merge(new, 3)) is Rejection.OTHER_ENDPOINT
+    assert _refusal(store, _merge(Step(t=9, observation="text"), 3)) is Rejection.OTHER_ENDPOINT
+    assert _refusal(store, _merge(_step(9, v=1), 0)) is Rejection.NO_CHANGE
+    assert _refusal(store, _merge(new, 0, {"v": 4})) is Rejection.WRONG_DELTA
+    assert _refusal(store, _merge(new, 0, {"v": 3, "api": "a"})) is Rejection.WRONG_DELTA
+    assert _refusal(store, _merge(new, 0, {})) is Rejection.WRONG_DELTA
+    assert _refusal(store, _merge(new, 0, {"v": 3})) is None
+
+
+def test_a_delta_whose_base_is_gone_is_no_longer_retained_but_still_costs() -> None:
+    store = _store()
+    store.apply(_write(_step(0, v=1)))
+    store.apply(_merge(_step(1, v=2), 0))
+    store.apply(_expire(0))
+
+    assert store.retained() == set()
+    assert store.budget.used_bytes == len('{"v": 2}') + 16
+    assert _refusal(store, _merge(_step(2, v=3), 1)) is Rejection.NOT_A_BASE
+
+
+def test_only_what_is_held_and_older_can_expire() -> None:
+    store, now = _store(), _step(1)
+    store.apply(_write(now), now=now)
+
+    assert _refusal(store, _expire(1), now=now) is Rejection.NOT_OLDER
+    assert _refusal(store, _expire(7), now=now) is Rejection.NOT_HELD
+    assert _refusal(store, _expire(1), now=_step(2)) is None
+
+
+def test_nobody_stores_a_cheaper_step_under_the_name_of_the_one_shown() -> None:
+    store, shown = _store(), _step(5, text="x" * 100)
+    store.apply(_write(_step(0, text="")))
+
+    assert _refusal(store, _write(_step(5)), now=shown) is Rejection.NOT_THIS_STEP
+    assert _refusal(store, _merge(_step(5), 0), now=shown) is Rejection.NOT_THIS_STEP
+    assert _refusal(store, _write(_step(4)), now=shown) is Rejection.NOT_THIS_STEP
+
+
+def test_shrinking_the_shown_step_in_place_does_not_make_it_cheaper() -> None:
+    store, shown = _store(), _step(5, text="x" * 100)
+    price = store.cost_of(shown)
+    shown.observation["text"] = ""
+
+    assert store.apply(_write(shown), now=shown)
+    assert store.budget.used_bytes == price
+
+
+def test_what_is_offered_is_the_write_of_the_step_if_it_fits() -> None:
+    step, longer = _step(0), _step(1, text="x" * 100)
+    store = _store(estimate_bytes(step))
+
+    assert store.offer(step) == (_write(step),)
+    assert store.offer(step) is store.priced(step).writing, "it is made once"
+    assert store.offer(longer) == ()
+    assert store.priced(longer).byte_cost == estimate_bytes(longer)
+
+
+def test_a_delta_that_was_asked_about_is_not_stored_on_a_base_that_has_gone() -> None:
+    store, now = _store(), _step(1, v=2)
+    store.apply(_write(_step(0, v=1)))
+    delta = store.delta_for(now)
+    store.apply(_expire(0), now=now)
+
+    assert delta is not None
+    assert _refusal(store, _merge(now, 0), now=now) is Rejection.NOT_HELD
+
+    store.apply(_write(_step(0, api="b", v=1)))
+
+    assert _refusal(store, _merge(now, 0), now=now) is Rejection.OTHER_ENDPOINT
+
+
+def test_the_newest_base_of_an_endpoint_is_found_whatever_has_expired() -> None:
+    store = _store()
+    for t in range(4):
+        store.apply(_write(_step(t, v=t)))
+    for gone, newest in ((3, 2), (0, 2), (2, 1)):
+        store.apply(_expire(gone))
+        base = store.newest_base("a")
+        assert base is not None
+        assert base.step.t == newest
+    store.apply(_expire(1))
+
+    assert store.newest_base("a") is None
+    assert store.oldest_item() is None
+
+
+def test_clearing_gives_all_bytes_back_and_leaves_a_neighbours_alone() -> None:
+    budget = ByteBudget(1_000)
+    left, right = ByteMemoryStore(budget), ByteMemoryStore(budget)
+    left.apply(_write(_step(0)))
+    right.apply(_write(_step(0)))
+    left.clear()
+
+    assert len(left) == 0
+    assert budget.used_bytes == right.held_bytes > 0
+
+
+@pytest.mark.parametrize("max_bytes", [0, -1, 1.5, True, "1KB", 1 << 60])
+def test_a_budget_that_is_no_number_of_bytes_is_refused(max_bytes: Any) -> None:
+    with pytest.raises(InvalidValue, match="max_bytes must be a whole number from 1"):
+        ByteBudget(max_bytes)
+
+
+STEPS = st.builds(
+    _step,
+    st.integers(0, 12),
+    st.sampled_from(["a", "b", None]),
+    v=st.integers(0, 2),
+    text=st.sampled_from(["", "x" * 30]),
+)
+ACTIONS = st.one_of(
+    st.builds(_write, STEPS),
+    st.builds(_merge, STEPS, st.integers(0, 12), st.none() | st.just({"v": 1})),
+    st.builds(_expire, st.integers(0, 12)),
+    st.just(MemoryAction(action=ActionType.SKIP)),
+)
+
+
+@given(st.integers(1, 600), st.sampled_from(ByteModel), st.lists(ACTIONS, max_size=40))
+def test_used_bytes_are_the_sum_of_what_is_held_and_never_over_budget(
+    max_bytes: int, model: ByteModel, actions: list[MemoryAction]
+) -> None:
+    store = ByteMemoryStore(ByteBudget(max_bytes), prices=Prices(model))
+    for action in actions:
+        _refusal(store, action)
+        items = list(store.items())
+
+        assert store.budget.used_bytes == store.held_bytes == sum(item.byte_cost for item in items)
+        assert store.budget.used_bytes <= max_bytes
+        assert len({item.step.t for item in items}) == len(items)
+        assert store.oldest_item() == (items[0] if items else None)
+        for api in ("a", "b"):
+            bases = [item for item in items if item.api == api and item.merge_parent_t is None]
+            assert store.newest_base(api) == (bases[-1] if bases else None)
+        whole = {item.step.t: item.api for item in items if item.merge_parent_t is None}
+        hung = {t for t in (i.step.t for i in items) if t not in whole}
+        alive = {
+            item.step.t
+            for item in items
+            if item.merge_parent_t is not None and whole.get(item.merge_parent_t) == item.api
+        }
+        assert store.retained() == set(whole) | alive
+        assert {t for base in range(13) for t in store.deltas_of(base)} == hung

@@ -1,0 +1,53 @@
+"""A house with what stands beside memory: two recorded runs, a finished grid, a prompt with an override."""
+
+from pathlib import Path
+from typing import Any
+
+from standfast.bench.engines import here
+from standfast.bench.files import write_jsonl
+from standfast.bench.grid import Folder, plan_grid, run_grid
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.overrides import SectionOverride
+from standfast.optimize.prompts.section import Section
+from standfast.optimize.prompts.template import PromptTemplate
+from tests.bench.episodes import small
+from tests.server.conftest import House, make_hall
+from tests.traces.scripted import Script, a_run, recorded
+
+TEMPLATE = PromptTemplate(
+    ns="agent",
+    key="support",
+    sections=(Section(key="role", title="Role", body="Answer in ${language}, please."),),
+)
+PROMPT = "/v1/prompts/agent/support"
+
+
+def shorter(body: str = "Answer in ${language}.") -> SectionOverride:
+    """An override of the prompt's only section."""
+    (section,) = TEMPLATE.descriptor.sections
+    return SectionOverride(path=section.path, expected_hash=section.source_hash, body=body)
+
+
+def put_body(body: str = "Answer in ${language}.", **more: Any) -> dict[str, Any]:
+    """What is sent to set it."""
+    return {"prompt": TEMPLATE.as_json(), "overrides": [shorter(body).as_json()], **more}
+
+
+def beside_house(folder: Path) -> House:
+    """The house."""
+    overrides = LocalPromptOverridesStore(folder / "overrides")
+    overrides.replace(TEMPLATE, [shorter()], tag="stable", keep_rollback=True)
+    episodes = folder / "episodes.jsonl"
+    write_jsonl(episodes, [small(20)])
+    grid, units = plan_grid([episodes], budgets=[512, 1_024], policies=["AlwaysWrite", "ExpireOldest"])
+    results = Folder(folder / "results")
+    results.open(grid)
+    run_grid(grid, units, results, here)
+    hall = make_hall(
+        folder / "store.db", has_traces=True, bench_results=str(folder / "results"), overrides=overrides
+    )
+    assert hall.home.traces is not None
+    for run_id, query in (("run-a", "parcel"), ("run-b", "parcel"), ("run-c", "another")):
+        script = Script(question="refunds", query=query)
+        hall.home.traces.put(recorded(script, a_run(run_id, workflow_id="triage", memory_snapshot_id=4)))
+    return House(hall)

@@ -1,0 +1,61 @@
+"""A real browser on a real server. Chromium is the machine's own; none is downloaded."""
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from standfast.server.http.server import PatientProtocol
+from tests.server.console.furnished import Furnished
+from tests.servers.process import LOOPBACK
+
+VARIABLE = "STANDFAST_TEST_CHROMIUM"
+
+
+def chromium() -> str | None:
+    """The path of a Chromium, if there is one."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get(VARIABLE) or next((path for name in names if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Chromium without a window. As root it has no sandbox of its own; it sees nothing but our pages."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        try:
+            yield launched
+        finally:
+            launched.close()
+
+
+@contextmanager
+def serving(house: Furnished) -> Iterator[str]:
+    """The house on a port of its own, in a thread; gives its address."""
+    with socket.create_server((LOOPBACK, 0)) as bound:
+        config = uvicorn.Config(
+            house.app(), http=PatientProtocol, ws="none", lifespan="on", log_config=None, access_log=False
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def sign_in(page: Page, address: str, key: str) -> None:
+    """Sign in as whoever has this key."""
+    page.goto(f"{address}/console/")
+    page.fill("#key", key)
+    page.press("#key", "Enter")
+    page.wait_for_url(f"{address}/console/")

@@ -1,0 +1,267 @@
+"""A house with something on every page: records and their past, proposals, traces, benchmark results, prompts.
+
+``dirt`` is put into every field that anybody can store, so that a test can look for it on every page.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from standfast.bench.engines import here
+from standfast.bench.files import write_jsonl
+from standfast.bench.grid import CURVES, RESULTS, Folder, plan_grid, run_grid
+from standfast.canon import canonical_bytes
+from standfast.clock import ManualClock
+from standfast.ledger.notary import Notary
+from standfast.optimize.loops.gate.rulings import RejectReason
+from standfast.optimize.loops.trials.report import (
+    Modification,
+    OptimizationReport,
+    ParetoPoint,
+    RejectedModification,
+)
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.overrides import SectionOverride
+from standfast.optimize.prompts.section import Section
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.policies.spending import BandBudget
+from standfast.server.access.table import Caller
+from standfast.server.console.rendering import link
+from standfast.server.console.room import console_room
+from standfast.server.http.app import build_app
+from standfast.server.operations import writing
+from standfast.server.operations.hall import Hall
+from standfast.server.operations.shapes import Forget, Remember
+from standfast.settings import Settings
+from standfast.store.opening import open_store
+from standfast.traces.folder import TraceFolder
+from standfast.vocabulary import Band
+from tests.bench.episodes import small
+from tests.memory.conftest import SIGNERS
+from tests.server.recollecting import memory_over
+from tests.traces.scripted import Script, a_run, recorded
+
+FACTS = (
+    ("EU refunds take 14 days.", "policy/eu-refunds", ("refunds", "eu")),
+    ("Ada prefers to be written to in Norwegian.", "customer/ada", ("people",)),
+    ("Parcels to Bergen leave at noon.", None, ("parcels",)),
+    ("The warehouse in Cork is closed on Mondays.", "place/cork", ("places",)),
+)
+SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
+
+
+@dataclass
+class Furnished:
+    """The house, its settings and its keys."""
+
+    hall: Hall
+    settings: Settings
+    folder: Path
+    namespace: str
+    dirt: str
+    operator: str
+    auditor: str
+    agent: str
+    proposal_id: str
+    run_ids: tuple[str, str, str]
+
+    def app(self, **options: Any) -> ASGIApp:
+        """The app with its console."""
+        room = console_room(self.settings, behind_tls=options.pop("behind_tls", False))
+        return build_app(self.hall, rooms=[room], **options)
+
+    def pages(self) -> dict[str, str]:
+        """The address of every page that has something to show, by a name."""
+        left, right, other = self.run_ids
+        subject = f"dirt{self.dirt}"
+        told: dict[str, tuple[str, dict[str, Any]]] = {
+            "overview": ("", {}),
+            "memory": ("memory", {}),
+            "search": ("memory", {"q": f"refunds {self.dirt}"}),
+            "past": ("memory", {"at": 5}),
+            "void": ("memory", {"band": "VOID"}),
+            "record": ("record", {"id": "policy/eu-refunds"}),
+            "subject": ("record", {"id": subject}),
+            "forgotten": ("record", {"id": "customer/ada"}),
+            "snapshots": ("snapshots", {"at": 4}),
+            "diff": ("diff", {"old": 1}),
+            "approvals": ("approvals", {}),
+            "decided": ("approvals", {"decided": 1}),
+            "proposal": ("proposal", {"id": self.proposal_id}),
+            "runs": ("runs", {}),
+            "trace": ("trace", {"run": left}),
+            "same": ("compare", {"left": left, "right": right}),
+            "compare": ("compare", {"left": left, "right": other}),
+            "ledger": ("ledger", {}),
+            "entry": ("entry", {"seq": 1}),
+            "bench": ("bench", {}),
+            "prompts": ("prompts", {}),
+            "report": ("report", {"file": "optimization.json"}),
+        }
+        return {name: link(path, self.namespace, **words) for name, (path, words) in told.items()}
+
+
+def furnish(
+    folder: Path, dirt: str = "", namespace: str = "default", *, memory_only: bool = False
+) -> Furnished:
+    """Build it, or only what takes no time. The clock stands still between the steps."""
+    clock = ManualClock()
+    store = open_store(":memory:", create=True, clock=clock)
+    traces = TraceFolder(folder / "traces", ids=store.ids)
+    budget = BandBudget(band=Band.ACTIVE, max_bytes=8_192, policy="ExpireOldest")
+    home = memory_over(
+        store, notary=Notary.beside(folder / "store.db", store.entries), traces=traces, budgets=[budget]
+    )
+    hall = Hall(
+        home,
+        memory_in=lambda name: memory_over(store, name, traces=traces, budgets=[budget]),
+        signers=lambda: SIGNERS,
+        calls_per_second=1e6,
+    )
+    keys = {
+        role: hall.keyring.create(name=f"{role}{dirt}", role=role, namespaces=spaces)
+        for role, spaces in (("operator", ["*"]), ("auditor", ["*"]), ("agent", [namespace]))
+    }
+    proposal_id = _remember(hall, keys["agent"][0].caller, namespace, clock, dirt)
+    run_ids = ("run-a", "run-b", "run-c") if memory_only else _record(traces, dirt)
+    if not memory_only:
+        _bench(folder / "bench-results", dirt)
+        _prompts(folder, dirt)
+    return Furnished(
+        hall=hall,
+        settings=Settings(
+            namespace=namespace,
+            bench_results=str(folder / "bench-results"),
+            prompt_reports=str(folder),
+            prompt_overrides=str(folder / "overrides"),
+        ),
+        folder=folder,
+        namespace=namespace,
+        dirt=dirt,
+        operator=keys["operator"][1],
+        auditor=keys["auditor"][1],
+        agent=keys["agent"][1],
+        proposal_id=proposal_id,
+        run_ids=run_ids,
+    )
+
+
+def _remember(hall: Hall, agent: Caller, namespace: str, clock: ManualClock, dirt: str) -> str:
+    source = {"kind": "doc", "id": f"handbook{dirt}"}
+
+    def remember(text: str, **more: Any) -> Any:
+        clock.advance(3_600)
+        wanted = Remember(text=text + dirt, source=source, **more)
+        return writing.remember(hall, agent, namespace, wanted, workflow=f"desk{dirt}")
+
+    refs = ({"url": f"javascript:alert(1)//{dirt}"},) if dirt else ()
+    for text, subject, tags in FACTS:
+        remember(text, subject=subject, tags=tuple(f"{tag}{dirt}" for tag in tags), refs=refs)
+    remember("EU refunds take 30 days, and nobody need ask.", subject="policy/eu-refunds")
+    remember(f"A subject that is dirt.{dirt}", subject=f"dirt{dirt}")
+    remember(SECRET, subject="secret/deploy")
+    remember("Somebody should look at this.", subject="held", hold=f"it is odd{dirt}")
+    for number in range(3):
+        remember(f"Gate {number} opens at {number + 6} o'clock.", tags=("gates",))
+    clock.advance(60)
+    reason = f"they asked{dirt}"
+    writing.forget(hall, agent, namespace, Forget(subject="customer/ada", reason=reason))
+    waiting = remember("Refunds over 500 euros take two signatures.", subject="law/refunds", propose=True)
+    return str(waiting.proposal_id)
+
+
+def _record(traces: TraceFolder, dirt: str) -> tuple[str, str, str]:
+    run_ids = (f"run-a{dirt}", f"run-b{dirt}", f"run-c{dirt}")
+    scripts = [
+        Script(question=f"refunds{dirt}", query=f"parcel{dirt}", guardrails=(f"pii{dirt}",)),
+        Script(question=f"refunds{dirt}", query=f"parcel{dirt}", guardrails=(f"pii{dirt}",)),
+        Script(question=f"refunds{dirt}", query=f"another parcel{dirt}", hits=(), sections=("body",)),
+    ]
+    for run_id, script in zip(run_ids, scripts, strict=True):
+        traces.put(recorded(script, a_run(run_id, workflow_id=f"triage{dirt}", memory_snapshot_id=4)))
+    (traces.path / "run-z.json").write_text(f"no trace {dirt}", encoding="utf-8")
+    return run_ids
+
+
+def _bench(folder: Path, dirt: str) -> None:
+    episodes = folder.with_name("episodes.jsonl")
+    write_jsonl(episodes, [small(40), small(40, number=1)])
+    policies = ["AlwaysWrite", "RecencyBias", "MergeAggressive", "ExpireOldest"]
+    grid, units = plan_grid([episodes], budgets=[512, 1_024, 4_096], policies=policies)
+    results = Folder(folder)
+    results.open(grid)
+    run_grid(grid, units, results, here)
+    if dirt:
+        for name in (RESULTS, CURVES):
+            file, quoted = folder / name, json.dumps(f"MergeAggressive{dirt}")
+            text = file.read_text(encoding="utf-8").replace('"MergeAggressive"', quoted)
+            file.write_text(text, encoding="utf-8")
+
+
+def _prompts(folder: Path, dirt: str) -> None:
+    body = f"Please note that you are a calculator.{dirt}\n\nYou like the sea."
+    template = PromptTemplate(
+        ns=f"agent{dirt}",
+        key=f"sum{dirt}",
+        sections=(Section(key=f"role{dirt}", title=f"Role{dirt}", body=body),),
+    )
+    (section,) = template.descriptor.sections
+    shorter = f"You are a calculator.{dirt}"
+    LocalPromptOverridesStore(folder / "overrides").replace(
+        template,
+        [SectionOverride(path=section.path, expected_hash=section.body_hash, body=shorter)],
+        tag="stable",
+    )
+    report = OptimizationReport(
+        experiment_id=f"experiment{dirt}",
+        prompt_ns=template.ns,
+        prompt_key=template.key,
+        baseline_pass_rate=1.0,
+        candidate_pass_rate=1.0,
+        baseline_token_count=41,
+        candidate_token_count=28,
+        tokens_are_exact=True,
+        tokenizer="o200k_base",
+        choosing_samples=48,
+        confirming_samples=32,
+        evaluations=480,
+        modifications=(
+            Modification(
+                section_path=section.path,
+                original_hash=section.body_hash,
+                original_body=body,
+                proposed_body=shorter,
+                token_reduction=13,
+                baseline_pass_rate=1.0,
+                candidate_pass_rate=1.0,
+                strategy=f"ablation{dirt}",
+            ),
+        ),
+        rejected=(
+            RejectedModification(
+                section_path=section.path,
+                token_reduction=20,
+                reason=RejectReason.REGRESSED,
+                detail=f"s3 fails now{dirt}",
+                strategy=f"rewrite{dirt}",
+            ),
+        ),
+        pareto=(ParetoPoint(label=f"baseline{dirt}", tokens=41, pass_rate=1.0),),
+    )
+    (folder / "optimization.json").write_bytes(canonical_bytes(report.as_json()))
+    (folder / "optimization-torn.json").write_text(f"{{{dirt}", encoding="utf-8")
+
+
+@contextmanager
+def furnished(folder: Path, **options: Any) -> Iterator[Furnished]:
+    """The house, for as long as it is needed."""
+    house = furnish(folder, **options)
+    try:
+        yield house
+    finally:
+        house.hall.close()

@@ -1,0 +1,237 @@
+"""The console in a real browser: nothing that is stored runs, a keyboard is enough, a phone is wide enough, dark is dark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route
+
+from standfast.govern.approvals.sshsig import sign
+from tests.govern import openssh
+from tests.server.console.browsing import VARIABLE, browser, chromium, serving, sign_in
+from tests.server.console.furnished import Furnished, furnished
+
+# In capitals too, because tags are kept in lower case; with what ends attributes, elements, templates and comments.
+# What a template would make of its end is so long that no hash on a page has it by chance.
+DIRT = (
+    "<script>planted=1</script>\"'><img src=x onerror=planted=1><svg onload=planted=1>"
+    "</title></textarea>--><b onmouseover=planted=1>{{'7'*7}}"
+)
+LOOKS_FOR_DIRT = """() => ({
+    planted: typeof planted,
+    scripts: document.scripts.length,
+    foreign: document.querySelectorAll('img[src=x], b[onmouseover], svg[onload], style, iframe, object, embed').length,
+    handlers: [...document.querySelectorAll('*')].filter(
+        (one) => one.getAttributeNames().some((name) => name.startsWith('on'))).length,
+    links: [...document.links].filter((one) => !one.href.startsWith(location.origin + '/console')).length,
+    computed: document.body.innerText.includes('7777777'),
+})"""
+CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
+# What was erased is gone, and a page without stored text has nowhere to show any.
+SHOWS_NO_DIRT = {"overview", "decided", "forgotten", "void"}
+
+
+if chromium() is None:
+
+    def test_the_browser_tests_did_not_run_for_want_of_chromium() -> None:
+        pytest.skip(
+            f"THE BROWSER TESTS OF THE CONSOLE DID NOT RUN: there is no chromium. Install it (Debian: apt-get install "
+            f"chromium) or name one in {VARIABLE}"
+        )
+
+else:
+
+    @pytest.fixture(scope="module")
+    def dirty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+        """A house with dirt in every field that can be stored, its namespace and its keys' names among them."""
+        folder = tmp_path_factory.mktemp("dirty")
+        with furnished(folder, dirt=DIRT, namespace=f"space{DIRT}") as built:
+            yield built
+
+    @pytest.fixture(scope="module")
+    def chrome() -> Iterator[Browser]:
+        """One browser for all."""
+        with browser() as launched:
+            yield launched
+
+    @pytest.fixture(scope="module")
+    def address(house: Furnished) -> Iterator[str]:
+        """Where the furnished house is served."""
+        with serving(house) as served:
+            yield served
+
+    @pytest.fixture(scope="module")
+    def page(address: str, chrome: Browser, house: Furnished) -> Page:
+        """One tab of an operator for all tests that leave it as it was: each new one is a process."""
+        opened = chrome.new_page()
+        sign_in(opened, address, house.operator)
+        return opened
+
+    def test_nothing_that_is_stored_runs_on_any_page(dirty: Furnished, chrome: Browser) -> None:
+        """Without the Content-Security-Policy, so that escaping alone must hold; every page is looked at."""
+        found, shown = dict[str, object](), set[str]()
+        with serving(dirty) as served:
+            page = chrome.new_context(bypass_csp=True).new_page()
+            sign_in(page, served, dirty.operator)
+            for name, address in dirty.pages().items():
+                answer = page.goto(served + address)
+                assert answer is not None
+                assert answer.status == 200, f"{name}: {answer.status}"
+                page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+                found[name] = page.evaluate(LOOKS_FOR_DIRT)
+                if "onerror=planted=1>" in page.locator("main").inner_text():
+                    shown.add(name)
+            page.context.close()
+
+        assert found == dict.fromkeys(dirty.pages(), CLEAN)
+        assert set(dirty.pages()) - shown <= SHOWS_NO_DIRT
+
+    def test_the_policy_alone_would_stop_a_script_that_got_in(address: str, page: Page) -> None:
+        """A page with a hole is played to the browser, under the headers that our pages have."""
+        told = list[str]()
+        page.on("console", lambda message: told.append(message.text))
+
+        def with_a_hole(route: Route) -> None:
+            answer = route.fetch()
+            hole = "<script>planted=1</script><img src=x onerror=planted=1><p style='color:red'>"
+            route.fulfill(response=answer, body=answer.text().replace("<h1>", hole + "<h1>", 1))
+
+        page.route("**/console/memory", with_a_hole)
+        page.goto(f"{address}/console/memory")
+        page.wait_for_load_state("networkidle")
+        planted, holes = page.evaluate("typeof planted"), page.locator("img[onerror]").count()
+        page.unroute_all()
+
+        assert (planted, holes) == ("undefined", 1)
+        assert sum("Content Security Policy" in text for text in told) >= 3
+
+    def test_a_keyboard_is_enough(address: str, chrome: Browser, house: Furnished) -> None:
+        page = chrome.new_page()
+        page.goto(f"{address}/console/")
+        page.keyboard.type(house.operator)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{address}/console/")
+        page.keyboard.press("Tab")
+        first = _focused(page)
+        page.keyboard.press("Enter")
+        after_skip = page.evaluate("document.activeElement.id")
+        _tab_to(page, "Memory", page.reload)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/console/memory?**")
+        page.focus("body")
+        _tab_to(page, "q")
+        page.keyboard.type("refunds")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=refunds**")
+        _tab_to(page, "policy/eu-refunds")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/console/record**")
+        _tab_to(page, "Evidence")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        page.keyboard.press("Enter")
+        floors = page.get_by_text("F1_Amanah").first.is_visible()
+        page.close()
+
+        assert first == "Skip to the content"
+        assert after_skip == "main"
+        assert outline == "solid"
+        assert floors
+
+    def test_the_slider_travels_in_time(address: str, page: Page) -> None:
+        page.goto(f"{address}/console/snapshots?at=5")
+        page.focus("#at")
+        page.keyboard.press("ArrowLeft")
+        said = page.inner_text("#at-shown")
+        page.get_by_role("button", name="Travel").click()
+        page.wait_for_url("**at=4**")
+        shown = page.inner_text("main")
+
+        assert said == "4"
+        assert "EU refunds take 14 days." in shown
+
+    def test_a_phone_is_wide_enough_for_every_page(address: str, chrome: Browser, house: Furnished) -> None:
+        context = chrome.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+        page = context.new_page()
+        sign_in(page, address, house.operator)
+        widths = dict[str, int]()
+        for name in (
+            "memory",
+            "record",
+            "proposal",
+            "trace",
+            "compare",
+            "ledger",
+            "entry",
+            "bench",
+            "overview",
+        ):
+            page.goto(address + house.pages()[name])
+            widths[name] = page.evaluate("document.documentElement.scrollWidth")
+        hidden = page.get_by_role("link", name="Ledger", exact=True).is_visible()
+        page.get_by_label("Show the menu").check(force=True)
+        menu = page.get_by_role("link", name="Ledger", exact=True).is_visible()
+        context.close()
+
+        assert set(widths.values()) == {360}
+        assert (hidden, menu) == (False, True)
+
+    def test_dark_is_dark_and_light_is_light(address: str, page: Page) -> None:
+        """Both with enough contrast between the text and what it stands on."""
+        found = dict[str, tuple[float, float]]()
+        page.goto(f"{address}/console/")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            ground = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            faint = _luminance(page.evaluate("getComputedStyle(document.querySelector('main .faint')).color"))
+            found[scheme] = ground, (max(ground, faint) + 0.05) / (min(ground, faint) + 0.05)
+
+        assert found["light"][0] > 0.8
+        assert found["dark"][0] < 0.05
+        assert min(contrast for _, contrast in found.values()) >= 4.5
+
+    def test_a_link_from_another_site_leads_in_without_signing_in_again(address: str, page: Page) -> None:
+        page.goto("about:blank")
+        page.set_content(f'<a href="{address}/console/memory">look</a>')
+        page.get_by_text("look").click()
+        page.get_by_role("heading", name="Memory").wait_for()
+
+    def test_a_human_signs_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
+        with furnished(tmp_path, memory_only=True) as house, serving(house) as served:
+            page = chrome.new_page()
+            sign_in(page, served, house.operator)
+            page.goto(served + house.pages()["proposal"])
+            text = page.inner_text("#text-approve")
+            page.fill(
+                "#signature-approve", sign(openssh.private_key("alice"), text.encode(), "standfast-seal")
+            )
+            page.get_by_role("button", name="Approve and seal").click()
+            page.get_by_text("How it was decided").wait_for()
+            said = page.inner_text("main")
+            page.goto(f"{served}/console/ledger")
+            page.get_by_role("button", name="Verify everything").click()
+            page.get_by_text("Everything holds").wait_for()
+            page.close()
+
+        assert "alice@example.com" in said
+
+    def _focused(page: Page) -> str:
+        told: str = page.evaluate(
+            "(document.activeElement.innerText || document.activeElement.id || '').trim()"
+        )
+        return told
+
+    def _tab_to(page: Page, name: str, first: object = None) -> None:
+        """Press Tab until something of this name has the focus; it must come within reach."""
+        if callable(first):
+            first()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if _focused(page).startswith(name):
+                return
+        pytest.fail(f"{name} was not reached by the Tab key")
+
+    def _luminance(colour: str) -> float:
+        """The relative luminance of a computed colour, as WCAG defines it."""
+        parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

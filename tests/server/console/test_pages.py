@@ -1,0 +1,310 @@
+"""Every page over plain HTTP: what it says, to whom, with which headers, and that it says it escaped."""
+
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.server.console.room import ADDRESSES, console_room
+from standfast.server.http.app import build_app
+from standfast.server.http.doors import doors
+from standfast.settings import Settings
+from tests.server.conftest import make_hall
+from tests.server.console.conftest import Visitor, elements_of, words_of
+from tests.server.console.furnished import Furnished
+
+OF_HOUSE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
+PAGES = [
+    "overview",
+    "memory",
+    "search",
+    "past",
+    "void",
+    "record",
+    "subject",
+    "forgotten",
+    "snapshots",
+    "diff",
+    "approvals",
+    "decided",
+    "proposal",
+    "runs",
+    "trace",
+    "same",
+    "compare",
+    "ledger",
+    "entry",
+    "bench",
+    "prompts",
+    "report",
+]
+SAYS = {
+    "overview": "Growth by snapshot",
+    "memory": "Parcels to Bergen leave at noon.",
+    "search": "1 match",
+    "past": "as of snapshot 5",
+    "void": "secret/deploy",
+    "record": "EU refunds take 14 30 days , and nobody need ask .",
+    "forgotten": "It is not in memory any more",
+    "snapshots": "What it changed",
+    "approvals": "Refunds over 500 euros take two signatures.",
+    "decided": "Nothing was decided yet",
+    "proposal": "Approve and seal",
+    "runs": "damaged",
+    "trace": "The trace is whole",
+    "same": "Both runs are proved to have done the same.",
+    "compare": "first difference",
+    "ledger": "created: agent, agent",
+    "entry": "The signed checkpoint",
+    "bench": "Leaderboard at 1.0 KiB",
+    "prompts": "13 tokens less",
+    "report": "s3 fails now",
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_what_it_is_for(operator: Visitor, house: Furnished, name: str) -> None:
+    answer = operator.get(house.pages()[name])
+    headers = answer.headers
+
+    assert answer.status_code == 200
+    assert SAYS.get(name, "") in words_of(answer)
+    assert headers["content-type"] == "text/html; charset=utf-8"
+    assert headers["content-security-policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'"
+    )
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_well_made(operator: Visitor, house: Furnished, name: str) -> None:
+    """One heading, labelled fields, a token in every form that changes something, nothing inline, nothing from elsewhere."""
+    answer = operator.get(house.pages()[name])
+    elements = elements_of(answer)
+    labelled = {attributes.get("for") for tag, attributes in elements if tag == "label"}
+    fields = [
+        attributes
+        for tag, attributes in elements
+        if tag in ("input", "select", "textarea") and attributes.get("type") not in ("hidden", "radio")
+    ]
+    posts = sum(tag == "form" and attributes.get("method") == "post" for tag, attributes in elements)
+    tokens = sum(attributes.get("name") == "form_token" for _, attributes in elements)
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    addresses = [
+        str(attributes[name])
+        for _, attributes in elements
+        for name in ("src", "href", "action")
+        if name in attributes
+    ]
+
+    assert sum(tag == "h1" for tag, _ in elements) == 1
+    assert all(field.get("aria-label") or field.get("id") in labelled for field in fields)
+    assert posts == tokens >= 1
+    assert len(ids) == len(set(ids))
+    assert not [attributes for _, attributes in elements if "style" in attributes]
+    assert not [name for _, attributes in elements for name in attributes if name.startswith("on")]
+    assert [attributes.get("src") for tag, attributes in elements if tag == "script"] == [
+        address for address in addresses if "console.js" in address
+    ]
+    assert all(address.startswith(("/console/", "#")) for address in addresses)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_auditor_sees_all_and_an_agent_its_own(
+    house: Furnished, auditor: Visitor, agent: Visitor, name: str
+) -> None:
+    address = house.pages()[name]
+    statuses = auditor.get(address).status_code, agent.get(address).status_code
+
+    assert statuses == (200, 403 if name in OF_HOUSE else 200)
+
+
+def test_nobody_looks_into_a_foreign_namespace(agent: Visitor) -> None:
+    found = {
+        address.path: agent.get(f"/console/{address.path}?in=elsewhere&id=x&old=0&seq=1").status_code
+        for address in ADDRESSES
+        if address.path not in ("ledger", "entry", "receipt")
+    }
+    own_frame = agent.get("/console/memory?in=elsewhere")
+
+    assert set(found.values()) == {403}
+    assert "elsewhere" not in [dict(element[1]).get("value") for element in elements_of(own_frame)]
+
+
+def test_the_system_namespace_is_nobodys(operator: Visitor) -> None:
+    assert operator.get("/console/memory?in=standfast").status_code == 403
+
+
+def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
+    links = [
+        attributes.get("href", "") for tag, attributes in elements_of(agent.get("/console/")) if tag == "a"
+    ]
+
+    assert any("/console/memory" in str(one) for one in links)
+    assert not [
+        one for one in links if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/console/nowhere", 404),
+        ("/console/static/none.css", 404),
+        ("/console/record?id=none", 404),
+        ("/console/record", 422),
+        ("/console/memory?at=999", 404),
+        ("/console/memory?at=many", 422),
+        ("/console/memory?cursor=none", 400),
+        ("/console/memory?band=NONE", 422),
+        ("/console/snapshots?at=-1", 404),
+        ("/console/diff?old=9&new=3", 422),
+        ("/console/diff?old=0&new=999", 404),
+        ("/console/proposal?id=none", 404),
+        ("/console/trace?run=none", 404),
+        ("/console/trace?run=run-z", 422),
+        ("/console/compare?left=none&right=none", 404),
+        ("/console/bench?budget=7", 200),
+        ("/console/entry?seq=0", 404),
+        ("/console/entry?seq=99999", 404),
+        ("/console/report?file=..%2F..%2Fetc%2Fpasswd", 404),
+        ("/console/report?file=optimization-torn.json", 422),
+        ("/console/memory?in=" + "x" * 300, 422),
+    ],
+)
+def test_what_is_not_there_is_a_page_too(operator: Visitor, address: str, status: int) -> None:
+    answer = operator.get(address)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "Traceback" not in answer.text
+
+
+@given(
+    words=st.dictionaries(
+        st.sampled_from(
+            [
+                "at",
+                "id",
+                "q",
+                "band",
+                "cursor",
+                "old",
+                "new",
+                "run",
+                "left",
+                "right",
+                "seq",
+                "file",
+                "budget",
+                "after",
+                "begin",
+                "in",
+            ]
+        ),
+        st.text(max_size=12),
+    ),
+    page=st.sampled_from(ADDRESSES),
+)
+@settings(max_examples=40)
+def test_no_address_breaks_a_page(operator: Visitor, words: dict[str, str], page: object) -> None:
+    query = "&".join(f"{name}={quote(word, errors='replace')}" for name, word in words.items())
+    answer = operator.get(f"/console/{page.path}?{query}")  # type: ignore[attr-defined]
+
+    assert answer.status_code < 500
+
+
+def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> None:
+    hall = make_hall(tmp_path / "store.db")
+    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
+    nothing = Settings(
+        bench_results=str(tmp_path / "none"),
+        prompt_reports=str(tmp_path),
+        prompt_overrides=str(tmp_path / "no"),
+    )
+    app = build_app(hall, rooms=[console_room(nothing, behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as client:
+        visitor = Visitor(client)
+        visitor.sign_in(key)
+        said = {
+            address.path: words_of(visitor.get(f"/console/{address.path}"))
+            for address in ADDRESSES
+            if address.in_menu
+        }
+    hall.close()
+
+    assert "Nothing is remembered in this namespace yet" in said[""]
+    assert "No records here" in said["memory"]
+    assert "No difference" in said["diff"]
+    assert "Nothing waits for you" in said["approvals"]
+    assert "No traces are kept" in said["runs"]
+    assert "There are no results to show" in said["bench"]
+    assert "No reports yet" in said["prompts"]
+    assert "Nothing is overridden" in said["prompts"]
+
+
+def test_serve_opens_the_console_beside_the_api(house: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MCP or without; here without, whose import takes long."""
+    monkeypatch.setitem(sys.modules, "standfast.server.mcp.server", None)
+    _, paths = doors(house.hall, any_host=True)
+
+    assert paths == ["/v1", "/console"]
+
+
+def test_a_receipt_that_was_downloaded_proves_its_entry(house: Furnished, operator: Visitor) -> None:
+    answer = operator.get("/console/receipt?seq=5")
+    receipt = InclusionReceipt.from_json(msgspec.json.decode(answer.content))
+    key = KeyFile(house.folder / "store.db-log.key", name=log_name(house.folder / "store.db")).load()
+
+    assert answer.headers["content-disposition"] == 'attachment; filename="receipt-5.json"'
+    assert verify_receipt(receipt, key.verifying_key)["seq"] == 5
+
+
+def test_pages_of_the_ledger_hang_together(operator: Visitor, house: Furnished) -> None:
+    last = max(entry.seq for entry in house.hall.store.entries())
+    newest = words_of(operator.get("/console/ledger"))
+    oldest = words_of(operator.get("/console/ledger?after=0"))
+
+    assert f"{last} " in newest
+    assert "Newer" not in newest
+    assert "created: operator, operator" in oldest
+
+
+@pytest.mark.parametrize("row", ['{"condition": "plain"}', '["x"]', "{", ""])
+def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row: str) -> None:
+    (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
+    hall = make_hall(tmp_path / "store.db")
+    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
+    app = build_app(hall, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as client:
+        visitor = Visitor(client)
+        visitor.sign_in(key)
+        answer = visitor.get("/console/bench")
+    hall.close()
+
+    assert answer.status_code == 200
+    assert "There are no results to show" in words_of(answer)
+
+
+def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> None:
+    for name, kind in (
+        ("console.css", "text/css"),
+        ("console.js", "text/javascript"),
+        ("icon.svg", "image/svg+xml"),
+    ):
+        answer = operator.get(f"/console/static/{name}")
+
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith(kind)
+        assert "immutable" in answer.headers["cache-control"]

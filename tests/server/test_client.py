@@ -1,0 +1,200 @@
+"""The client: the same verbs as memory, the same errors, and a call that broke off has one effect."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from standfast import Client
+from standfast.clock import ManualClock
+from standfast.errors import (
+    Forbidden,
+    InvalidValue,
+    NotAllowed,
+    NotFound,
+    NotPending,
+    ServerFailed,
+    StandfastError,
+    Unauthenticated,
+    Unreachable,
+)
+from standfast.govern.approvals.sshsig import sign
+from standfast.memory import Memory
+from standfast.vocabulary import ActionType, Band, Verdict
+from tests.govern import openssh
+from tests.server.conftest import HANDBOOK, Served
+from tests.server.cutting import Cutting
+
+
+@pytest.fixture
+def client(served: Served, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A client of the server, in a namespace of the test's own."""
+    with Client(served.address, key=served.key, namespace=request.node.name[:100]) as client:
+        yield client
+
+
+def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
+    """All but how it is opened, and what only the rooms below ask of it."""
+    verbs = {name for name in vars(Memory) if not name.startswith("_")}
+
+    assert {verb for verb in verbs if not hasattr(client, verb)} <= {"open", "surroundings", "corpus"}
+
+
+def test_a_run_commits_at_the_end_of_its_block(client: Client) -> None:
+    with client.run(workflow="triage", mode="buffered_write") as run:
+        fact = run.remember("EU refunds take 14 days.", subject="policy/eu-refunds", source=HANDBOOK)
+        rumour = run.remember("US refunds take 30 days.")
+        assert list(client.records()) == []
+    head = client.status().head
+    changes = client.diff(head - 1)
+    with client.run(workflow="triage", mode="buffered_write") as second:
+        second.forget("policy/eu-refunds", reason="asked to")
+
+    assert (fact.verdict, rumour.verdict) == (Verdict.SEAL, Verdict.PARTIAL)
+    assert run.receipt is not None
+    assert run.receipt.memory_snapshot_id == head
+    with pytest.raises(NotFound):
+        client.record("policy/eu-refunds", at=head)
+    assert [chapter.action for chapter in client.history("policy/eu-refunds")].count(ActionType.EXPIRE) == 2
+    assert {change.key for change in changes} >= {"ACTIVE/policy/eu-refunds", "LEDGER/policy/eu-refunds"}
+
+
+def test_an_error_in_the_block_discards_the_run(client: Client) -> None:
+    def fail() -> None:
+        with client.run(workflow="triage", mode="buffered_write") as run:
+            run.remember("EU refunds take 14 days.", source=HANDBOOK)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert list(client.records()) == []
+
+
+def test_records_come_in_pages_from_one_snapshot(client: Client) -> None:
+    with client.run(workflow="triage", mode="buffered_write") as run:
+        for number in range(110):
+            run.remember(
+                f"Shelf {number} holds crate {number * 37 + 5}.", subject=f"{number}", source=HANDBOOK
+            )
+
+    assert len(list(client.records(band=Band.LEDGER))) == 110
+    assert len(list(client.records())) == 220
+
+
+def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -> None:
+    with pytest.raises(NotFound):
+        client.record("nobody")
+    with pytest.raises(InvalidValue, match="nothing is known of 'nobody'"):
+        client.forget("nobody", reason="asked to")
+    with client.run(workflow="triage") as run, pytest.raises(NotAllowed) as refused:
+        run.remember("x")
+    assert refused.value.facts == {"mode": "read_only", "operation": "remember"}
+    with Client(served.address, key="sf_wrong") as stranger, pytest.raises(Unauthenticated):
+        stranger.status()
+    with Client(served.address, key=served.key, namespace="standfast") as curious, pytest.raises(Forbidden):
+        curious.status()
+    with pytest.raises(InvalidValue):
+        Client("ftp://example.com", key="x")
+    with pytest.raises(InvalidValue):
+        Client(served.address, key="line\nbreak")
+
+
+def test_a_human_decides_through_the_client(client: Client, served: Served) -> None:
+    (served.folder / "allowed_signers").write_text(
+        f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n',
+        encoding="utf-8",
+    )
+    made = client.remember("EU refunds take 14 days.", source=HANDBOOK, propose=True)
+    (waiting,) = client.approvals().waiting()
+    shown = client.approvals().find(made.proposal_id or "")
+    approve = shown.to_sign[0]
+    signature = sign(openssh.private_key("alice"), approve.text.encode(), "standfast-seal")
+    receipt = client.approvals().decide(approve.statement, signature)
+    with pytest.raises(NotPending):
+        client.approvals().decide(approve.statement, signature)
+
+    assert waiting == shown.proposal
+    assert client.receipt(receipt.ledger_seq).leaf_index == receipt.ledger_seq - 1
+    assert [law.text for law in client.records(band=Band.VAULT)] == ["EU refunds take 14 days."]
+    assert [one.proposal_id for one in client.approvals().decided()] == [made.proposal_id]
+    assert client.checkpoint()
+    assert client.due() == []
+    assert client.sweep() == []
+    assert next(iter(client.entries())).seq == 1
+
+
+@contextmanager
+def _over_a_bad_line(served: Served, namespace: str, *, cuts: int) -> Iterator[tuple[Cutting, Client]]:
+    with (
+        Cutting(served.port.number, cuts=cuts) as line,
+        Client(
+            f"http://127.0.0.1:{line.port}", key=served.key, namespace=namespace, clock=ManualClock()
+        ) as client,
+    ):
+        yield line, client
+
+
+def test_a_call_that_broke_off_is_sent_again_and_has_one_effect(served: Served) -> None:
+    """The line is cut after the server has done the work and before its answer is through, once and twice."""
+    with _over_a_bad_line(served, "cut", cuts=2) as (line, client):
+        answer = client.remember("EU refunds take 14 days.", subject="policy/eu-refunds", source=HANDBOOK)
+        chapters = client.history("policy/eu-refunds")
+
+    assert line.cut == 2
+    assert answer.receipt is not None
+    assert answer.receipt.replayed
+    assert len(chapters) == 2
+
+
+def test_what_is_not_safe_to_send_again_is_not(served: Served) -> None:
+    with _over_a_bad_line(served, "cut-run", cuts=0) as (line, client):
+        run = client.run(workflow="triage", mode="buffered_write")
+        line.cuts = 1
+        with pytest.raises(Unreachable):
+            run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        run.discard()
+
+    assert line.cut == 1
+
+
+def test_a_server_that_is_none_of_ours_is_told_apart() -> None:
+    """It answers with a page; or with our words but not our facts."""
+    answers = [
+        b"<html>hello</html>",
+        b'{"code": "not_found", "facts": {}, "detail": "x"}',
+        b'{"code": "unheard_of", "facts": {"a": 1}, "detail": "x"}',
+        b"[]",
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            for body in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65_536)
+                    head = (
+                        f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                    )
+                    connection.sendall(head.encode() + body)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        failures: list[type[StandfastError]] = []
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", key="x", clock=ManualClock()) as client:
+            for _ in answers:
+                with pytest.raises(StandfastError) as failed:
+                    client.status()
+                failures.append(failed.type)
+        thread.join()
+
+    assert failures == [ServerFailed] * 4
+
+
+def test_nobody_at_the_address_is_told_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(Unreachable, match=f"http://127.0.0.1:{port} does not answer"):
+        Client(f"http://127.0.0.1:{port}", key="x", clock=ManualClock()).status()

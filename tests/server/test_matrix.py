@@ -1,0 +1,246 @@
+"""The authorisation matrix: every route and every tool, by every role, in its own and a foreign namespace.
+
+What is expected stands here a second time, in full, so that a slip in the table shows.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client as McpClient
+from starlette.testclient import TestClient
+
+from standfast.server.access.table import Act, KeyRole
+from standfast.server.http.app import build_app
+from standfast.server.http.routes import OPERATIONS
+from standfast.server.http.rows.operation import Operation
+from standfast.server.mcp.reception import Reception
+from standfast.server.mcp.server import all_offers, build_server
+from standfast.server.operations.hall import Hall
+from tests.server.beside import TEMPLATE, beside_house, put_body
+from tests.server.conftest import FACT, HANDBOOK, House
+
+ALL, WRITERS, OVERSEERS, OPERATOR = "agent operator auditor", "agent operator", "operator auditor", "operator"
+ROLES_OF_ROUTE = {
+    "status": ALL,
+    "recall": ALL,
+    "list_records": ALL,
+    "get_record": ALL,
+    "history": ALL,
+    "snapshots": ALL,
+    "diff": ALL,
+    "remember": WRITERS,
+    "forget": WRITERS,
+    "open_run": WRITERS,
+    "get_run": WRITERS,
+    "discard_run": WRITERS,
+    "recall_in_run": ALL,
+    "remember_in_run": WRITERS,
+    "forget_in_run": WRITERS,
+    "commit_run": WRITERS,
+    "list_proposals": ALL,
+    "get_proposal": ALL,
+    "decide": OPERATOR,
+    "due": OVERSEERS,
+    "sweep": OPERATOR,
+    "ledger": OVERSEERS,
+    "receipt": ALL,
+    "checkpoint": OPERATOR,
+    "verify": ALL,
+    "list_traces": OVERSEERS,
+    "compare_traces": OVERSEERS,
+    "get_trace": OVERSEERS,
+    "bench": OVERSEERS,
+    "get_prompt": ALL,
+    "put_prompt": OPERATOR,
+    "roll_back_prompt": OPERATOR,
+    "metrics": OVERSEERS,
+}
+NEEDS_ALL_NAMESPACES = {
+    *("ledger", "checkpoint"),
+    *("list_traces", "compare_traces", "get_trace", "bench", "get_prompt", "put_prompt", "roll_back_prompt"),
+}
+ROLES_OF_TOOL = {
+    "memory_read": ALL,
+    "memory_remember": WRITERS,
+    "memory_propose": WRITERS,
+    "memory_history": ALL,
+    "memory_forget": WRITERS,
+    "memory_verify": ALL,
+    "memory_status": ALL,
+    "add_memory": WRITERS,
+    "search_memories": ALL,
+    "get_memory": ALL,
+    "delete_memory": WRITERS,
+    "create_entities": WRITERS,
+    "add_observations": WRITERS,
+    "search_nodes": ALL,
+    "open_nodes": ALL,
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "recall": {"query": "refunds", "tokens": 100},
+    "remember": {"text": "US refunds take 30 days.", "source": HANDBOOK},
+    "forget": {"subject": "policy/eu-refunds", "reason": "asked to"},
+    "open_run": {"workflow": "triage", "mode": "buffered_write"},
+    "decide": {"signature": "no signature"},
+    "put_prompt": put_body(),
+    "roll_back_prompt": {"prompt": TEMPLATE.as_json()},
+}
+QUERIES = {
+    "get_record": "memory_id=policy/eu-refunds",
+    "history": "subject=x",
+    "diff": "old=0",
+    "compare_traces": "left=run-a&right=run-b",
+}
+PLACES = {
+    "namespace": "own",
+    "run_id": "run-a",
+    "proposal_id": "0" * 64,
+    "seq": "2",
+    "ns": "agent",
+    "prompt_key": "support",
+}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "memory_read": {"query": "refunds"},
+    "memory_remember": {"text": "US refunds take 30 days."},
+    "memory_propose": {"text": "UK refunds take 21 days."},
+    "memory_history": {"subject": "policy/eu-refunds"},
+    "memory_forget": {"subject": "policy/eu-refunds", "reason": "asked to"},
+    "add_memory": {"text": "FR refunds take 20 days.", "user_id": "ann"},
+    "search_memories": {"query": "refunds"},
+    "get_memory": {"memory_id": "policy/eu-refunds"},
+    "delete_memory": {"memory_id": "policy/eu-refunds"},
+    "create_entities": {"entities": [{"name": "Ann", "observations": ["Ann lives in Oslo."]}]},
+    "add_observations": {"observations": [{"entityName": "Ann", "contents": ["Ann likes tea."]}]},
+    "search_nodes": {"query": "Ann"},
+    "open_nodes": {"names": ["Ann"]},
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """One for all: what is refused does not depend on what was done before."""
+    return beside_house(tmp_path_factory.mktemp("matrix"))
+
+
+@pytest.fixture(scope="module")
+def http(house: House) -> Iterator[TestClient]:
+    with TestClient(build_app(house.hall)) as client:
+        yield client
+
+
+def test_every_route_and_tool_stands_in_the_matrix(house: House) -> None:
+    offers = all_offers(Reception(house.hall, lambda _: house.caller("agent")))
+
+    assert {one.name for one in OPERATIONS} | {"metrics"} == set(ROLES_OF_ROUTE)
+    assert {offer.name for offer in offers} == set(ROLES_OF_TOOL)
+
+
+def _refusals(house: House) -> int:
+    """How many calls the access log says were refused."""
+    return sum(
+        sum(group["times"] for group in fact["refused_too"]) if "refused_too" in fact else 1
+        for fact in house.refusals()
+    )
+
+
+def _call(http: TestClient, house: House, one: Operation, role: str, *, namespace: str, scope: str) -> int:
+    """The status of a call that is right but for who makes it."""
+    headers = house.headers(role, scope)
+    if one.takes_version:
+        headers["If-Match"] = '"1"'
+    path = {**PLACES, "namespace": namespace}
+    if "/runs/{run_id}" in one.path:
+        opened = http.post(f"/v1/namespaces/{scope}/runs", json=BODIES["open_run"], headers=headers)
+        path["run_id"] = opened.json().get("run_id", "none")
+    if one.name == "decide":
+        shown = _proposal(http, house, namespace)
+        path["proposal_id"] = shown["proposal"]["proposal_id"]
+        body: Any = {**BODIES["decide"], "statement": shown["to_sign"][0]["statement"]}
+    else:
+        body = BODIES.get(one.name.removesuffix("_in_run")) if one.has_body else None
+    if one.act is Act.FORGET:
+        writer = house.headers("operator", "*")
+        http.post(f"/v1/namespaces/{namespace}/remember", json=FACT, headers=writer)
+    query = f"?{QUERIES[one.name]}" if one.name in QUERIES else ""
+    return http.request(one.method, one.path.format(**path) + query, json=body, headers=headers).status_code
+
+
+_NUMBERS = count(100)
+
+
+def _proposal(http: TestClient, house: House, namespace: str) -> Any:
+    headers = house.headers("operator", "*")
+    # What memory holds already in other words would be refused as a duplicate.
+    number = next(_NUMBERS)
+    body = {**FACT, "text": f"Parcels of kind {number} cost {number} euros to ship.", "propose": True}
+    made = http.post(f"/v1/namespaces/{namespace}/remember", json=body, headers=headers).json()
+    found = http.get(f"/v1/namespaces/{namespace}/proposals/{made['proposal_id']}", headers=headers)
+    return found.json()
+
+
+@pytest.mark.parametrize("role", list(KeyRole))
+@pytest.mark.parametrize("one", OPERATIONS, ids=lambda one: one.name)
+def test_routes(house: House, http: TestClient, one: Operation, role: str) -> None:
+    before = _refusals(house)
+    allowed = role in ROLES_OF_ROUTE[one.name].split()
+    in_namespace = "{namespace}" in one.path
+    own = _call(http, house, one, role, namespace="own", scope="own")
+    foreign = _call(http, house, one, role, namespace="foreign", scope="own")
+    of_all = _call(http, house, one, role, namespace="own", scope="*")
+    without_key = http.request(one.method, one.path.format(**PLACES))
+
+    assert without_key.status_code == 401
+    assert (own not in (401, 403)) == (allowed and one.name not in NEEDS_ALL_NAMESPACES)
+    assert (foreign not in (401, 403)) == (
+        allowed and not in_namespace and one.name not in NEEDS_ALL_NAMESPACES
+    )
+    assert (of_all not in (401, 403)) == allowed
+    assert max(own, foreign, of_all) < 500
+    assert _refusals(house) - before >= [own, foreign, of_all].count(403) + 1
+
+
+@pytest.mark.parametrize("role", list(KeyRole))
+def test_metrics(house: House, http: TestClient, role: str) -> None:
+    allowed = role in ROLES_OF_ROUTE["metrics"].split()
+
+    assert http.get("/metrics").status_code == 401
+    assert (http.get("/metrics", headers=house.headers(role, "own")).status_code == 200) == allowed
+
+
+@pytest.mark.parametrize("role", list(KeyRole))
+def test_standfasts_own_namespace_is_nobodys(house: House, http: TestClient, role: str) -> None:
+    for one in OPERATIONS:
+        if "{namespace}" in one.path:
+            path = one.path.format(**{**PLACES, "namespace": "standfast"})
+            answer = http.request(one.method, path, headers=house.headers(role, "*"), json={})
+            assert answer.status_code == 403, one.name
+
+
+async def _tools(hall: Hall, house: House, role: str) -> dict[tuple[str, str], bool]:
+    """Whether each tool was refused, by name and namespace."""
+    server = build_server(hall, lambda _: house.caller(role, "own"))
+    refused = {}
+    async with McpClient(server) as client:
+        for name in ROLES_OF_TOOL:
+            for namespace in ("own", "foreign"):
+                arguments = dict(ARGUMENTS.get(name, {}))
+                if name != "memory_verify":
+                    arguments["namespace"] = namespace
+                answer = await client.call_tool(name, arguments)
+                refused[name, namespace] = answer.is_error and "[forbidden]" in str(answer.content)
+                assert not answer.is_error or "[" in str(answer.content), answer
+    return refused
+
+
+@pytest.mark.parametrize("role", list(KeyRole))
+def test_tools(house: House, role: str) -> None:
+    before = _refusals(house)
+    refused = anyio.run(_tools, house.hall, house, role)
+
+    for name, roles in ROLES_OF_TOOL.items():
+        assert refused[name, "own"] == (role not in roles.split()), name
+        assert refused[name, "foreign"] == (role not in roles.split() or name != "memory_verify"), name
+    assert _refusals(house) - before == sum(refused.values())
