@@ -30,7 +30,7 @@ from standfast.traces.folder import TraceFolder
 from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
-from standfast.vocabulary import Run, VisibilityMode
+from standfast.vocabulary import RunIdentity, VisibilityMode
 
 TITLE = "Traces"
 CALLS = 20
@@ -159,7 +159,7 @@ def _never() -> Trace:
 def _one_call() -> list[Ratio]:
     """One call against logging it the naive way, and against printing it with nothing else."""
     result = {"memory_id": "rule-1", "text": "EU refunds take 14 days.", "tags": ["eu", "refunds"]}
-    run = Run(run_id="r", workflow_id="w", memory_snapshot_id=0, policy_set_id="p")
+    run = RunIdentity(run_id="r", workflow_id="w", memory_snapshot_id=0, policy_set_id="p")
     calls = 200
 
     def recorded() -> None:

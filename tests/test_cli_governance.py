@@ -271,7 +271,7 @@ def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) 
 
     for given in (key, "log.pub"):
         result = call("verify", "--receipt", "receipt.json", "--public-key", given)
-        assert (result.exit_code, result.output[:42]) == (0, "receipt.json: standfast/standfast vouches fo")
+        assert (result.exit_code, result.output[:44]) == (0, "receipt.json: standfast/standfast vouches fo")
     answer = told("verify", "--receipt", "receipt.json", "--public-key", key)
     assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "standfast/standfast", None)
     assert sorted(path.name for path in elsewhere.iterdir()) == ["log.pub", "receipt.json"], "nothing is made"

@@ -18,7 +18,7 @@ EVIDENCE = {"floor_checks": [CHECK], "verdict": "SEAL", "timestamp": "2025-01-15
 SAMPLES: list[words.Value] = [
     words.Snapshot(memory_snapshot_id=0),
     words.Snapshot(memory_snapshot_id=7, commit_id=DIGEST, committed_at="2026-01-01T00:00:00.000000Z"),
-    words.Run(run_id="r", workflow_id="triage", memory_snapshot_id=3, policy_set_id="p"),
+    words.RunIdentity(run_id="r", workflow_id="triage", memory_snapshot_id=3, policy_set_id="p"),
     words.FloorCheck.from_json(CHECK),
     words.FloorCheck(
         floor="F2_Truth", score=0.99, passed=True, threshold=0.9, hard=True, reason="no contradiction"
@@ -76,11 +76,20 @@ def test_an_unknown_field_is_refused(value: words.Value) -> None:
         (words.Snapshot, {"memory_snapshot_id": 1}),
         (words.Snapshot, {"memory_snapshot_id": 0, "commit_id": DIGEST}),
         (words.Snapshot, {"memory_snapshot_id": 1, "commit_id": "A" * 64}),
-        (words.Run, {"run_id": "", "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"}),
-        (words.Run, {"run_id": "a\nb", "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"}),
-        (words.Run, {"run_id": "r" * 257, "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"}),
         (
-            words.Run,
+            words.RunIdentity,
+            {"run_id": "", "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"},
+        ),
+        (
+            words.RunIdentity,
+            {"run_id": "a\nb", "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"},
+        ),
+        (
+            words.RunIdentity,
+            {"run_id": "r" * 257, "workflow_id": "w", "memory_snapshot_id": 0, "policy_set_id": "p"},
+        ),
+        (
+            words.RunIdentity,
             {
                 "run_id": "r",
                 "workflow_id": "w",

@@ -3,24 +3,24 @@
 Values are frozen and check themselves: one that breaks its document's rules can't be built, and says so with an
 ``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
 
-    what happened       Run -> VisibilityMode, BufferState, AbortReason, Snapshot
+    what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
     what is remembered  Record -> Band, Tier; Remembered
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
     what is tried       Experiment
 """
 
+import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
 from standfast.canon import normal_string, utc_text
 from standfast.casing import lowered
 from standfast.errors import InvalidValue
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_TAGS
-from standfast.value import Value, none_of
+from standfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
 
 __all__ = [
     "TIER_OF_BAND",
@@ -35,7 +35,7 @@ __all__ = [
     "MemoryAction",
     "Record",
     "Remembered",
-    "Run",
+    "RunIdentity",
     "Snapshot",
     "Step",
     "Tier",
@@ -44,6 +44,74 @@ __all__ = [
     "VisibilityMode",
     "normal_tags",
 ]
+
+
+_HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A frozen value that checks itself. ``as_json`` gives plain JSON with the documents' field names."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The value as plain JSON, ready for ``canonical_bytes``."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: object) -> Self:
+        """The value that ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
+        try:
+            return msgspec.convert(plain, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidValue(what=cls.__name__, problem=str(error)) from None
+
+    def _require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise InvalidValue(what=type(self).__name__, problem=problem)
+
+    def _coerce(self, field: str, kind: type[StrEnum]) -> None:
+        """Let callers write ``"VOID"`` for ``Verdict.VOID``, and hold the enum from then on."""
+        given = getattr(self, field)
+        if type(given) is kind:
+            return
+        try:
+            msgspec.structs.force_setattr(self, field, kind(given))
+        except ValueError:
+            raise InvalidValue(what=type(self).__name__, problem=f"{field} {none_of(given, kind)}") from None
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise InvalidValue(what=type(self).__name__, problem=problem)
+
+    def _require_whole(self, field: str, number: int, *, least: int) -> None:
+        if not (type(number) is int and number >= least):
+            self._refuse(f"{field} must be a whole number from {least} on, not {shown(number)}")
+
+    def _require_name(self, field: str, name: str, most_chars: int = MAX_NAME_CHARS) -> None:
+        if not (
+            isinstance(name, str)
+            and 0 < len(name) <= most_chars
+            and name.isprintable()
+            and (name.isascii() or normal_string(name) == name)
+        ):
+            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {shown(name)}")
+
+    def _require_digest(self, field: str, digest: str) -> None:
+        if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
+            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {shown(digest)}")
+
+
+def shown(value: object) -> str:
+    """A value in an error message: short, and never an error itself."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        # Python does not print integers of thousands of digits, nor values that are nested too deeply.
+        return f"a {type(value).__name__}"
+
+
+def none_of(given: object, kind: type[StrEnum]) -> str:
+    """Says that something is no member of a closed set."""
+    return f"is {shown(given)}, which is none of {', '.join(kind)}"
 
 
 class VisibilityMode(StrEnum):
@@ -167,7 +235,7 @@ class Snapshot(Value, frozen=True, kw_only=True):
             self._require_digest("commit_id", self.commit_id)
 
 
-class Run(Value, frozen=True, kw_only=True):
+class RunIdentity(Value, frozen=True, kw_only=True):
     """One run of an agent: what it is, what it reads from, and what it may do."""
 
     run_id: str

@@ -15,10 +15,10 @@ from standfast.govern.patterns import Mark, Pattern, detect_patterns, marks_of
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
 from standfast.store.commit import Commit
-from standfast.vocabulary import Band, Record, Run, Verdict, VisibilityMode
+from standfast.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-RUN = Run(
+RUN = RunIdentity(
     run_id="r1",
     workflow_id="triage",
     memory_snapshot_id=0,

@@ -19,7 +19,7 @@ from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
 from standfast.traces.traced_run import TracedRun
-from standfast.vocabulary import Run, VisibilityMode
+from standfast.vocabulary import RunIdentity, VisibilityMode
 
 MODEL = ModelConfig(
     provider_name="scripted", model_name="parrot", model_revision="3", temperature=0.2, max_tokens=400, seed=7
@@ -124,7 +124,7 @@ class Script:
             list(pool.map(work, range(len(CITIES))))
 
 
-def a_run(run_id: str = "run-1", **changes: Any) -> Run:
+def a_run(run_id: str = "run-1", **changes: Any) -> RunIdentity:
     """The run that the agent is recorded in."""
     fields: dict[str, Any] = {
         "run_id": run_id,
@@ -133,7 +133,7 @@ def a_run(run_id: str = "run-1", **changes: Any) -> Run:
         "visibility_mode": VisibilityMode.BUFFERED_WRITE,
         "policy_set_id": "policies-v1",
     }
-    return Run(**{**fields, **changes})
+    return RunIdentity(**{**fields, **changes})
 
 
 def a_recorder(**options: Any) -> Recorder:
@@ -143,7 +143,7 @@ def a_recorder(**options: Any) -> Recorder:
 
 def recorded(
     agent: Callable[[TracedRun], object] | None = None,
-    run: Run | None = None,
+    run: RunIdentity | None = None,
     *,
     model: ModelConfig | None = MODEL,
     memory: FixedMemory | None = None,

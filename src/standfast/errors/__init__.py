@@ -143,19 +143,14 @@
 Each error is built from facts, and its message is made of them; the facts are kept in ``facts`` for machines.
 """
 
-# One file a room; all that they define is meant to be had from here, so that nobody needs to know the files.
-from standfast.errors.access import *
-from standfast.errors.adapters import *
-from standfast.errors.approvals import *
+# One file a package of the code; every error is imported from here.
 from standfast.errors.bench import *
 from standfast.errors.canonical import *
-from standfast.errors.evals import *
-from standfast.errors.loops import *
-from standfast.errors.mailboxes import *
-from standfast.errors.prompts import *
-from standfast.errors.proofs import *
-from standfast.errors.providers import *
+from standfast.errors.govern import *
+from standfast.errors.ledger import *
+from standfast.errors.optimize import *
 from standfast.errors.recall import *
 from standfast.errors.root import *
+from standfast.errors.server import *
 from standfast.errors.store import *
 from standfast.errors.traces import *

@@ -28,7 +28,7 @@ from standfast.govern.patterns import Mark, detect_patterns, marks_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.limits import FACT_PAGE_WRITES
 from standfast.store.commit import Commit, Fact, Write
-from standfast.vocabulary import ActionType, Band, Record, Remembered, Run, Verdict
+from standfast.vocabulary import ActionType, Band, Record, Remembered, RunIdentity, Verdict
 
 HUMAN_SEAL_FLOOR: Final = "human_seal"
 NOVELTY_FLOOR: Final = "F8_Novelty"
@@ -116,7 +116,7 @@ def judge(
     *,
     floors: Judge,
     policy: MemoryWritePolicy,
-    run: Run,
+    run: RunIdentity,
     namespace: str,
     author: str,
     now: datetime,
@@ -156,7 +156,7 @@ def _is_refused_for_what_it_says(judgement: Judgement) -> bool:
     return bool(failed - {NOVELTY_FLOOR})
 
 
-def _proposal(record: Record, run: Run, namespace: str, author: str, now: datetime) -> Proposal:
+def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now: datetime) -> Proposal:
     assert record.verdict is not None, "only what was judged is proposed"
     return Proposal.of(
         namespace=namespace,
@@ -173,7 +173,7 @@ def _proposal(record: Record, run: Run, namespace: str, author: str, now: dateti
 
 
 def seal(
-    run: Run,
+    run: RunIdentity,
     namespace: str,
     judged: Sequence[Judged],
     *,

@@ -30,8 +30,7 @@ from standfast.store.records import STREAM, Change, Chapter, changes_between, hi
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.traces.identity import ModelConfig
-from standfast.vocabulary import ActionType, Band, Record, VisibilityMode
-from standfast.vocabulary import Run as RunIdentity
+from standfast.vocabulary import ActionType, Band, Record, RunIdentity, VisibilityMode
 
 
 class Memory:

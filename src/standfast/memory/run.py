@@ -33,8 +33,7 @@ from standfast.traces.artifact import Trace
 from standfast.traces.identity import ModelConfig
 from standfast.traces.recorder import Recorder
 from standfast.traces.traced_run import TracedRun
-from standfast.vocabulary import Band, Record, Remembered, Verdict, VisibilityMode, normal_tags
-from standfast.vocabulary import Run as RunIdentity
+from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict, VisibilityMode, normal_tags
 
 if TYPE_CHECKING:
     from standfast.memory.memory import Memory

@@ -8,14 +8,14 @@ from standfast.govern.patterns import MOST_MARKS_COUNTED, Mark
 from standfast.govern.stages import Judged
 from standfast.store.commit import Commit
 from standfast.store.records import STREAM
-from standfast.vocabulary import Run
+from standfast.vocabulary import RunIdentity
 
 if TYPE_CHECKING:
     from standfast.memory.memory import Memory
 
 
 def sealed(
-    memory: "Memory", run: Run, judged: Sequence[Judged], forgotten: Mapping[str, str]
+    memory: "Memory", run: RunIdentity, judged: Sequence[Judged], forgotten: Mapping[str, str]
 ) -> Commit | None:
     """777_FORGE, the budgets of the bands, and 999_SEAL, as of the run's snapshot."""
     store, namespace, at = memory.store, memory.namespace, run.memory_snapshot_id
@@ -53,7 +53,7 @@ def _counted(memory: "Memory", at: int, judged: Sequence[Judged]) -> dict[Mark, 
     return counted
 
 
-def only_budgets_moved(memory: "Memory", commit: Commit | None, run: Run, head: int) -> bool:
+def only_budgets_moved(memory: "Memory", commit: Commit | None, run: RunIdentity, head: int) -> bool:
     """Whether a commit was refused only because others spent the same budget: what the run itself changes is as it was.
 
     What stands in a band with a budget the policy decides anew, but for what the run forgets.

@@ -16,7 +16,7 @@ from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.store.commit import Receipt, Write, commit_id_of
 from standfast.store.pipeline import receipt_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Run
+from standfast.vocabulary import ActionType, RunIdentity
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Slip(msgspec.Struct, frozen=True, kw_only=True):
         """Where the slip is kept."""
         return f"request/{self.digest}"
 
-    def write(self, answer: dict[str, Any], run: Run) -> Write:
+    def write(self, answer: dict[str, Any], run: RunIdentity) -> Write:
         """The row that goes with the request's effect, which this run is about to have."""
         # Writing what is there already is no conflict to the store, so that no two attempts may write the same.
         attempt = commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id)

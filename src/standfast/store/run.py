@@ -9,7 +9,7 @@ from standfast.errors import CommitAborted, InvalidValue, NotAllowed, RunOver
 from standfast.store.commit import Commit, Receipt, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Run, VisibilityMode
+from standfast.vocabulary import ActionType, RunIdentity, VisibilityMode
 
 
 class StoreRun:
@@ -22,7 +22,7 @@ class StoreRun:
     As a context manager, leaving the block commits, and an exception discards.
     """
 
-    def __init__(self, store: Store, run: Run, namespace: str) -> None:
+    def __init__(self, store: Store, run: RunIdentity, namespace: str) -> None:
         self.store = store
         self.run = run
         self.namespace = namespace
@@ -43,7 +43,7 @@ class StoreRun:
         run_id: str | None = None,
     ) -> Self:
         """Start a run from the newest snapshot."""
-        run = Run(
+        run = RunIdentity(
             run_id=run_id or store.ids.new_id(),
             workflow_id=workflow_id,
             memory_snapshot_id=store.head(),

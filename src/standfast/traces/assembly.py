@@ -12,7 +12,7 @@ from standfast.limits import MAX_TRACE_BYTES, MAX_TRACE_GAPS
 from standfast.traces.artifact import UNDECIDED, VERSIONS, Trace
 from standfast.traces.drafts import EventDraft, Lane, fit_words
 from standfast.traces.identity import ModelConfig, ToolProfile, model_config_id
-from standfast.vocabulary import Run
+from standfast.vocabulary import RunIdentity
 
 _HASH_BYTES: Final = len(',"artifact_hash":""') + 64
 
@@ -21,7 +21,7 @@ _HASH_BYTES: Final = len(',"artifact_hash":""') + 64
 class Recording:
     """All that a recorder has gathered. What comes after ``is_full`` is only counted."""
 
-    run: Run
+    run: RunIdentity
     model: ModelConfig | None
     root: Lane
     started_at: str

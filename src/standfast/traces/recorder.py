@@ -36,7 +36,7 @@ from standfast.traces.drafts import (
 )
 from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
-from standfast.vocabulary import Run
+from standfast.vocabulary import RunIdentity
 
 # What an entry takes beside what is counted, generously: digests, names and punctuation.
 _ENTRY_BYTES: Final = 800
@@ -59,7 +59,7 @@ class Recorder:
 
     def __init__(
         self,
-        run: Run,
+        run: RunIdentity,
         *,
         clock: Clock,
         model: ModelConfig | None = None,

@@ -23,7 +23,7 @@ from standfast.traces.equivalence import ClaimVerdict, Comparison, compare
 from standfast.traces.identity import ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.traced_run import MemoryAt, TracedRun
-from standfast.vocabulary import Run
+from standfast.vocabulary import RunIdentity
 
 
 class ReplayingRecorder(Recorder):
@@ -35,7 +35,7 @@ class ReplayingRecorder(Recorder):
     def __init__(
         self, trace: Trace, *, clock: Clock, tools: Mapping[str, Callable[..., Any]] | None = None
     ) -> None:
-        run = Run(
+        run = RunIdentity(
             run_id=trace.run_id,
             workflow_id=trace.workflow_id,
             memory_snapshot_id=trace.memory_snapshot_id,

@@ -51,7 +51,7 @@ from standfast.optimize.providers.adapter import (
 )
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Experiment, Run, VisibilityMode
+from standfast.vocabulary import Experiment, RunIdentity, VisibilityMode
 
 __all__ = ["Bus", "MainLoop", "Rendering", "Session", "ToRemember"]
 _WITHOUT_MEMORY: Final = "no-memory"
@@ -198,7 +198,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self, request: MainLoopRequest[UserRequestT], *, reading: bool
     ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
         if self._memory is None:
-            alone = Run(
+            alone = RunIdentity(
                 run_id=request.request_id,
                 workflow_id=self._workflow,
                 memory_snapshot_id=0,

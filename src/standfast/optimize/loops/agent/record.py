@@ -21,7 +21,7 @@ from standfast.traces.drafts import EventDraft
 from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape
-from standfast.vocabulary import Run
+from standfast.vocabulary import RunIdentity
 
 AGENT: Final = "agent"
 ASSISTANT: Final = "assistant"
@@ -42,7 +42,7 @@ NO_SUCH_TOOL: Final = ToolProfile(tool_name="tool.unknown", tool_profile_version
 class Unrecorded(Recorder):
     """Stands in where there is no memory, and so nobody who keeps a trace: it makes the calls and notes nothing."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunIdentity) -> None:
         # Of what a recorder is made of, this one needs nothing else.
         self.run = run
 

@@ -1,4 +1,4 @@
-"""What a proof, note or receipt fails to prove."""
+"""Proofs, signed notes and receipts that do not hold."""
 
 from standfast.errors.root import StandfastError
 

@@ -1,4 +1,4 @@
-"""What a door refuses: who may not come in, what is not there, and what is too much at once."""
+"""Errors of the server, its clients and the adapters."""
 
 from standfast.errors.root import StandfastError
 
@@ -92,3 +92,10 @@ class ServerFailed(AccessError):
 
     code = "server_failed"
     says = "{address} failed: {problem}."
+
+
+class PutRefused(StandfastError):
+    """The judge refused something of a batch, so that nothing of the batch was remembered."""
+
+    code = "put_refused"
+    says = "{subject} was refused ({verdict}), and with it its whole batch: {reasons}"

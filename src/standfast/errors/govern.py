@@ -1,4 +1,4 @@
-"""Why an approval is refused, or can't be made."""
+"""Approvals: what a human signature is refused for."""
 
 from standfast.errors.root import StandfastError
 
