@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         StandfastError,
         StoreError,
     )
-    from standfast.memory import Memory
+    from standfast.memory import Memory, Run
     from standfast.memory.async_memory import AsyncMemory
     from standfast.recall.package import ContextPackage
     from standfast.recall.request import MemoryControllerInput
@@ -84,6 +84,7 @@ __all__ = [
     "RecallError",
     "Record",
     "Remembered",
+    "Run",
     "RunIdentity",
     "Settings",
     "Snapshot",
@@ -102,7 +103,7 @@ __all__ = [
 
 # In which module each name lives; the vocabulary holds all that are not named here.
 _HOMES = {
-    "aio": ("AsyncMemory",),
+    "memory.async_memory": ("AsyncMemory",),
     "canon": ("NORMALIZATION_VERSION", "canonical_bytes", "fingerprint", "parse"),
     "client": ("Client",),
     "clock": ("Clock", "CountedIds", "IdSource", "ManualClock", "RandomIds", "SystemClock"),
@@ -120,7 +121,7 @@ _HOMES = {
         "RecallError",
         "StoreError",
     ),
-    "memory": ("Memory",),
+    "memory": ("Memory", "Run"),
     "recall.package": ("ContextPackage",),
     "recall.request": ("MemoryControllerInput",),
     "settings": ("Settings",),
