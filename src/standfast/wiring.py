@@ -9,7 +9,7 @@ from standfast.ledger.checkpoint import MirrorFile
 from standfast.ledger.key_file import KeyFile, log_name
 from standfast.ledger.notary import Notary
 from standfast.memory import Memory
-from standfast.policies.spending import BandBudget
+from standfast.policies.band_budget import BandBudget
 from standfast.settings import Settings
 from standfast.store.opening import open_store
 from standfast.store.store import Store

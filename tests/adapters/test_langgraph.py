@@ -27,7 +27,7 @@ from standfast.adapters.langgraph_items import subject_of
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotCanonical, PutRefused
 from standfast.memory import Memory
-from standfast.policies.spending import BandBudget
+from standfast.policies.band_budget import BandBudget
 from standfast.vocabulary import Band
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 

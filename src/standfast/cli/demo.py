@@ -19,7 +19,7 @@ from standfast.govern.approvals.approvals import Approval, Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
 from standfast.memory import Memory
-from standfast.policies.spending import BandBudget
+from standfast.policies.band_budget import BandBudget
 from standfast.traces.equivalence import compare
 from standfast.traces.identity import ModelConfig
 from standfast.traces.traced_run import TracedRun

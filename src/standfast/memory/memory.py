@@ -21,7 +21,7 @@ from standfast.memory.purses import Purses, restarts
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import Past, corpus_of
 from standfast.memory.standing import Standing
-from standfast.policies.spending import BandBudget
+from standfast.policies.band_budget import BandBudget
 from standfast.recall.package import ContextPackage
 from standfast.recall.sources.snapshot import StoreCorpus
 from standfast.store.commit import Receipt, Write

@@ -16,7 +16,14 @@ import msgspec
 
 from standfast.canon import fingerprint, parse
 from standfast.errors import Corruption
-from standfast.policies.spending import BandBudget, Purse, Turn, release_row, restart_row, row_of
+from standfast.policies.band_budget import (
+    BandBudget,
+    BudgetedBand,
+    PolicyStep,
+    release_row,
+    restart_row,
+    row_of,
+)
 from standfast.store.commit import Fact
 from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
@@ -40,16 +47,16 @@ class Spending:
 class _Open:
     """A band's purse in hand: its epoch, how many rows its stream has, and what this commit adds to them."""
 
-    purse: Purse
+    purse: BudgetedBand
     epoch: int
     rows_before: int = 0
     since: int = 0
     erased: int = 0
     new: list[dict[str, Any]] = field(default_factory=list)
-    turns: list[tuple[Turn, Record]] = field(default_factory=list)
+    turns: list[tuple[PolicyStep, Record]] = field(default_factory=list)
     evicted: set[str] = field(default_factory=set)
 
-    def take(self, record: Record) -> Turn:
+    def take(self, record: Record) -> PolicyStep:
         turn = self.purse.take(record.key, record)
         self.new.append(row_of(turn, record))
         self.evicted.update(turn.gone)
@@ -170,7 +177,7 @@ class Purses:
         warm = self._warm.pop(band, None)
         if warm is not None and warm[0] == at:
             return warm[1]
-        purse = Purse(budget)
+        purse = BudgetedBand(budget)
         told = _told(store, namespace, at, band) or {"epoch": 0}
         held = sorted(
             store.scan(namespace, prefix=f"{band}/", at=at), key=lambda row: (row.memory_snapshot_id, row.key)
@@ -243,7 +250,7 @@ def _numbered(record: Record, number: str) -> Record:
     return msgspec.structs.replace(record, memory_id=f"{record.memory_id}@{number}")
 
 
-def _fact(budget: BandBudget, purse: Purse, turns: Sequence[Turn]) -> Fact:
+def _fact(budget: BandBudget, purse: BudgetedBand, turns: Sequence[PolicyStep]) -> Fact:
     told = {
         "actions": [[turn.t, fingerprint(turn.key)[:16], *turn.actions] for turn in turns],
         "band": budget.band.value,

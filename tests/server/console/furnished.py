@@ -29,7 +29,7 @@ from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.section import Section
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.policies.spending import BandBudget
+from standfast.policies.band_budget import BandBudget
 from standfast.server.access.table import Caller
 from standfast.server.console.rendering import link
 from standfast.server.console.room import console_room

@@ -54,7 +54,7 @@ class BandBudget(Value, frozen=True, kw_only=True):
         )
 
 
-class Turn(NamedTuple):
+class PolicyStep(NamedTuple):
     """What a policy made of one thing: what is held of it, and which earlier ones go for it."""
 
     t: int
@@ -64,7 +64,7 @@ class Turn(NamedTuple):
     actions: tuple[str, ...]
 
 
-class Purse:
+class BudgetedBand:
     """A band's budget with its policy, as of some steps. Not safe to share between threads."""
 
     def __init__(self, budget: BandBudget) -> None:
@@ -128,11 +128,11 @@ class Purse:
             self._held.apply(expire(t))
             del self._keys[t]
 
-    def take(self, key: str, record: Record) -> Turn:
+    def take(self, key: str, record: Record) -> PolicyStep:
         """Show the policy one new thing, which would stand under this key."""
         return self._turn(key, *observed(record))
 
-    def _turn(self, key: str, observation: Any, metadata: dict[str, Any]) -> Turn:
+    def _turn(self, key: str, observation: Any, metadata: dict[str, Any]) -> PolicyStep:
         t = self.steps
         step = Step(t=t, observation=observation, metadata=metadata)
         self.steps += 1
@@ -144,7 +144,7 @@ class Purse:
         item = self._held.item_at(t)
         if item is not None:
             self._keys[t] = key
-        return Turn(t, key, item, tuple(gone), tuple(actions) or ("SKIP",))
+        return PolicyStep(t, key, item, tuple(gone), tuple(actions) or ("SKIP",))
 
 
 def observed(record: Record) -> tuple[Any, dict[str, Any]]:
@@ -159,7 +159,7 @@ def observed(record: Record) -> tuple[Any, dict[str, Any]]:
     return {**about, "text": record.text}, {"tags": list(record.tags)} if record.tags else {}
 
 
-def row_of(turn: Turn, record: Record) -> dict[str, Any]:
+def row_of(turn: PolicyStep, record: Record) -> dict[str, Any]:
     """What is kept of a step, so that the policy can be shown it again, and what was held of it."""
     return {
         "base_t": None if turn.held is None else turn.held.merge_parent_t,
