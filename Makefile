@@ -27,12 +27,12 @@ test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
 	@STANDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
 
-check: $(VENV)/dev.ok           ## Format, lint, types, import contracts, tidiness.
+check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidiness, documentation.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/house
+	@$(BIN)/python -m pytest -q tests/project
 
 format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.
 	@$(BIN)/ruff format --quiet .
@@ -46,7 +46,7 @@ docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
 	@echo "open docs/_build/index.html"
 
 cli-docs: $(VENV)/dev.ok        ## Write docs/cli.md anew from the commands' own help.
-	@$(BIN)/python -m tests.house.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+	@$(BIN)/python -m tests.project.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
 
 schemas: $(VENV)/dev.ok         ## Write the JSON Schemas and fixtures of traces anew from the code.
 	@$(BIN)/python -m tests.traces.schema_files

@@ -1,4 +1,4 @@
-"""Sphinx settings: the Markdown files in this folder, as HTML, with nothing fetched from elsewhere."""
+"""Sphinx settings: builds the Markdown files of this folder as HTML. Nothing is downloaded."""
 
 project = "Standfast"
 extensions = ["myst_parser"]
@@ -6,5 +6,5 @@ html_theme = "furo"
 html_title = "Standfast"
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
-# Links to files outside docs/ are checked by tests/house/test_papers.py.
+# Links to files outside docs/ are checked by tests/project/test_docs.py.
 suppress_warnings = ["myst.xref_missing"]

@@ -1,4 +1,4 @@
-"""What all tests share: the servers, folders that cost little, and Hypothesis profiles that make a failure repeat."""
+"""Shared by all tests: servers, temporary folders in memory, and Hypothesis profiles."""
 
 import gc
 import os
@@ -11,33 +11,33 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.servers.fixtures", "tests.figures")
 
-# A run that was started in the background ignores SIGINT, and so would all its children. Tests that interrupt a process
-# would wait for it in vain.
+# A test run started in the background ignores SIGINT, and child processes inherit that. Tests that interrupt a
+# process would then wait for ever.
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     and threading.current_thread() is threading.main_thread()
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Folders in memory, where there is room: a sync costs nothing there. What the tests kill are processes, never the machine,
-# so they find the same files as on a disk; what must be synced, and when, is proved by counting and by images of crashes.
+# Temporary folders live in memory if there is room, because a sync costs nothing there. The tests kill processes, never
+# the machine, so they find the same files as on a disk; other tests count the syncs and replay images of crashes.
 MEMORY, ROOM_BYTES = "/dev/shm", 2 << 30
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
-# A worker imports some 5,000 modules, and nothing of them is ever garbage: no need to look through them, now or later.
+# A worker imports some 5,000 modules that are never garbage, so collecting while they load is wasted time.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage from now on, but not in what is there already."""
+    """Collect garbage from now on, but do not scan what is loaded already."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()
 
 
-# Derandomised: the fast run tries the same examples everywhere, so that a red build is red on every machine.
+# Derandomised: the fast run tries the same examples everywhere, so a failure repeats on every machine.
 settings.register_profile(
     "fast",
     derandomize=True,

@@ -1,4 +1,4 @@
-"""The figures of the proofs, printed at the end of a test run: added up over the chunks and the workers of a proof."""
+"""Counts that long tests report (runs, crashes, records), summed over workers and printed after the test run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,32 +8,33 @@ import pytest
 
 
 class Figures(Protocol):
-    """Tells what a part of a proof has covered."""
+    """Reports what a part of a test has covered."""
 
-    def __call__(self, proof: str, counted: Mapping[str, int] | None = None, /, **counts: int) -> None:
-        """Add these counts to those that the other parts of the proof tell."""
+    def __call__(self, name: str, counted: Mapping[str, int] | None = None, /, **counts: int) -> None:
+        """Add these counts to the totals printed under this name."""
         ...
 
 
 @pytest.fixture
 def figures(record_property: object) -> Figures:
-    """Where a proof tells its figures."""
+    """The function with which a test reports its counts."""
     assert callable(record_property)
 
-    def tell(proof: str, counted: Mapping[str, int] | None = None, /, **counts: int) -> None:
-        record_property("figures", (proof, dict(counted or {}) | counts))
+    def report(name: str, counted: Mapping[str, int] | None = None, /, **counts: int) -> None:
+        record_property("figures", (name, dict(counted or {}) | counts))
 
-    return tell
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print one line a proof."""
+    """Print one line for each name."""
     totals: dict[str, Counter[str]] = {}
     for outcome in ("passed", "failed"):
-        for report in terminalreporter.getreports(outcome):
-            for name, told in report.user_properties:
-                if name == "figures":
-                    totals.setdefault(told[0], Counter()).update(told[1])
-    for proof, counts in sorted(totals.items()):
-        told = ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items())
-        terminalreporter.write_line(f"{proof}: {told}")
+        for result in terminalreporter.getreports(outcome):
+            for key, value in result.user_properties:
+                if key == "figures":
+                    name, counts = value
+                    totals.setdefault(name, Counter()).update(counts)
+    for name, total in sorted(totals.items()):
+        line = ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in total.items())
+        terminalreporter.write_line(f"{name}: {line}")

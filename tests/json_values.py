@@ -1,4 +1,4 @@
-"""Hypothesis strategies for JSON values: all that json-v1 accepts, and all that it might be handed."""
+"""Hypothesis strategies for JSON values: ``values`` that json-v1 accepts, ``hostile_values`` that it may be given."""
 
 from typing import Any
 

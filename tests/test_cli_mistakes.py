@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
-from tests.house.cli_reference import contexts
+from tests.project.cli_reference import contexts
 
 # These end when they are told to; each of the mistakes below must keep them from beginning.
 SERVERS = ("standfast serve", "standfast mcp")

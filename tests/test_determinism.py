@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.elsewhere import ROOT, told_elsewhere, virtualenv
+from tests.subprocesses import ROOT, run_python, virtualenv
 
 # Prints one fingerprint over everything that a run of this Python makes of the golden vectors and of a large value.
 PROGRAM = """
@@ -42,7 +42,7 @@ EXPECTED = "44279833ca8824b6b523d5c28e41f61c5ba9b54c3dae2930c0984e7f0172d2e2"
 
 def _answer(python: str, **environment: str) -> str:
     vectors = str(ROOT / "tests" / "vectors" / "json-v1.jsonl")
-    return told_elsewhere("-c", PROGRAM, vectors, python=python, **environment).strip()
+    return run_python("-c", PROGRAM, vectors, python=python, **environment).strip()
 
 
 @pytest.mark.parametrize(

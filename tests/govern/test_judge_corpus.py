@@ -14,8 +14,8 @@ import pytest
 
 from standfast.govern.judge.judge import FloorRegistry, Judge, Surroundings
 from standfast.vocabulary import Verdict
-from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.govern.corpus import HELD_OUT, INDEPENDENT, LABELS, PARTS, WORKED_ON, cases, figures, sealed_share
+from tests.subprocesses import ROOT, run_python, virtualenv
 
 JUDGE = Judge(FloorRegistry.shipped())
 FIGURES = {part: figures(JUDGE, part) for part in PARTS}
@@ -180,4 +180,4 @@ def test_every_supported_python_judges_alike(version: str, tmp_path: Path) -> No
 
 def _answer(python: str, program: str, **environment: str) -> str:
     path = f"{ROOT}:{ROOT / 'src'}"
-    return told_elsewhere("-c", program, python=python, PYTHONPATH=path, **environment)
+    return run_python("-c", program, python=python, PYTHONPATH=path, **environment)

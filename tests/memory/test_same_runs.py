@@ -6,14 +6,14 @@ import pytest
 
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import ReasonCode, compare
-from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
 from tests.memory.scripted import KNOWN, Script
+from tests.subprocesses import other_environment, run_python
 
 
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
-    """Traces from a process of its own, in surroundings of its own."""
-    told = told_elsewhere("-m", "tests.memory.scripted", str(runs), **surroundings(number + 1))
+    """Traces from a process of its own, in other_environment of its own."""
+    told = run_python("-m", "tests.memory.scripted", str(runs), **other_environment(number + 1))
     return [Trace.read(line) for line in told.encode().splitlines()]
 
 

@@ -10,8 +10,8 @@ import pytest
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.recall.package import ContextPackage
-from tests.elsewhere import ROOT, told_elsewhere, virtualenv
 from tests.recall import golden, plainly
+from tests.subprocesses import ROOT, run_python, virtualenv
 
 VECTORS: list[dict[str, Any]] = [
     json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
@@ -51,7 +51,7 @@ def test_a_package_that_was_tampered_with_is_refused() -> None:
 
 def _told(python: str, **environment: str) -> str:
     path = f"{ROOT / 'src'}:{ROOT}"
-    return told_elsewhere("-c", PROGRAM, python=python, PYTHONPATH=path, **environment).strip()
+    return run_python("-c", PROGRAM, python=python, PYTHONPATH=path, **environment).strip()
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ import pytest
 
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import compare
-from tests.elsewhere import surroundings, told_elsewhere
 from tests.figures import Figures
+from tests.subprocesses import other_environment, run_python
 from tests.traces.scripted import recorded
 
 LOCALES = ("C", "C.UTF-8", "POSIX", "tr_TR.UTF-8")
 
 
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
-    """Traces from a process of its own, in surroundings of its own."""
-    here = surroundings(number) | {"LC_ALL": LOCALES[number % len(LOCALES)]}
-    told = told_elsewhere("-m", "tests.traces.scripted", str(runs), **here)
+    """Traces from a process of its own, in other_environment of its own."""
+    here = other_environment(number) | {"LC_ALL": LOCALES[number % len(LOCALES)]}
+    told = run_python("-m", "tests.traces.scripted", str(runs), **here)
     return [Trace.read(line) for line in told.encode().splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""The same program in other surroundings: a process of its own with nothing of our environment but the path."""
+"""The same program in other other_environment: a process of its own with nothing of our environment but the path."""
 
 import os
 import shutil
@@ -12,10 +12,13 @@ ROOT = Path(__file__).parents[1]
 ZONES = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Europe/Berlin")
 
 
-def told_elsewhere(*words: str, python: str = sys.executable, **environment: str) -> str:
-    """What a Python that is called with these words prints; it must end well."""
+def run_python(*arguments: str, python: str = sys.executable, **environment: str) -> str:
+    """Run Python with these arguments and return what it prints. Fails the test if the exit code is not 0.
+
+    The subprocess inherits only ``PATH`` from the environment.
+    """
     result = subprocess.run(
-        [python, *words],
+        [python, *arguments],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
@@ -27,13 +30,16 @@ def told_elsewhere(*words: str, python: str = sys.executable, **environment: str
     return result.stdout
 
 
-def surroundings(number: int) -> dict[str, str]:
-    """Another hash seed and time zone for each number."""
+def other_environment(number: int) -> dict[str, str]:
+    """Environment variables with a hash seed and a time zone that depend on the number."""
     return {"PYTHONHASHSEED": str(number * 1_000_003 % 4_294_967_296), "TZ": ZONES[number % len(ZONES)]}
 
 
 def virtualenv(version: str, folder: Path) -> str:
-    """A Python of this version with what the lock file names. One that is missing is a failure, not a skip."""
+    """Create a virtualenv with this Python version and the locked dependencies, and return its interpreter.
+
+    A missing Python version fails the test; it is not skipped.
+    """
     subprocess.run([_interpreter(version), "-m", "venv", str(folder)], check=True)
     inside = str(folder / "bin" / "python")
     quiet = ["--quiet", "--disable-pip-version-check"]
@@ -43,14 +49,16 @@ def virtualenv(version: str, folder: Path) -> str:
 
 
 def _interpreter(version: str) -> str:
-    """The named variable, what is on the path, or pyenv's: the first that really is that version."""
+    """Find an interpreter of this version: named by the environment variable, on the path, or from pyenv."""
     shims = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     named = os.environ.get(f"STANDFAST_TEST_PYTHON_{version.replace('.', '')}")
     for candidate in filter(
         None, [named, sys.executable, shutil.which(f"python{version}"), *map(str, shims)]
     ):
         probe = "import sys; print('%d.%d' % sys.version_info[:2])"
-        told = subprocess.run([candidate, "-c", probe], capture_output=True, text=True, check=False)
-        if told.stdout.strip() == version:
+        probed = subprocess.run([candidate, "-c", probe], capture_output=True, text=True, check=False)
+        if probed.stdout.strip() == version:
             return candidate
-    pytest.fail(f"there is no Python {version}; set STANDFAST_TEST_PYTHON_{version.replace('.', '')} to one")
+    pytest.fail(
+        f"no Python {version} found; set STANDFAST_TEST_PYTHON_{version.replace('.', '')} to its path"
+    )

@@ -1,4 +1,4 @@
-"""What the package shows to the world is what it means to show."""
+"""The top package exports exactly the names in ``__all__``."""
 
 import ast
 import subprocess
@@ -10,19 +10,19 @@ import standfast
 
 
 def test_every_public_name_is_exported_on_purpose() -> None:
-    """The names are told twice, for the type checker and for the reader of ``__all__``; neither may tell more."""
+    """The imports for the type checker and ``__all__`` name the same things."""
     tree = ast.parse(Path(standfast.__file__).read_text(encoding="utf-8"))
-    told = {
+    imported = {
         alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("standfast.")
         for alias in node.names
     }
 
-    assert told | {"__version__"} == set(standfast.__all__) == set(dir(standfast))
+    assert imported | {"__version__"} == set(standfast.__all__) == set(dir(standfast))
 
 
-def test_every_exported_name_is_there_and_no_other() -> None:
+def test_every_exported_name_exists_and_no_other() -> None:
     assert [name for name in standfast.__all__ if not hasattr(standfast, name)] == []
     assert not hasattr(standfast, "msgspec")
     assert not hasattr(standfast, "Value")
@@ -32,9 +32,9 @@ def test_importing_the_package_loads_nothing_else() -> None:
     loaded = (
         "import sys, standfast; print(*sorted(name for name in sys.modules if name.startswith('standfast')))"
     )
-    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
 
-    assert told.stdout.split() == ["standfast"]
+    assert result.stdout.split() == ["standfast"]
 
 
 def test_exported_names_are_in_order_and_have_a_docstring() -> None:

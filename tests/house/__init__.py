@@ -1,1 +1,0 @@
-"""Tests of the house itself: names, sizes, contracts, papers."""

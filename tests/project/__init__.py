@@ -1,0 +1,1 @@
+"""Tests of the project itself: public names, file sizes, the documentation."""
