@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check format bench docs lock cli-docs schemas clean help
+.PHONY: demo test test-all check format mutants bench docs lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidine
 format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
+
+mutants: $(VENV)/dev.ok         ## Change the core modules in small ways; report what no test notices.
+	@$(BIN)/python -m tests.mutation $(MUTANTS)
 
 bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run.
 	@$(BIN)/python -m benchmarks
