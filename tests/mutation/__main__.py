@@ -19,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -123,7 +124,7 @@ def main() -> int:
         if options.list:
             chosen = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            killed = list(pool.map(lambda mutant: is_killed(mutant, table[module]), chosen))
+            killed = list(pool.map(partial(is_killed, tests=table[module]), chosen))
         tested += len(chosen)
         survivors += [mutant for mutant, dead in zip(chosen, killed, strict=True) if not dead]
         print(f"{module:<34} {len(mutants):>8} {len(chosen):>7} {sum(killed):>7}", flush=True)
