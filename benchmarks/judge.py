@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import CountedIds, SystemClock
-from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Judgement, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Judgement, JudgingContext
 from standfast.store.commit import Commit, Write
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
@@ -57,9 +57,9 @@ def _found(judge: Judge) -> list[Ratio]:
 
 def _cost(judge: Judge) -> list[Ratio]:
     """A claim is read anew for each judgement, as in a run; what is known is read once for all of them."""
-    few = Surroundings(related=KNOWN[:20], vault=KNOWN[20:25], recalled=RECALLED)
-    many = Surroundings(related=KNOWN, recalled=RECALLED)
-    law = Surroundings(vault=KNOWN)
+    few = JudgingContext(related=KNOWN[:20], vault=KNOWN[20:25], recalled=RECALLED)
+    many = JudgingContext(related=KNOWN, recalled=RECALLED)
+    law = JudgingContext(vault=KNOWN)
     without_subject = Record(memory_id=FACT.memory_id, text=FACT.text, source=FACT.source)
     long = Record(memory_id="long", text=" ".join(record.text for record in KNOWN[:40]), source=FACT.source)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,11 +69,11 @@ def _cost(judge: Judge) -> list[Ratio]:
         )
         seconds = best_seconds(
             {
-                "alone": _judging(judge, FACT, Surroundings()),
+                "alone": _judging(judge, FACT, JudgingContext()),
                 "few": _judging(judge, FACT, few),
                 "many": _judging(judge, FACT, many),
                 "law": _judging(judge, without_subject, law),
-                "long": _judging(judge, long, Surroundings()),
+                "long": _judging(judge, long, JudgingContext()),
                 "commit": _committing(store),
             },
             calls=100,
@@ -111,9 +111,9 @@ def _cost(judge: Judge) -> list[Ratio]:
     ]
 
 
-def _judging(judge: Judge, record: Record, surroundings: Surroundings) -> Callable[[], Judgement]:
-    judge.judge(Claim(record=record), surroundings)
-    return lambda: judge.judge(Claim(record=record), surroundings)
+def _judging(judge: Judge, record: Record, context: JudgingContext) -> Callable[[], Judgement]:
+    judge.judge(Claim(record=record), context)
+    return lambda: judge.judge(Claim(record=record), context)
 
 
 def _committing(store: Store) -> Callable[[], object]:

@@ -8,7 +8,7 @@ was shown, and mended by; this one nobody looked at before its figures were take
 parts only figures are looked at, never lines, so that they say what fresh claims may expect. Don't mend a floor by
 a line of them; if you must, move that line over and write new ones.
 
-A line has a ``label`` and a ``text``, and what else the claim or its surroundings need: ``subject``, ``tags``,
+A line has a ``label`` and a ``text``, and what else the claim or its context need: ``subject``, ``tags``,
 ``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed already,
 ``recalled`` for excerpts, ``refused`` for texts that were turned away. ``also`` names labels that are right as well.
 
@@ -28,8 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from standfast.govern.judge.judge import Claim, Judge, Judgement, Surroundings
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
+from standfast.govern.judge.reading.words import TextReading
 from standfast.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
@@ -68,13 +68,13 @@ ALPHABETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One line: a claim in its surroundings, and what it is."""
+    """One line: a claim in its context, and what it is."""
 
     number: int
     label: str
     also: frozenset[str]
     claim: Claim
-    surroundings: Surroundings
+    context: JudgingContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Figure:
 def sealed_share(judge: Judge, part: str = WORKED_ON) -> float:
     """The share of clean claims that are sealed, as all should be."""
     clean = [case for case in cases(part) if case.label == "clean"]
-    sealed = [judge.judge(case.claim, case.surroundings).verdict is Verdict.SEAL for case in clean]
+    sealed = [judge.judge(case.claim, case.context).verdict is Verdict.SEAL for case in clean]
     return sum(sealed) / len(sealed)
 
 
@@ -133,7 +133,7 @@ def labels_given(judgement: Judgement) -> frozenset[str]:
 
 def figures(judge: Judge, part: str = WORKED_ON) -> dict[str, Figure]:
     """Precision and recall of each label that a part of the corpus has."""
-    given = [(case, labels_given(judge.judge(case.claim, case.surroundings))) for case in cases(part)]
+    given = [(case, labels_given(judge.judge(case.claim, case.context))) for case in cases(part)]
     there = {case.label for case, _ in given}
     return {
         label: Figure(
@@ -158,16 +158,16 @@ def _case(number: int, line: dict[str, Any]) -> Case:
     label, also, role = filled.pop("label"), frozenset(filled.pop("also", ())), filled.pop("role", "agent")
     tags, refs = normal_tags(filled.pop("tags", ())), tuple(filled.pop("refs", ()))
     subject = filled.get("subject")
-    surroundings = Surroundings(
+    context = JudgingContext(
         related=tuple(known(f"known-{place}", text) for place, text in enumerate(texts["known"])),
         vault=tuple(
             known(f"vault-{n}", text, subject=subject, band="VAULT") for n, text in enumerate(texts["vault"])
         ),
         recalled=tuple(texts["recalled"]),
-        refused=frozenset(Reading(text).fingerprint for text in texts["refused"]),
+        refused=frozenset(TextReading(text).fingerprint for text in texts["refused"]),
     )
     made = claim(role=role, tags=tags, refs=refs, **filled)
-    return Case(number=number, label=label, also=also, claim=made, surroundings=surroundings)
+    return Case(number=number, label=label, also=also, claim=made, context=context)
 
 
 def _filled(value: Any, places: Any, number: int) -> Any:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from standfast.govern.judge.floors.claim import NOTHING_KNOWN
-from standfast.govern.judge.floors.secrecy import Secrecy
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.floors.secrecy import SecrecyFloor
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.judge.signs import issued
 from standfast.govern.judge.signs.national_ids import luhn_holds, national_id_in
 from tests.govern.corpus import claim
@@ -21,7 +21,7 @@ def _drawn(length: int, alphabet: str = string.ascii_letters + string.digits) ->
 
 
 def _kind(text: str) -> str:
-    return Secrecy().check(claim(text), NOTHING_KNOWN).reason
+    return SecrecyFloor().check(claim(text), NOTHING_KNOWN).reason
 
 
 HEX = "0123456789abcdef"
@@ -112,7 +112,7 @@ def test_a_secret_in_other_letters_is_one(text: str) -> None:
 
 
 def _number(text: str) -> str | None:
-    return national_id_in(Reading(text))
+    return national_id_in(TextReading(text))
 
 
 def _cpf(body: str) -> str:

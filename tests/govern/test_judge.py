@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
 from standfast.govern.judge.floors.claim import CLEAN
-from standfast.govern.judge.floors.novelty import Novelty
-from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, Surroundings
-from standfast.govern.judge.reading.words import READ_CHARS, Reading
+from standfast.govern.judge.floors.novelty import NoveltyFloor
+from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, JudgingContext
+from standfast.govern.judge.reading.words import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import SOURCE, cases, claim, known
 
@@ -30,7 +30,7 @@ class Fixed:
         self.hard = hard
         self._found = found
 
-    def check(self, _claim: Claim, _surroundings: Surroundings) -> Any:
+    def check(self, _claim: Claim, _context: JudgingContext) -> Any:
         """What it was made with; an exception is raised."""
         if isinstance(self._found, BaseException):
             raise self._found
@@ -38,7 +38,7 @@ class Fixed:
 
 
 def _verdict(*floors: Fixed, told: Verdict | None = None) -> Verdict:
-    return Judge(floors).judge(claim(FACT), told=told).verdict
+    return Judge(floors).judge(claim(FACT), minimum=told).verdict
 
 
 def test_the_nine_that_ship_are_in_the_order_of_their_numbers() -> None:
@@ -83,11 +83,11 @@ def test_being_told_can_only_make_a_verdict_stricter(
 @pytest.mark.parametrize("told", [Verdict.SEAL, Verdict.PARTIAL, Verdict.VOID])
 def test_a_judge_can_be_told_nothing_else(told: Verdict) -> None:
     with pytest.raises(InvalidValue, match="SABAR or 888_HOLD"):
-        JUDGE.judge(claim(FACT), told=told)
+        JUDGE.judge(claim(FACT), minimum=told)
 
 
 def test_the_reason_for_being_told_is_kept() -> None:
-    judgement = JUDGE.judge(claim(FACT), told=Verdict.HOLD, why="more than 10,000 euros")
+    judgement = JUDGE.judge(claim(FACT), minimum=Verdict.HOLD, reason="more than 10,000 euros")
 
     assert judgement.reasons == ("888_HOLD: more than 10,000 euros",)
 
@@ -141,7 +141,7 @@ def test_what_a_floor_said_before_never_shows_in_what_it_says_now() -> None:
 
 @pytest.mark.parametrize("missing", ["name", "threshold", "hard", "check"])
 def test_a_floor_that_lacks_something_is_told_what(missing: str) -> None:
-    parts = {"name": "F10_Part", "threshold": 0.5, "hard": True, "check": lambda _claim, _surroundings: CLEAN}
+    parts = {"name": "F10_Part", "threshold": 0.5, "hard": True, "check": lambda _claim, _context: CLEAN}
     del parts[missing]
 
     with pytest.raises(InvalidValue, match=missing):
@@ -152,7 +152,7 @@ def test_a_floor_of_one_s_own_stands_beside_those_that_ship() -> None:
     class NoShouting:
         name, threshold, hard = "House_NoShouting", 0.5, False
 
-        def check(self, one: Claim, _surroundings: Surroundings) -> tuple[float, str]:
+        def check(self, one: Claim, _context: JudgingContext) -> tuple[float, str]:
             letters = [char for char in one.record.text if char.isalpha()]
             loud = sum(map(str.isupper, letters)) / max(1, len(letters))
             return 1 - loud, "loud: mostly capitals" if loud > 0.5 else ""
@@ -168,7 +168,7 @@ def test_a_floor_of_one_s_own_stands_beside_those_that_ship() -> None:
 
 
 def test_a_reason_that_is_told_prints_and_is_bounded() -> None:
-    judgement = JUDGE.judge(claim(FACT), told=Verdict.HOLD, why="a\x00b\n" * 1000)
+    judgement = JUDGE.judge(claim(FACT), minimum=Verdict.HOLD, reason="a\x00b\n" * 1000)
 
     assert judgement.reasons[0].isprintable()
     assert len(judgement.reasons[0]) < 450
@@ -177,7 +177,7 @@ def test_a_reason_that_is_told_prints_and_is_bounded() -> None:
 @pytest.mark.parametrize("told", ["SABAR", "888_HOLD", "seal", 1, object()])
 def test_what_is_told_is_a_verdict_and_no_word_for_one(told: Any) -> None:
     with pytest.raises(InvalidValue, match="SABAR or 888_HOLD"):
-        JUDGE.judge(claim(FACT), told=told)
+        JUDGE.judge(claim(FACT), minimum=told)
 
 
 @pytest.mark.parametrize("found", [(1, "int"), (0.5, "at the threshold"), Finding(1.0), [0.75, "a list"]])
@@ -215,10 +215,10 @@ def test_a_name_is_taken_once_unless_it_is_replaced() -> None:
     registry = FloorRegistry.shipped()
 
     with pytest.raises(InvalidValue, match="F8_Novelty"):
-        registry.register(Novelty(max_chars=10))
-    registry.register(Novelty(max_chars=10), replace=True)
+        registry.register(NoveltyFloor(max_chars=10))
+    registry.register(NoveltyFloor(max_chars=10), replace=True)
 
-    assert registry.named("F8_Novelty") == Novelty(max_chars=10)
+    assert registry.named("F8_Novelty") == NoveltyFloor(max_chars=10)
     assert Judge(registry).judge(claim(FACT)).verdict is Verdict.VOID
     assert len(registry) == 9
 
@@ -285,15 +285,15 @@ def test_growing_step_by_step_is_the_same_as_knowing_all_at_once() -> None:
         known(f"k{number}", f"Gate {number} of hall {number % 7} is closed on day {number}.")
         for number in range(60)
     ]
-    step_by_step = Surroundings()
+    step_by_step = JudgingContext()
     for record in records:
-        step_by_step = step_by_step.after(Claim(record=record))
-    at_once = Surroundings(related=tuple(records))
+        step_by_step = step_by_step.with_accepted(Claim(record=record))
+    at_once = JudgingContext(related=tuple(records))
     claims = [claim(f"On day {n} gate {n} of hall {n % 7} is closed!") for n in range(80)]
 
     assert [JUDGE.judge(one, step_by_step) for one in claims] == [JUDGE.judge(one, at_once) for one in claims]
     assert step_by_step == at_once
-    assert len(step_by_step.shelves) <= 6
+    assert len(step_by_step.indexes) <= 6
 
 
 ODD_TEXT = st.text(st.characters(), max_size=300) | st.sampled_from(
@@ -337,14 +337,14 @@ def test_whatever_comes_gets_a_judgement(
     records = tuple(
         known(f"k{place}", one, subject=subject, band=band) for place, one in enumerate(known_texts)
     )
-    surroundings = Surroundings(
+    context = JudgingContext(
         vault=records, related=records, recalled=tuple(recalled), refused=frozenset({"0" * 64})
     )
 
-    judgement = JUDGE.judge(Claim(record=record, role=role), surroundings)
+    judgement = JUDGE.judge(Claim(record=record, role=role), context)
 
     assert len(judgement.floor_checks) == 9
-    assert judgement == JUDGE.judge(Claim(record=record, role=role), surroundings)
+    assert judgement == JUDGE.judge(Claim(record=record, role=role), context)
     assert Judgement.from_json(judgement.as_json()) == judgement
 
 
@@ -384,4 +384,4 @@ def test_a_claim_is_equal_by_its_record_and_role_only() -> None:
 
     assert read == unread
     assert replace(read, role="human") != read
-    assert Reading(FACT).fingerprint == read.reading.fingerprint
+    assert TextReading(FACT).fingerprint == read.reading.fingerprint

@@ -1,4 +1,4 @@
-"""What the floors reach on the labelled corpus, and that nothing but the claim and its surroundings shows in it.
+"""What the floors reach on the labelled corpus, and that nothing but the claim and its context shows in it.
 
 On the worked-on part the figures say that nothing got worse. On the held-out parts, of which nobody looks at the lines,
 they say more about claims that are new: one was written by the hand that wrote the floors, the other, independent one by
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.govern.judge.judge import FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import FloorRegistry, Judge, JudgingContext
 from standfast.vocabulary import Verdict
 from tests.govern.corpus import HELD_OUT, INDEPENDENT, LABELS, PARTS, WORKED_ON, cases, figures, sealed_share
 from tests.subprocesses import ROOT, run_python, virtualenv
@@ -94,7 +94,7 @@ def test_clean_facts_that_were_held_out_are_sealed(part: str) -> None:
 
 def test_no_claim_stands_in_two_parts() -> None:
     seen = [
-        (case.claim.record.text, case.surroundings.recalled, len(case.surroundings.vault))
+        (case.claim.record.text, case.context.recalled, len(case.context.vault))
         for part in PARTS
         for case in {case.claim.record.text: case for case in cases(part)}.values()
     ]
@@ -107,7 +107,7 @@ def test_clean_facts_are_sealed() -> None:
     turned_away = [
         case.claim.record.text
         for case in clean
-        if JUDGE.judge(case.claim, case.surroundings).verdict is not Verdict.SEAL
+        if JUDGE.judge(case.claim, case.context).verdict is not Verdict.SEAL
     ]
 
     assert len(turned_away) <= 0.02 * len(clean), turned_away
@@ -117,24 +117,24 @@ def test_no_reason_repeats_a_secret() -> None:
     for case in cases():
         if case.label == "secret":
             words = {word for word in case.claim.record.text.split() if len(word) > 12}
-            told = " ".join(JUDGE.judge(case.claim, case.surroundings).reasons)
+            told = " ".join(JUDGE.judge(case.claim, case.context).reasons)
             assert not [word for word in words if word in told]
 
 
-def test_the_order_of_the_surroundings_never_shows() -> None:
+def test_the_order_of_the_context_never_shows() -> None:
     """Everything known of all cases at once, in many orders; ids that stand twice among them."""
-    vault = tuple(record for case in cases() for record in case.surroundings.vault)
-    related = tuple(record for case in cases() for record in case.surroundings.related)
-    recalled = tuple(excerpt for case in cases() for excerpt in case.surroundings.recalled)
-    crowded = Surroundings(vault=vault, related=related, recalled=recalled, scars=related[:3])
+    vault = tuple(record for case in cases() for record in case.context.vault)
+    related = tuple(record for case in cases() for record in case.context.related)
+    recalled = tuple(excerpt for case in cases() for excerpt in case.context.recalled)
+    crowded = JudgingContext(vault=vault, related=related, recalled=recalled, patterns=related[:3])
     judged = [JUDGE.judge(case.claim, crowded) for case in cases()]
     for seed in range(3):
         dice = random.Random(seed)
-        shuffled = Surroundings(
+        shuffled = JudgingContext(
             vault=tuple(dice.sample(vault, len(vault))),
             related=tuple(dice.sample(related, len(related))),
             recalled=tuple(dice.sample(recalled, len(recalled))),
-            scars=tuple(dice.sample(related[:3], 3)),
+            patterns=tuple(dice.sample(related[:3], 3)),
         )
         assert [JUDGE.judge(case.claim, shuffled) for case in cases()] == judged
 
@@ -145,25 +145,25 @@ from standfast.govern.judge.judge import FloorRegistry, Judge
 from tests.govern.corpus import PARTS, cases, claim
 judge = Judge(FloorRegistry.shipped())
 everything = [case for part in PARTS for case in cases(part)]
-print(fingerprint([fingerprint(judge.judge(case.claim, case.surroundings).as_json()) for case in everything]))
+print(fingerprint([fingerprint(judge.judge(case.claim, case.context).as_json()) for case in everything]))
 """
 # Every character of the planes that have any, a few at a time, so that what a Python knows of them would show.
 EVERY_CHARACTER = """
 from standfast.govern.judge.reading.phrases import spoken
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 for start in range(0x20, 0x1FFFF, 16):
     if not 0xD800 <= start < 0xE000:
         text = "".join(map(chr, range(start, start + 16)))
-        one = Reading(text)
+        one = TextReading(text)
         seen = [one.folded, list(one.words), one.fingerprint, spoken(one), sorted(one.names), list(one.carrying)]
         print(start, fingerprint([seen, judge.judge(claim(f"The lamp {text} is on.")).as_json()]))
 """
 
 
 def test_the_hash_seed_and_the_locale_never_show() -> None:
-    surroundings = (("0", "C"), ("1", "C.UTF-8"), ("4242", "tr_TR.UTF-8"))
+    context = (("0", "C"), ("1", "C.UTF-8"), ("4242", "tr_TR.UTF-8"))
     answers = {
-        _answer(sys.executable, PROGRAM, PYTHONHASHSEED=seed, LC_ALL=locale) for seed, locale in surroundings
+        _answer(sys.executable, PROGRAM, PYTHONHASHSEED=seed, LC_ALL=locale) for seed, locale in context
     }
 
     assert len(answers) == 1

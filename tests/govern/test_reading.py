@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.govern.judge.reading import words as words_module
 from standfast.govern.judge.reading.disguise import unmasked
 from standfast.govern.judge.reading.folding import fold
-from standfast.govern.judge.reading.likeness import Known, Recalled, Shelf, says_nothing_new
+from standfast.govern.judge.reading.likeness import KnownText, RecalledText, SimilarityIndex, says_nothing_new
 from standfast.govern.judge.reading.quantities import number
-from standfast.govern.judge.reading.words import READ_CHARS, Reading
+from standfast.govern.judge.reading.words import READ_CHARS, TextReading
 from standfast.limits import MAX_VALUE_BYTES
 from tests.govern.corpus import cases, claim, known
 
@@ -27,7 +27,7 @@ def test_the_fast_way_to_words_finds_the_same_words(text: str) -> None:
     folded = text.lower()
 
     assert words_module._ascii_words(folded) == words_module._WORD.findall(folded)
-    assert Reading(text).words == Reading(f"{text} é").words[:-1]
+    assert TextReading(text).words == TextReading(f"{text} é").words[:-1]
 
 
 @given(st.text(max_size=60))
@@ -48,11 +48,11 @@ def test_folding_twice_changes_nothing(text: str) -> None:
     ],
 )
 def test_disguises_of_a_text_have_its_fingerprint(disguised: str) -> None:
-    assert Reading(disguised).fingerprint == Reading("refund limit").fingerprint
+    assert TextReading(disguised).fingerprint == TextReading("refund limit").fingerprint
 
 
 def test_texts_without_words_are_told_apart() -> None:
-    assert Reading("🎉").fingerprint != Reading("🔥").fingerprint
+    assert TextReading("🎉").fingerprint != TextReading("🔥").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_a_number_has_one_notation(given: str, normal: str) -> None:
 
 def test_quantities_are_in_the_smallest_unit() -> None:
     assert (
-        Reading("14 days").quantities
-        == Reading("two weeks").quantities
-        == Reading("vierzehn Tage").quantities
+        TextReading("14 days").quantities
+        == TextReading("two weeks").quantities
+        == TextReading("vierzehn Tage").quantities
     )
-    assert Reading("15 January 2026").quantities == {"date": frozenset({"2026-01-15"})}
-    assert Reading("$50").quantities == Reading("50 dollars").quantities
+    assert TextReading("15 January 2026").quantities == {"date": frozenset({"2026-01-15"})}
+    assert TextReading("$50").quantities == TextReading("50 dollars").quantities
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_quantities_are_in_the_smallest_unit() -> None:
     ],
 )
 def test_disguises_are_taken_off(text: str) -> None:
-    assert any("ignore" in inside.folded for inside in unmasked(Reading(text)))
+    assert any("ignore" in inside.folded for inside in unmasked(TextReading(text)))
 
 
 def test_a_plain_text_wears_no_disguise() -> None:
-    assert unmasked(Reading("The van leaves the depot at 06:30 on weekdays.")) == []
+    assert unmasked(TextReading("The van leaves the depot at 06:30 on weekdays.")) == []
 
 
 def test_saying_it_again_is_symmetric_enough_to_trust() -> None:
@@ -121,7 +121,7 @@ def test_saying_it_again_is_symmetric_enough_to_trust() -> None:
     for case in cases():
         reading = case.claim.reading
         assert len(reading.content) < 3 or says_nothing_new(reading, reading)
-        assert not says_nothing_new(reading, Reading(f"{reading.text} 987654"))
+        assert not says_nothing_new(reading, TextReading(f"{reading.text} 987654"))
 
 
 SENTENCES = st.lists(
@@ -153,23 +153,25 @@ SENTENCES = st.lists(
 
 @given(st.lists(SENTENCES, max_size=12), SENTENCES)
 def test_the_shelf_finds_all_that_a_look_at_each_record_finds(texts: list[str], text: str) -> None:
-    shelf = Shelf(Known(memory_id=str(place), reading=Reading(one)) for place, one in enumerate(texts))
-    reading = Reading(text)
+    index = SimilarityIndex(
+        KnownText(memory_id=str(place), reading=TextReading(one)) for place, one in enumerate(texts)
+    )
+    reading = TextReading(text)
 
-    found = {one.memory_id for one in shelf.alike(reading)}
+    found = {one.memory_id for one in index.alike(reading)}
 
     assert found == {
         one.memory_id
-        for one in shelf.known
+        for one in index.known
         if one.reading.words == reading.words or says_nothing_new(reading, one.reading)
     }
 
 
 @given(st.lists(SENTENCES, min_size=1, max_size=5))
 def test_every_excerpt_is_recognised_when_it_comes_back(excerpts: list[str]) -> None:
-    recalled = Recalled(excerpts)
+    recalled = RecalledText(excerpts)
 
-    assert all(recalled.holds(Reading(excerpt.upper())) for excerpt in excerpts)
+    assert all(recalled.holds(TextReading(excerpt.upper())) for excerpt in excerpts)
 
 
 LONG = 1_600
@@ -232,7 +234,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 def _seconds(text: str) -> float:
     """The least processor time of a few judgements, beside a record and an excerpt made of the same stuff."""
-    surroundings = Surroundings(
+    context = JudgingContext(
         related=(known("k", text[:LONG]),),
         vault=(known("v", text[:LONG], band="VAULT"),),
         recalled=(text[:LONG],),
@@ -240,7 +242,7 @@ def _seconds(text: str) -> float:
     best = float("inf")
     for _ in range(3):
         start = time.process_time()
-        JUDGE.judge(claim(text), surroundings)
+        JUDGE.judge(claim(text), context)
         best = min(best, time.process_time() - start)
     return best
 

@@ -7,7 +7,7 @@ import unicodedata2
 from standfast.govern.judge.judge import FloorRegistry, Judge
 from standfast.govern.judge.reading.ages import LATER, as_of_14
 from standfast.govern.judge.reading.folding import fold
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from tests.govern.corpus import claim
 
 # Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a trombone's kin.
@@ -49,13 +49,13 @@ def _kind(category: str) -> str:
 
 
 def test_a_later_character_is_a_word_of_its_own() -> None:
-    assert Reading("a\U0001fae8b").words == ("a", "1fae8", "b")
-    assert Reading("\U0001fae8").fingerprint != Reading("\U0001faea").fingerprint
+    assert TextReading("a\U0001fae8b").words == ("a", "1fae8", "b")
+    assert TextReading("\U0001fae8").fingerprint != TextReading("\U0001faea").fingerprint
     assert as_of_14("plain é 🎉") == "plain é 🎉"
 
 
 def test_a_later_mark_on_a_letter_hides_nothing() -> None:
-    assert Reading("ig\u1acfno\u1ad0re").words == ("ignore",)
+    assert TextReading("ig\u1acfno\u1ad0re").words == ("ignore",)
 
 
 def test_older_marks_and_boxes_hide_nothing_either() -> None:

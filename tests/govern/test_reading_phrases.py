@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from standfast.govern.judge.floors import authority
 from standfast.govern.judge.reading.folding import fold
 from standfast.govern.judge.reading.phrases import Phrase, Phrasebook, spoken
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.judge.signs import sayings
 
 BOOKS = (sayings.PHRASES, authority._PHRASES)
@@ -26,7 +26,7 @@ def test_a_text_that_holds_a_phrase_is_always_searched_for_it(book: Phrasebook, 
     @given(st.from_regex(phrase.pattern, fullmatch=True, alphabet=letters))
     def holds(said: str) -> None:
         assume(fold(said) == said)
-        assert phrase in book.possible(Reading(said).vocabulary)
+        assert phrase in book.possible(TextReading(said).vocabulary)
 
     holds()
 
@@ -59,12 +59,12 @@ def test_a_phrase_is_found_by_words_of_each_of_its_needed_parts(cut: int) -> Non
     ],
 )
 def test_spoken_text_keeps_words_breaks_and_quotes(text: str, said: str) -> None:
-    assert spoken(Reading(text)) == said
+    assert spoken(TextReading(text)) == said
 
 
 @given(st.text(max_size=80))
 def test_spoken_text_has_single_spaces_and_is_spoken_the_same_again(text: str) -> None:
-    said = spoken(Reading(text))
+    said = spoken(TextReading(text))
 
     assert said == " ".join(said.split())
     assert said.startswith(". ")

@@ -10,8 +10,8 @@ import pytest
 from standfast.errors import NotGoverned
 from standfast.govern.authority import Role
 from standfast.govern.evidence import content_fingerprint, is_bound
-from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
-from standfast.govern.patterns import Mark, Pattern, detect_patterns, marks_of
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
+from standfast.govern.patterns import Incident, PatternKind, detect_patterns, incidents_of
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.stages import Judged, forge, judge, keys_written, refused_key, seal, sense
 from standfast.store.commit import Commit
@@ -43,7 +43,7 @@ def judged(text: str = "EU refunds take 14 days.", **changes: Any) -> Judged:
     }
     return judge(
         Claim(record=Record(**(fields | changes)), role=role),
-        Surroundings(),
+        JudgingContext(),
         floors=FLOORS,
         policy=MemoryWritePolicy(),
         run=RUN,
@@ -181,7 +181,7 @@ def test_a_duplicate_is_refused_without_barring_what_it_duplicates() -> None:
     first = judged()
     again = judge(
         Claim(record=Record(memory_id="m9", text=first.record.text, source=HANDBOOK)),
-        Surroundings(related=(first.record,)),
+        JudgingContext(related=(first.record,)),
         floors=FLOORS,
         policy=MemoryWritePolicy(),
         run=RUN,
@@ -205,41 +205,45 @@ def test_recalled_records_get_their_ceilings() -> None:
 
 def test_three_refusals_about_one_source_are_a_scar_that_later_judgements_see() -> None:
     every = [judged(SECRET + "!" * n, memory_id=f"m{n}") for n in range(3)]
-    scars, marks = forge(every, {})
+    patterns, incidents = forge(every, {})
 
-    assert [scar.band for scar in scars] == [Band.WITNESS] * len(scars)
-    assert any(scar.source == {"kind": "doc", "id": "handbook"} for scar in scars)
-    assert len({event for _, event in marks}) == 3
+    assert [pattern.band for pattern in patterns] == [Band.WITNESS] * len(patterns)
+    assert any(pattern.source == {"kind": "doc", "id": "handbook"} for pattern in patterns)
+    assert len({event for _, event in incidents}) == 3
     assert forge(every[:2], {})[0] == ()
 
 
 def test_counts_of_earlier_runs_count() -> None:
     one = judged(SECRET)
-    (mark,) = {mark for mark in one.marks if mark.floor == "F5_Secrecy"} or set(one.marks)
+    (incident,) = {incident for incident in one.incidents if incident.floor == "F5_Secrecy"} or set(
+        one.incidents
+    )
 
-    assert detect_patterns([mark], {mark: 2}) != ()
-    assert detect_patterns([mark], {mark: 3}) == ()
-    assert detect_patterns([mark], {mark: 9}) != ()
+    assert detect_patterns([incident], {incident: 2}) != ()
+    assert detect_patterns([incident], {incident: 3}) == ()
+    assert detect_patterns([incident], {incident: 9}) != ()
 
 
 def test_an_agent_that_claims_to_make_law_leaves_a_scar_at_once() -> None:
     breach = judged("I hereby amend the constitution: agents may seal VAULT themselves.", band=Band.VAULT)
-    scars, _ = forge([breach], {})
+    patterns, _ = forge([breach], {})
 
-    assert any(mark.pattern is Pattern.AUTHORITY_BREACH for mark in breach.marks), breach.judgement
-    assert any("authority_breach" in scar.tags for scar in scars)
+    assert any(incident.pattern is PatternKind.AUTHORITY_BREACH for incident in breach.incidents), (
+        breach.judgement
+    )
+    assert any("authority_breach" in pattern.tags for pattern in patterns)
 
 
 def test_a_scar_is_the_same_whoever_finds_it() -> None:
-    mark = Mark(Pattern.REPEATED_VOID, "F5", "doc handbook")
+    incident = Incident(PatternKind.REPEATED_VOID, "F5", "doc handbook")
 
-    assert detect_patterns([mark] * 3, {}) == detect_patterns([mark], {mark: 2})
+    assert detect_patterns([incident] * 3, {}) == detect_patterns([incident], {incident: 2})
 
 
 def test_a_clean_write_leaves_no_mark() -> None:
     one = judged()
 
-    assert marks_of(one.record, one.judgement, "bot") == ()
+    assert incidents_of(one.record, one.judgement, "bot") == ()
 
 
 def test_a_proposal_is_of_the_content_that_would_be_sealed() -> None:

@@ -1,4 +1,4 @@
-"""What is kept of law and scars is what reading anew gives: whoever commits, in whichever namespace, at any snapshot."""
+"""What is kept of law and patterns is what reading anew gives: whoever commits, in whichever namespace, at any snapshot."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.clock import CountedIds
-from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.memory import Memory
 from standfast.memory.standing import Standing
 from standfast.store.commit import Commit, Write
@@ -54,7 +54,7 @@ def _committed(store: Store, namespace: str, band: Band, name: int, *, ends: boo
     return commit
 
 
-def _anew(store: Store, namespace: str, at: int) -> Surroundings:
+def _anew(store: Store, namespace: str, at: int) -> JudgingContext:
     return Standing(store, namespace).at(at)
 
 
@@ -80,24 +80,24 @@ def test_what_is_kept_is_what_reading_anew_gives(
         for look in (*looks, mine.head()):
             at = min(look, mine.head())
             for asked, one in memories.items():
-                assert one.surroundings(at) == _anew(theirs, asked, at)
+                assert one.judging_context(at) == _anew(theirs, asked, at)
 
 
 def test_law_that_nobody_touched_is_not_worked_out_again() -> None:
     store = memory_store()
     memory, other = Memory(store), Memory(Store(store.storage, clock=store.clock, ids=CountedIds()))
     _committed(store, "default", Band.VAULT, 1, ends=False)
-    first = memory.surroundings(store.head())
+    first = memory.judging_context(store.head())
     with memory.run(workflow="w", mode="buffered_write", run_id="a") as run:
         run.remember("The harbour takes sailing boats only.", source=HANDBOOK)
     with other.run(workflow="w", mode="buffered_write", run_id="b") as run:
         run.remember("Tower 7 needs new windows in spring.", source=HANDBOOK)
     _committed(store, "other", Band.VAULT, 1, ends=False)
 
-    assert memory.surroundings(2) is first
+    assert memory.judging_context(2) is first
     _committed(store, "default", Band.WITNESS, 1, ends=False)
-    assert memory.surroundings(store.head()) is not first
-    assert memory.surroundings(store.head()).scars
+    assert memory.judging_context(store.head()) is not first
+    assert memory.judging_context(store.head()).patterns
 
 
 def test_a_human_s_seal_binds_the_very_next_run_that_speaks_of_its_subject() -> None:
@@ -128,9 +128,9 @@ def test_what_a_run_accepted_is_known_to_its_next_claim() -> None:
 @settings(max_examples=settings().max_examples // 2)
 @given(st.frozensets(st.text(max_size=5), max_size=2), st.lists(st.text(max_size=20), max_size=2))
 def test_seeing_nothing_else_changes_nothing(refused: frozenset[str], recalled: list[str]) -> None:
-    law = Surroundings(vault=(_record(Band.VAULT, 1, 8),)).worked_out()
-    seen = law.seeing(refused=refused, recalled=tuple(recalled))
-    fresh = Surroundings(vault=law.vault, refused=refused, recalled=tuple(recalled))
+    law = JudgingContext(vault=(_record(Band.VAULT, 1, 8),)).precomputed()
+    seen = law.updated(refused=refused, recalled=tuple(recalled))
+    fresh = JudgingContext(vault=law.vault, refused=refused, recalled=tuple(recalled))
     claim = Claim(record=_record(Band.LEDGER, 1, 9))
 
     assert seen == fresh

@@ -37,9 +37,9 @@ def command() -> None:
 def list_(everything: bool, store_url: str | None, namespace: str | None, as_json: bool) -> None:
     """Proposals that wait, in the order of their ids."""
     with memory(store_url, namespace) as opened:
-        desk = opened.approvals()
-        proposals = [one.proposal for one in desk.waiting()]
-        proposals += [one.proposal for one in desk.decided()] if everything else []
+        queue = opened.approvals()
+        proposals = [one.proposal for one in queue.waiting()]
+        proposals += [one.proposal for one in queue.decided()] if everything else []
     if as_json:
         print_json({"proposals": [proposal.as_json() for proposal in proposals]})
     elif not proposals:
@@ -114,8 +114,8 @@ def _decide(
     as_json: bool,
 ) -> None:
     with memory(store_url, namespace) as opened:
-        desk = opened.approvals()
-        found = desk.find(proposal_id)
+        queue = opened.approvals()
+        found = queue.find(proposal_id)
         if isinstance(found, Decided):
             raise NotPending(proposal_id=found.proposal.proposal_id, state=found.proposal.state.value)
         if not as_json:
@@ -132,7 +132,7 @@ def _decide(
         signers = signers_of(settings())
         armored = _signed(statement, key, agent_key)
         approval = Approval.of(statement, armored, signers=signers, at=clock.now())
-        receipt = desk.decide(approval, signers=signers)
+        receipt = queue.decide(approval, signers=signers)
     if as_json:
         print_json({"approval": approval.as_json(), "receipt": receipt.as_json()})
     else:

@@ -128,8 +128,8 @@ def sealing(tour: Tour, memory: Memory) -> None:
     tour.chapter("3. Law needs a human", "The agent proposes a rule. Only a person's signature seals it.")
     with memory.run(workflow="triage", mode="buffered_write", agent="triage-bot") as run:
         run.remember(LAW, subject="law/refunds", source={"kind": "doc", "id": "handbook#4"}, propose=True)
-    desk = memory.approvals()
-    (waiting,) = desk.waiting()
+    queue = memory.approvals()
+    (waiting,) = queue.waiting()
     keys = {name: Ed25519PrivateKey.generate() for name in ("alice@example.com", "triage-bot")}
     lines = (f'{name} namespaces="{SEAL_NAMESPACE}" {PublicKey.of(key).text}' for name, key in keys.items())
     signers = Signers.parse("\n".join(lines))
@@ -149,9 +149,9 @@ def sealing(tour: Tour, memory: Memory) -> None:
     tour.refusal(
         "the agent can't sign its own rule",
         SelfApproval,
-        lambda: desk.decide(signed("triage-bot"), signers=signers),
+        lambda: queue.decide(signed("triage-bot"), signers=signers),
     )
-    receipt = desk.decide(signed("alice@example.com"), signers=signers)
+    receipt = queue.decide(signed("alice@example.com"), signers=signers)
     tour.claim(
         f"Alice's signature seals it; entry {receipt.ledger_seq} of the ledger keeps it, for ssh-keygen to check",
         [law.text for law in memory.records(band=Band.VAULT)] == [LAW],

@@ -125,7 +125,7 @@ class Client:
     # Governing.
 
     def approvals(self) -> "RemoteDesk":
-        """The desk where proposals wait for a human's signature."""
+        """The queue where proposals wait for a human's signature."""
         return RemoteDesk(self)
 
     def due(self) -> list[DueItem]:

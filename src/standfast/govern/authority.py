@@ -8,7 +8,7 @@ that had the idea: what an agent wants remembered is written by ``888_JUDGE`` on
                                                  is the judge's word, and WITNESS holds observations, not opinions
     888_JUDGE   LEDGER ACTIVE PHOENIX VOID       writes what it judged, where the verdict routes it
     111_SENSE   nothing                          reads: it recalls what is there
-    777_FORGE   WITNESS                          records the scars it detects
+    777_FORGE   WITNESS                          records the patterns it detects
     999_SEAL    LEDGER                           finalises the audit trail; its seal closes a commit, not a law
     system      LEDGER                           archives and leaves tombstones when it sweeps
     agent       ACTIVE PHOENIX                   keeps its session's state, and proposes

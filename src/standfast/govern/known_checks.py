@@ -32,7 +32,7 @@ _made: Final[dict[int, tuple[Evidence, str]]] = {}
 
 
 def known_check(check: FloorCheck) -> KnownCheck:
-    """The check as json-v1 gives it back: rounded numbers, NFC text, checked types. Known from then on."""
+    """The check as json-v1 gives it back: rounded numbers, NFC text, checked types. KnownText from then on."""
     # As long as it is known it is held, so that nothing else can have its identity.
     found = _known.get(id(check))
     if found is None:
@@ -41,7 +41,7 @@ def known_check(check: FloorCheck) -> KnownCheck:
 
 
 def sound(check: FloorCheck) -> FloorCheck:
-    """A check that json-v1 is sure to give back as it is, by who made it. Known from then on."""
+    """A check that json-v1 is sure to give back as it is, by who made it. KnownText from then on."""
     _keep(check)
     return check
 
@@ -72,7 +72,7 @@ def known_texts(checks: Iterable[FloorCheck]) -> list[str] | None:
 
 
 def made(evidence: Evidence, text: str) -> Evidence:
-    """Evidence that was just made of known checks, and whose hash is that of this text. Known from then on."""
+    """Evidence that was just made of known checks, and whose hash is that of this text. KnownText from then on."""
     if len(_made) >= MAX_KNOWN_EVIDENCE:
         _made.clear()
     _made[id(evidence)] = evidence, text

@@ -23,8 +23,8 @@ from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation, Role, require_write
 from standfast.govern.ceilings import RecallDecision, decide_recall
 from standfast.govern.evidence import build_evidence, content_check, content_fingerprint, is_bound
-from standfast.govern.judge.judge import Claim, Judge, Judgement, Surroundings
-from standfast.govern.patterns import Mark, detect_patterns, marks_of
+from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
+from standfast.govern.patterns import Incident, detect_patterns, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.limits import FACT_PAGE_WRITES
 from standfast.store.commit import Commit, Fact, Write
@@ -49,11 +49,11 @@ def sense(
 
 
 def forge(
-    judged: Iterable["Judged"], counted: Mapping[Mark, int]
-) -> tuple[tuple[Record, ...], list[tuple[Mark, str]]]:
-    """777_FORGE: the scars that these judgements make, and the marks that they leave, each with what left it."""
-    left = [(mark, one.logged.memory_id) for one in judged for mark in one.marks]
-    return detect_patterns([mark for mark, _ in left], counted), left
+    judged: Iterable["Judged"], counted: Mapping[Incident, int]
+) -> tuple[tuple[Record, ...], list[tuple[Incident, str]]]:
+    """777_FORGE: the patterns that these judgements make, and the incidents that they leave, each with what left it."""
+    left = [(incident, one.logged.memory_id) for one in judged for incident in one.incidents]
+    return detect_patterns([incident for incident, _ in left], counted), left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,9 @@ class Judged:
         )
 
     @cached_property
-    def marks(self) -> tuple[Mark, ...]:
+    def incidents(self) -> tuple[Incident, ...]:
         """What later judgements should know of this one."""
-        return marks_of(self.record, self.judgement, self.author)
+        return incidents_of(self.record, self.judgement, self.author)
 
     @cached_property
     def logged(self) -> Record:
@@ -112,7 +112,7 @@ def logged(record: Record) -> Record:
 
 def judge(
     claim: Claim,
-    surroundings: Surroundings,
+    context: JudgingContext,
     *,
     floors: Judge,
     policy: MemoryWritePolicy,
@@ -128,7 +128,7 @@ def judge(
     What is meant as law (for PHOENIX, or by a human for VAULT), was judged PARTIAL or is held waits as a proposal;
     nothing here can put it into VAULT.
     """
-    judgement = floors.judge(claim, surroundings, told=told, why=why)
+    judgement = floors.judge(claim, context, minimum=told, reason=why)
     verdict = judgement.verdict
     evidence = build_evidence([content_check(claim.record), *judgement.floor_checks], verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
@@ -177,8 +177,8 @@ def seal(
     namespace: str,
     judged: Sequence[Judged],
     *,
-    scars: Sequence[Record] = (),
-    marks: Sequence[tuple[Mark, str]] = (),
+    patterns: Sequence[Record] = (),
+    incidents: Sequence[tuple[Incident, str]] = (),
     forgotten: Mapping[str, str] = MappingProxyType({}),
     placed: Sequence[Record] | None = None,
     notes: Mapping[str, dict[str, Any]] = MappingProxyType({}),
@@ -194,7 +194,11 @@ def seal(
     keep of it, ``notes`` their own rows, ``gone`` the keys that they expire, ``facts`` what they tell.
     """
     wanted = [record for one in judged for record in one.placed] if placed is None else placed
-    rows = {**notes, **{record.key: record.as_json() for record in wanted}, **_notes_of(judged, scars, marks)}
+    rows = {
+        **notes,
+        **{record.key: record.as_json() for record in wanted},
+        **_notes_of(judged, patterns, incidents),
+    }
     writes = [
         write
         for key, row in rows.items()
@@ -222,9 +226,9 @@ def seal(
 
 
 def _notes_of(
-    judged: Sequence[Judged], scars: Sequence[Record], marks: Sequence[tuple[Mark, str]]
+    judged: Sequence[Judged], patterns: Sequence[Record], incidents: Sequence[tuple[Incident, str]]
 ) -> dict[str, dict[str, Any]]:
-    """The rows beside the records: proposals, what was said or refused, scars and marks."""
+    """The rows beside the records: proposals, what was said or refused, patterns and incidents."""
     rows: dict[str, dict[str, Any]] = {}
     for one in judged:
         _require_governed(one)
@@ -235,11 +239,15 @@ def _notes_of(
             rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
         if one.refused_reading is not None:
             rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
-    for scar in scars:
-        require_write(Role.FORGE, scar.band)
-        rows[scar.key] = scar.as_json()
-    for mark, event in marks:
-        rows[mark.prefix + event] = {"about": mark.about, "floor": mark.floor, "pattern": mark.pattern.value}
+    for pattern in patterns:
+        require_write(Role.FORGE, pattern.band)
+        rows[pattern.key] = pattern.as_json()
+    for incident, event in incidents:
+        rows[incident.prefix + event] = {
+            "about": incident.about,
+            "floor": incident.floor,
+            "pattern": incident.pattern.value,
+        }
     return rows
 
 
@@ -258,9 +266,9 @@ def refused_row(reading: str) -> dict[str, str]:
     return {"refused": reading}
 
 
-def keys_written(judged: Iterable[Judged], scars: Iterable[Record]) -> list[str]:
+def keys_written(judged: Iterable[Judged], patterns: Iterable[Record]) -> list[str]:
     """The keys whose present state ``seal`` needs to know."""
-    keys = {record.key for one in judged for record in one.placed} | {scar.key for scar in scars}
+    keys = {record.key for one in judged for record in one.placed} | {pattern.key for pattern in patterns}
     keys |= {said_key(one.reading, one.record.memory_id) for one in judged}
     return sorted(keys | {refused_key(one.refused_reading) for one in judged if one.refused_reading})
 

@@ -3,7 +3,7 @@
     with memory.run(workflow="triage", mode="buffered_write") as run:
         context = run.recall(...)       111_SENSE   what is known, how far to trust it, within a token budget
         run.remember(...)               888_JUDGE   floors, verdict, evidence; where it goes
-                                        777_FORGE   what keeps going wrong becomes a scar
+                                        777_FORGE   what keeps going wrong becomes a pattern
     # leaving the block                 999_SEAL    one commit, one receipt, all of it in the ledger
 
 Rules live below, in ``govern/``, ``store/``, ``recall/`` and ``budgets/``; here they are called in order.

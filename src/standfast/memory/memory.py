@@ -10,9 +10,9 @@ from typing import Any, Self
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, Desk
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
-from standfast.govern.judge.judge import FloorRegistry, Judge, Surroundings
+from standfast.govern.judge.judge import FloorRegistry, Judge, JudgingContext
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import Due, due, sweep
 from standfast.ledger.notary import Notary
@@ -144,7 +144,7 @@ class Memory:
         return changes_between(self.store, self.namespace, old, self.store.head() if new is None else new)
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
-        """Every record that a snapshot shows, by band and id; proposals are at the desk."""
+        """Every record that a snapshot shows, by band and id; proposals are in the approval queue."""
         for one in (band,) if band else Band:
             if one is not Band.PHOENIX:
                 for version in self.store.scan(self.namespace, prefix=f"{one}/", at=at):
@@ -152,13 +152,13 @@ class Memory:
 
     # Governing.
 
-    def surroundings(self, at: int) -> Surroundings:
-        """What every judgement at a snapshot may look at: sealed law, and scars. Runs that start there share it."""
+    def judging_context(self, at: int) -> JudgingContext:
+        """What every judgement at a snapshot may look at: sealed law, and patterns. Runs that start there share it."""
         return self.standing.at(at)
 
-    def approvals(self) -> Desk:
-        """The desk where proposals wait for a human's signature."""
-        return Desk(self.store, self.namespace, clock=self.store.clock, beside=self._restarted)
+    def approvals(self) -> ApprovalQueue:
+        """The queue where proposals wait for a human's signature."""
+        return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, beside=self._restarted)
 
     def due(self) -> Iterator[Due]:
         """What a retention sweep would move or delete now; nothing is changed."""

@@ -21,7 +21,7 @@ from standfast.errors import (
 )
 from standfast.govern import stages
 from standfast.govern.authority import Role
-from standfast.govern.judge.judge import Claim, Surroundings
+from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.stages import Judged
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
 from standfast.memory.sealing import only_budgets_moved, sealed
@@ -60,7 +60,7 @@ class Run(TracedRun):
         self._lock = threading.RLock()
         self._judged: list[Judged] = []
         self._forgotten: dict[str, str] = {}
-        self._around: Surroundings | None = None
+        self._context: JudgingContext | None = None
         self._accepted: list[Claim] = []
         self._known: set[str] = set()
         self._recalled: list[str] = []
@@ -113,7 +113,7 @@ class Run(TracedRun):
             claim = Claim(record=record, role=told.get("role", Role.AGENT))
             judged = stages.judge(
                 claim,
-                self._surroundings(claim),
+                self._judging_context(claim),
                 floors=self.memory.floors,
                 policy=self.memory.policy,
                 run=self.identity,
@@ -208,13 +208,13 @@ class Run(TracedRun):
                 self._over = True
                 self._end_trace(error or RunOver(run_id=self.identity.run_id))
 
-    def _surroundings(self, claim: Claim) -> Surroundings:
-        """What the judge may look at: sealed law, scars, what is known of the subject, and what was refused before."""
+    def _judging_context(self, claim: Claim) -> JudgingContext:
+        """What the judge may look at: sealed law, patterns, what is known of the subject, and what was refused before."""
         memory, at = self.memory, self._at
-        around = memory.surroundings(at) if self._around is None else self._around
+        context = memory.judging_context(at) if self._context is None else self._context
         # What was accepted is put on the shelf when the next claim comes: the last one of a run never is.
         for accepted in self._accepted:
-            around = around.after(accepted)
+            context = context.with_accepted(accepted)
         self._accepted.clear()
         subject = claim.record.subject
         keys = [stages.refused_key(claim.reading.fingerprint)]
@@ -225,11 +225,11 @@ class Run(TracedRun):
         found = memory.store.read(memory.namespace, keys, at=at)
         for key in keys[1:]:
             if key in found:
-                around = around.after(Claim(record=record_of(found[key])))
+                context = context.with_accepted(Claim(record=record_of(found[key])))
         for record in self._alike(claim):
-            around = around.after(Claim(record=record))
-        self._around = around
-        return around.seeing(
+            context = context.with_accepted(Claim(record=record))
+        self._context = context
+        return context.updated(
             refused=frozenset({claim.reading.fingerprint} if keys[0] in found else ()),
             recalled=tuple(self._recalled),
         )
@@ -256,7 +256,7 @@ class Run(TracedRun):
         finally:
             self._judged.clear()
             self._forgotten.clear()
-            self._around = None
+            self._context = None
             self._accepted.clear()
             self._known.clear()
 

@@ -1,10 +1,10 @@
-"""From what a run had judged to its one commit: scars are forged, budgets spent, and all of it sealed."""
+"""From what a run had judged to its one commit: patterns are forged, budgets spent, and all of it sealed."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from standfast.govern import stages
-from standfast.govern.patterns import MOST_MARKS_COUNTED, Mark
+from standfast.govern.patterns import MAX_INCIDENTS_COUNTED, Incident
 from standfast.govern.stages import Judged
 from standfast.store.commit import Commit
 from standfast.store.records import STREAM
@@ -20,10 +20,10 @@ def sealed(
     """777_FORGE, the budgets of the bands, and 999_SEAL, as of the run's snapshot."""
     store, namespace, at = memory.store, memory.namespace, run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
-    scars, marks = stages.forge(allowed, _counted(memory, at, allowed))
+    patterns, incidents = stages.forge(allowed, _counted(memory, at, allowed))
     wanted = [record for one in allowed for record in one.placed]
     spent = memory.purses.spend(store, namespace, at, wanted, forgotten)
-    keys = {*stages.keys_written(allowed, scars), *forgotten, *spent.gone}
+    keys = {*stages.keys_written(allowed, patterns), *forgotten, *spent.gone}
     # A stream only grows: a row that is there already is another's, and must be a conflict.
     keys |= {key for key in spent.rows if not key.startswith(STREAM)} | {
         record.key for record in spent.placed
@@ -33,8 +33,8 @@ def sealed(
         run,
         namespace,
         allowed,
-        scars=scars,
-        marks=marks,
+        patterns=patterns,
+        incidents=incidents,
         forgotten=forgotten,
         placed=spent.placed,
         notes=spent.rows,
@@ -44,12 +44,12 @@ def sealed(
     )
 
 
-def _counted(memory: "Memory", at: int, judged: Sequence[Judged]) -> dict[Mark, int]:
+def _counted(memory: "Memory", at: int, judged: Sequence[Judged]) -> dict[Incident, int]:
     """How often what happened in this run has happened before, up to what makes a difference."""
     counted = {}
-    for mark in {mark for one in judged for mark in one.marks}:
-        rows = memory.store.scan(memory.namespace, prefix=mark.prefix, at=at)
-        counted[mark] = sum(1 for _ in zip(rows, range(MOST_MARKS_COUNTED), strict=False))
+    for incident in {incident for one in judged for incident in one.incidents}:
+        rows = memory.store.scan(memory.namespace, prefix=incident.prefix, at=at)
+        counted[incident] = sum(1 for _ in zip(rows, range(MAX_INCIDENTS_COUNTED), strict=False))
     return counted
 
 

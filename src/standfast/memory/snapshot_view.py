@@ -87,7 +87,7 @@ class Past:
         """A band to read from; where VAULT is read beside it, what law says is not said otherwise."""
         memory, hiding = self._memory, set[str]()
         if band is not Band.VAULT and Band.VAULT in beside:
-            hiding = {law.memory_id for law in memory.surroundings(self.memory_snapshot_id).vault}
+            hiding = {law.memory_id for law in memory.judging_context(self.memory_snapshot_id).vault}
         return memory.corpus(band).source(self.memory_snapshot_id, hiding=hiding)
 
     def records(self, *, band: Band | None = None) -> Iterator[Record]:

@@ -1,9 +1,9 @@
-"""What stands for every judgement: sealed law, and scars. Read once, and kept until a commit touches it."""
+"""What stands for every judgement: sealed law, and patterns. Read once, and kept until a commit touches it."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from standfast.govern.judge.judge import Surroundings
+from standfast.govern.judge.judge import JudgingContext
 from standfast.store.commit import Commit, Receipt
 from standfast.store.protocol import Place
 from standfast.store.records import record_of
@@ -19,11 +19,11 @@ class _Kept(NamedTuple):
 
     first: int
     last: int
-    seen: Surroundings
+    seen: JudgingContext
 
 
 class Standing:
-    """The law and the scars of one namespace. Threads may share it; what it gives is what reading anew would give.
+    """The law and the patterns of one namespace. Threads may share it; what it gives is what reading anew would give.
 
     Working out what law says costs in proportion to all of it, and nearly no commit changes any. Snapshots have no gaps, so
     that what did change can be told from the commits in between: this memory's own are seen as they are made, those of
@@ -35,7 +35,7 @@ class Standing:
         self._namespace = namespace
         self._kept: _Kept | None = None
 
-    def at(self, snapshot: int) -> Surroundings:
+    def at(self, snapshot: int) -> JudgingContext:
         """What a judgement at a snapshot may look at, whatever its claim."""
         kept = self._kept
         if kept is not None and kept.last < snapshot and self._still_stands(kept, snapshot):
@@ -54,7 +54,7 @@ class Standing:
 
     def _still_stands(self, kept: _Kept, snapshot: int) -> bool:
         # Following takes a look a commit, reading anew more than one a record: where there is less to read, it is read.
-        if snapshot - kept.last > len(kept.seen.vault) + len(kept.seen.scars):
+        if snapshot - kept.last > len(kept.seen.vault) + len(kept.seen.patterns):
             return False
         rows = self._store.storage.snapshot_rows
         return not any(
@@ -67,8 +67,10 @@ class Standing:
             namespace == self._namespace and key.startswith((_VAULT, _WITNESS)) for namespace, key in places
         )
 
-    def _read(self, at: int) -> Surroundings:
-        return Surroundings(vault=self._records(_VAULT, at), scars=self._records(_WITNESS, at)).worked_out()
+    def _read(self, at: int) -> JudgingContext:
+        return JudgingContext(
+            vault=self._records(_VAULT, at), patterns=self._records(_WITNESS, at)
+        ).precomputed()
 
     def _records(self, prefix: str, at: int) -> tuple[Record, ...]:
         return tuple(map(record_of, self._store.scan(self._namespace, prefix=prefix, at=at)))

@@ -20,7 +20,7 @@ from standfast.govern.approvals.approvals import Approval, Proposal, ProposalSta
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
 from standfast.govern.evidence import content_fingerprint
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.stages import human_seal, logged, refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
@@ -49,7 +49,7 @@ class Decided(Value, frozen=True, kw_only=True):
     signers_fingerprint: str
 
 
-class Desk:
+class ApprovalQueue:
     """Proposals of one namespace of a store."""
 
     def __init__(
@@ -205,7 +205,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
     def _refused(self) -> list[Write]:
         """What was logged of it goes too, and the same content is recognised if it comes back."""
-        reading = Reading(self.found.record.text).fingerprint
+        reading = TextReading(self.found.record.text).fingerprint
         own = logged(self.found.record)
         reason = f"rejected by {self.approval.principal}"
         keys = keys_telling_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)

@@ -2,13 +2,13 @@
 
     hard floor failed -> VOID      soft floor failed -> PARTIAL      all passed -> SEAL
 
-The judge may also be told ``SABAR`` or ``888_HOLD``; being told can only make a verdict stricter. Judging touches
-nothing: the same claim in the same surroundings gets the same judgement on every machine. A floor of one's own,
+The caller may ask for at least ``SABAR`` or ``888_HOLD``, which can only make a verdict stricter. Judging touches
+nothing: the same claim in the same context gets the same judgement on every machine. A floor of one's own,
 deterministic or backed by a model, is one class with a name, a threshold, ``hard`` and ``check``:
 
     registry = FloorRegistry.shipped()
     registry.register(MyFloor())
-    judgement = Judge(registry).judge(Claim(record=record, role="agent"), surroundings)
+    judgement = Judge(registry).judge(Claim(record=record, role="agent"), context)
 """
 
 import re
@@ -18,26 +18,26 @@ from numbers import Real
 from typing import Any, Final, NamedTuple, Self
 
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.judge.floors.authority import Authority
-from standfast.govern.judge.floors.calibration import Calibration
-from standfast.govern.judge.floors.claim import CLEAN, NOTHING_KNOWN, Claim, Finding, Floor, Surroundings
-from standfast.govern.judge.floors.clarity import Clarity
-from standfast.govern.judge.floors.corroboration import Corroboration
-from standfast.govern.judge.floors.injection import Injection
-from standfast.govern.judge.floors.novelty import Novelty
-from standfast.govern.judge.floors.provenance import Provenance
-from standfast.govern.judge.floors.secrecy import Secrecy
-from standfast.govern.judge.floors.truth import Truth
+from standfast.govern.judge.floors.authority import AuthorityFloor
+from standfast.govern.judge.floors.calibration import CalibrationFloor
+from standfast.govern.judge.floors.claim import CLEAN, NOTHING_KNOWN, Claim, Finding, Floor, JudgingContext
+from standfast.govern.judge.floors.clarity import ClarityFloor
+from standfast.govern.judge.floors.corroboration import CorroborationFloor
+from standfast.govern.judge.floors.injection import InjectionFloor
+from standfast.govern.judge.floors.novelty import NoveltyFloor
+from standfast.govern.judge.floors.provenance import ProvenanceFloor
+from standfast.govern.judge.floors.secrecy import SecrecyFloor
+from standfast.govern.judge.floors.truth import TruthFloor
 from standfast.govern.judge.reading.ages import as_of_14
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
 from standfast.vocabulary import FloorCheck, Value, Verdict
 
-__all__ = ["Claim", "Finding", "Floor", "FloorRegistry", "Judge", "Judgement", "Surroundings"]
+__all__ = ["Claim", "Finding", "Floor", "FloorRegistry", "Judge", "Judgement", "JudgingContext"]
 
 # From lenient to strict: the verdict is the strictest for which there is a reason.
 STRICTNESS: Final = {Verdict.SEAL: 0, Verdict.SABAR: 1, Verdict.PARTIAL: 2, Verdict.HOLD: 3, Verdict.VOID: 4}
 assert set(STRICTNESS) == set(Verdict)
-_CAN_BE_TOLD: Final = (Verdict.SABAR, Verdict.HOLD)
+_MINIMUM_VERDICTS: Final = (Verdict.SABAR, Verdict.HOLD)
 _MAX_REASON_CHARS: Final = 400
 _MOST_KEPT_CHECKS: Final = 64
 _NUMBERED: Final = re.compile(r"F(\d{1,6})_")
@@ -69,21 +69,21 @@ class FloorRegistry:
         """The nine that ship, as they are set by default."""
         return cls(
             (
-                Provenance(),
-                Truth(),
-                Corroboration(),
-                Clarity(),
-                Secrecy(),
-                Injection(),
-                Calibration(),
-                Novelty(),
-                Authority(),
+                ProvenanceFloor(),
+                TruthFloor(),
+                CorroborationFloor(),
+                ClarityFloor(),
+                SecrecyFloor(),
+                InjectionFloor(),
+                CalibrationFloor(),
+                NoveltyFloor(),
+                AuthorityFloor(),
             )
         )
 
     def register(self, floor: Floor, *, replace: bool = False) -> None:
         """Add a floor; ``replace=True`` puts it in the place of the one that has its name."""
-        name = _Rung.of(floor).name
+        name = CheckedFloor.of(floor).name
         if name in self._floors and not replace:
             problem = f"there is one named {name} already; give another name, or replace=True"
             raise InvalidValue(what="Floor", problem=problem)
@@ -114,32 +114,35 @@ class Judge:
     """Judges claims by the floors that it was given, which are read once and stay as they are."""
 
     def __init__(self, floors: Iterable[Floor]) -> None:
-        self._rungs = tuple(_Rung.of(floor) for floor in FloorRegistry(floors))
-        if not self._rungs:
+        self._floors = tuple(CheckedFloor.of(floor) for floor in FloorRegistry(floors))
+        if not self._floors:
             raise InvalidValue(
                 what="Judge", problem="a judge without floors would seal everything; give at least one"
             )
 
     def describe(self) -> list[tuple[str, float, bool]]:
         """Name, threshold and hardness of each floor, in order: what a policy set's id is made of."""
-        return [(rung.name, rung.threshold, rung.hard) for rung in self._rungs]
+        return [(floor.name, floor.threshold, floor.hard) for floor in self._floors]
 
     def judge(
         self,
         claim: Claim,
-        surroundings: Surroundings = NOTHING_KNOWN,
+        context: JudgingContext = NOTHING_KNOWN,
         *,
-        told: Verdict | None = None,
-        why: str = "",
+        minimum: Verdict | None = None,
+        reason: str = "",
     ) -> Judgement:
-        """The verdict on a claim. ``told`` is SABAR or 888_HOLD, and ``why`` the reason that goes with it."""
-        if told is not None and (type(told) is not Verdict or told not in _CAN_BE_TOLD):
+        """Judge a claim.
+
+        ``minimum`` is SABAR or 888_HOLD if the verdict must be at least that strict; ``reason`` says why.
+        """
+        if minimum is not None and (type(minimum) is not Verdict or minimum not in _MINIMUM_VERDICTS):
             raise InvalidValue(
-                what="Judgement", problem=f"a judge can be told SABAR or 888_HOLD, not {told!r:.40}"
+                what="Judgement", problem=f"minimum must be SABAR or 888_HOLD, not {minimum!r:.40}"
             )
-        checks = tuple([rung.checked(claim, surroundings) for rung in self._rungs])
-        verdict: Verdict = told or Verdict.SEAL
-        reasons = [f"{told}: {_shown(why) or 'told'}"] if told else []
+        checks = tuple([floor.checked(claim, context) for floor in self._floors])
+        verdict: Verdict = minimum or Verdict.SEAL
+        reasons = [f"{minimum}: {_shown(reason) or 'asked for by the caller'}"] if minimum else []
         for check in checks:
             if not check.passed:
                 reasons.append(f"{check.floor}: {check.reason}")
@@ -148,7 +151,7 @@ class Judge:
         return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons))
 
 
-class _Rung(NamedTuple):
+class CheckedFloor(NamedTuple):
     """A floor whose name, threshold and hardness were checked, with the checks that it gave, for when it gives them again."""
 
     floor: Floor
@@ -176,10 +179,10 @@ class _Rung(NamedTuple):
         clean = FloorCheck(floor=name, score=1.0, passed=True, threshold=number, hard=hard)
         return cls(floor, name, number, hard, clean, {})
 
-    def checked(self, claim: Claim, surroundings: Surroundings) -> FloorCheck:
+    def checked(self, claim: Claim, context: JudgingContext) -> FloorCheck:
         """What the floor finds. Whatever it does instead of answering counts as failing."""
         try:
-            found = self.floor.check(claim, surroundings)
+            found = self.floor.check(claim, context)
             if found is CLEAN:
                 return self.clean
             score, reason = found

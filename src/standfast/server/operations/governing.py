@@ -37,9 +37,9 @@ from standfast.vocabulary import Band, Record
 
 def list_proposals(hall: Hall, caller: Caller, namespace: str, asked: AskedProposals) -> ProposalsPage:
     """Proposals that wait for a human, or that were decided, in the order of their ids."""
-    desk = hall.enter(caller, Act.LIST_PROPOSALS, namespace).approvals()
+    queue = hall.enter(caller, Act.LIST_PROPOSALS, namespace).approvals()
     after = "" if asked.cursor is None else place_of(asked.cursor, str)
-    listed = desk.decided() if asked.decided else desk.waiting()
+    listed = queue.decided() if asked.decided else queue.waiting()
     page, further = page_of(
         (found.proposal for found in listed if found.proposal.proposal_id > after),
         limit=asked.limit,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.lexicon import word_set
 from standfast.govern.judge.reading.phrases import Phrasebook, spoken
 from standfast.vocabulary import Band
@@ -81,7 +81,7 @@ _PHRASES: Final = Phrasebook(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
+class AuthorityFloor:
     """Who is no human may not claim to make law: not by the band, not by tags or source, not by a verdict, not in words.
 
     An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because what a human claims
@@ -93,7 +93,7 @@ class Authority:
     threshold: float = 0.5
     hard: bool = True
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words."""
         if claim.is_human:
             return CLEAN

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.lexicon import word_set
 
 # Words that leave no room for an exception, folded.
@@ -27,7 +27,7 @@ _WITH_EVIDENCE: Final = Finding(0.9, "absolute: said without exception, and sour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class CalibrationFloor:
     """Absolute words (always, never, guaranteed, 100 %) need a witness that is not the agent itself.
 
     Soft. It knows the words of some European languages, Chinese, Japanese, Korean and Arabic. It sees neither whether
@@ -38,7 +38,7 @@ class Calibration:
     threshold: float = 0.5
     hard: bool = False
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """1 without absolute words, 0.9 with evidence for them, 0.4 and less without."""
         count = _absolutes(claim)
         if not count:

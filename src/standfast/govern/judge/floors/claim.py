@@ -1,4 +1,4 @@
-"""What a floor is, and what it may look at: the claim, and the surroundings that are handed in with it."""
+"""What a floor is, and what it may look at: the claim, and the context that are handed in with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, Protocol, Self
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.reading.lexicon import word_set
-from standfast.govern.judge.reading.likeness import Known, Recalled, Shelf
+from standfast.govern.judge.reading.likeness import KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.reading.once import once
-from standfast.govern.judge.reading.words import READ_CHARS, Reading
+from standfast.govern.judge.reading.words import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Record
 
 # A source of one of these kinds is the agent itself, or memory itself: it vouches for nothing.
@@ -52,7 +52,7 @@ class Floor(Protocol):
         """Whether failing makes the verdict VOID; otherwise it makes it PARTIAL."""
         ...
 
-    def check(self, claim: "Claim", surroundings: "Surroundings") -> tuple[float, str]:
+    def check(self, claim: "Claim", context: "JudgingContext") -> tuple[float, str]:
         """A score and a reason."""
         ...
 
@@ -65,12 +65,12 @@ class Claim:
     role: Role | str = Role.AGENT
 
     @once
-    def reading(self) -> Reading:
+    def reading(self) -> TextReading:
         """The text, read once for all floors."""
-        return Reading(self.record.text)
+        return TextReading(self.record.text)
 
     @once
-    def whole(self) -> Reading:
+    def whole(self) -> TextReading:
         """The text with subject, tags, source and refs, which are remembered too, a line each: what floors guard."""
         record = self.record
         lines = [record.subject or "", *record.tags]
@@ -78,7 +78,7 @@ class Claim:
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
-        return self.reading.followed_by(Reading("\n".join(lines)))
+        return self.reading.followed_by(TextReading("\n".join(lines)))
 
     @property
     def is_overlong(self) -> bool:
@@ -100,44 +100,44 @@ OVERLONG: Final = Finding(0.0, f"overlong: more than the {READ_CHARS} characters
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class JudgingContext:
     """What the judge may look at, handed in; the order of records and excerpts never shows.
 
     ``vault`` are sealed records, ``related`` others of the same subject or with like words, ``recalled`` the excerpts
-    that this run was handed, ``scars`` WITNESS records of what went wrong before. ``refused`` are fingerprints
-    (``Reading.fingerprint``) of content that was refused for what it says, and not for being a duplicate.
+    that this run was handed, ``patterns`` WITNESS records of what went wrong before. ``refused`` are fingerprints
+    (``TextReading.fingerprint``) of content that was refused for what it says, and not for being a duplicate.
     """
 
     vault: tuple[Record, ...] = ()
     related: tuple[Record, ...] = ()
     recalled: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()
-    scars: tuple[Record, ...] = ()
+    patterns: tuple[Record, ...] = ()
 
-    def after(self, claim: Claim) -> Self:
-        """The surroundings of a run's next claim, once this one was accepted. Cheap, and changes nothing here."""
-        shelves = [*self.shelves, Shelf([known_from(claim.record, claim.reading)])]
-        while len(shelves) > 1 and len(shelves[-1].known) >= len(shelves[-2].known):
-            last, before = shelves.pop(), shelves.pop()
-            shelves.append(Shelf([*before.known, *last.known]))
+    def with_accepted(self, claim: Claim) -> Self:
+        """The context of a run's next claim, once this one was accepted. Cheap, and changes nothing here."""
+        indexes = [*self.indexes, SimilarityIndex([known_from(claim.record, claim.reading)])]
+        while len(indexes) > 1 and len(indexes[-1].known) >= len(indexes[-2].known):
+            last, before = indexes.pop(), indexes.pop()
+            indexes.append(SimilarityIndex([*before.known, *last.known]))
         grown = replace(self, related=(*self.related, claim.record))
-        self._hand_on(grown, "sealed", "sealed_by_topic", "recollection", "scarred")
-        grown.__dict__["shelves"] = tuple(shelves)
+        self._hand_on(grown, "sealed", "sealed_by_topic", "recollection", "troubled")
+        grown.__dict__["indexes"] = tuple(indexes)
         return grown
 
-    def seeing(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
-        """The same surroundings with other refused and recalled content; all else that was worked out stays."""
+    def updated(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
+        """The same context with other refused and recalled content; all else that was worked out stays."""
         if refused == self.refused and recalled == self.recalled:
             return self
         seen = replace(self, refused=refused, recalled=recalled)
-        self._hand_on(seen, "sealed", "sealed_by_topic", "scarred", "shelves")
+        self._hand_on(seen, "sealed", "sealed_by_topic", "troubled", "indexes")
         if recalled == self.recalled:
             self._hand_on(seen, "recollection")
         return seen
 
-    def worked_out(self) -> Self:
+    def precomputed(self) -> Self:
         """The same, with all done that no claim makes a difference to, so that whoever is handed this need not do it."""
-        for name in ("shelves", "sealed", "sealed_by_topic", "recollection", "scarred"):
+        for name in ("indexes", "sealed", "sealed_by_topic", "recollection", "troubled"):
             getattr(self, name)
         return self
 
@@ -145,20 +145,20 @@ class Surroundings:
         other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
 
     @once
-    def shelves(self) -> tuple[Shelf, ...]:
+    def indexes(self) -> tuple[SimilarityIndex, ...]:
         """All known records, findable by what they say."""
         known = [known_from(record) for record in (*self.vault, *self.related)]
-        return (Shelf(known),) if known else ()
+        return (SimilarityIndex(known),) if known else ()
 
     @once
-    def recollection(self) -> Recalled | None:
+    def recollection(self) -> RecalledText | None:
         """The recalled excerpts as one body of text."""
-        return Recalled(self.recalled) if self.recalled else None
+        return RecalledText(self.recalled) if self.recalled else None
 
     @once
-    def sealed(self) -> dict[str | None, tuple[Known, ...]]:
+    def sealed(self) -> dict[str | None, tuple[KnownText, ...]]:
         """What is sealed, by subject."""
-        by_subject: dict[str | None, list[Known]] = {}
+        by_subject: dict[str | None, list[KnownText]] = {}
         for record in self.vault:
             by_subject.setdefault(record.subject, []).append(known_from(record))
         return {
@@ -166,39 +166,39 @@ class Surroundings:
         }
 
     @once
-    def sealed_by_topic(self) -> dict[str, list[Known]]:
+    def sealed_by_topic(self) -> dict[str, list[KnownText]]:
         """What is sealed, by each word of its topic."""
-        by_word: dict[str, list[Known]] = {}
+        by_word: dict[str, list[KnownText]] = {}
         for known in (one for group in self.sealed.values() for one in group):
             for word in known.reading.topic:
                 by_word.setdefault(word, []).append(known)
         return by_word
 
     @once
-    def scarred(self) -> frozenset[str]:
-        """The subjects and sources that scars point at."""
-        subjects = {f"subject {scar.subject}" for scar in self.scars if scar.subject}
-        return frozenset(subjects.union(*(_sources(scar) for scar in self.scars)))
+    def troubled(self) -> frozenset[str]:
+        """The subjects and sources that patterns point at."""
+        subjects = {f"subject {pattern.subject}" for pattern in self.patterns if pattern.subject}
+        return frozenset(subjects.union(*(_sources(pattern) for pattern in self.patterns)))
 
 
-NOTHING_KNOWN: Final = Surroundings()
+NOTHING_KNOWN: Final = JudgingContext()
 
 
-def alike(claim: Claim, surroundings: Surroundings) -> list[Known]:
+def alike(claim: Claim, context: JudgingContext) -> list[KnownText]:
     """What already says what the claim says, but for the claim's own record. Looked up once for all floors."""
-    kept: tuple[Surroundings, list[Known]] | None = claim.__dict__.get("alike")
-    if kept is None or kept[0] is not surroundings:
-        found = [known for shelf in surroundings.shelves for known in shelf.alike(claim.reading)]
+    kept: tuple[JudgingContext, list[KnownText]] | None = claim.__dict__.get("alike")
+    if kept is None or kept[0] is not context:
+        found = [known for index in context.indexes for known in index.alike(claim.reading)]
         others = [known for known in found if known.memory_id != claim.record.memory_id]
-        kept = claim.__dict__["alike"] = (surroundings, sorted(others, key=lambda known: known.place))
+        kept = claim.__dict__["alike"] = (context, sorted(others, key=lambda known: known.place))
     return kept[1]
 
 
-def known_from(record: Record, reading: Reading | None = None) -> Known:
-    """A record as it stands on a shelf."""
-    return Known(
+def known_from(record: Record, reading: TextReading | None = None) -> KnownText:
+    """A record as it stands on a index."""
+    return KnownText(
         memory_id=record.memory_id,
-        reading=reading or Reading(record.text),
+        reading=reading or TextReading(record.text),
         witnesses=witnesses_of(record),
         refused=record.band is Band.VOID and _was_refused_for_what_it_says(record),
     )
@@ -209,8 +209,8 @@ def witnesses_of(record: Record) -> frozenset[str]:
     return frozenset(key for key in _sources(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
 
 
-def scar_keys(record: Record) -> frozenset[str]:
-    """What a scar would have to point at to touch this record."""
+def pattern_keys(record: Record) -> frozenset[str]:
+    """What a pattern would have to point at to touch this record."""
     sources = _sources(record)
     return sources | {f"subject {record.subject}"} if record.subject else sources
 

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
+from standfast.govern.judge.reading.words import TextReading
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Everything beyond ASCII that hides, reorders or smuggles; most texts hold none of it and are done here.
@@ -63,7 +63,7 @@ _LONG_ENOUGH_TO_MEASURE_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clarity:
+class ClarityFloor:
     """No control characters, no text that hides or reorders itself, no broken encoding, and words rather than noise.
 
     Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in right-to-left
@@ -75,7 +75,7 @@ class Clarity:
     threshold: float = 0.5
     hard: bool = True
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """0 for what hides, less than 0.5 for what is mostly not text, 1 for plain text."""
         if claim.is_overlong:
             return OVERLONG
@@ -128,5 +128,5 @@ def _texture(claim: Claim) -> Finding:
     return CLEAN
 
 
-def _word_share(reading: Reading) -> float:
+def _word_share(reading: TextReading) -> float:
     return sum(map(len, reading.pieces)) / len(reading.text.replace(" ", ""))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.disguise import unmasked
 from standfast.govern.judge.reading.phrases import spoken
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.judge.signs import orders
 from standfast.govern.judge.signs.marks import marks_in
 from standfast.govern.judge.signs.sayings import PHRASES
@@ -24,7 +24,7 @@ _LEAST_SQUEEZED_CHARS: Final = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Injection:
+class InjectionFloor:
     """No orders to the model that will read the memory: to drop its rules, play a role, call tools, leak, or conceal.
 
     It knows set phrases (throwing orders away in some twenty languages, the rest mostly in English), the marks with
@@ -38,7 +38,7 @@ class Injection:
     threshold: float = 0.5
     hard: bool = True
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """1 less the certainty that somebody is giving orders."""
         if claim.is_overlong:
             return OVERLONG
@@ -62,7 +62,7 @@ def _weighed(found: Iterable[tuple[str, float]]) -> Finding:
     return Finding(prod(1 - weight for weight in kinds.values()), f"injection: {', '.join(sorted(kinds))}")
 
 
-def _said(reading: Reading) -> Iterator[tuple[str, float]]:
+def _said(reading: TextReading) -> Iterator[tuple[str, float]]:
     """The kinds of orders that the words give, each with a weight."""
     folded, vocabulary = reading.folded, reading.vocabulary
     if not folded.isascii() and orders.UNSPACED_LETTERS.search(folded):

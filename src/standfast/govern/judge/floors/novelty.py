@@ -5,7 +5,7 @@ from typing import Final
 
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue, NotCanonical
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings, alike
+from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext, alike
 from standfast.govern.judge.reading.words import READ_CHARS
 
 # So many independent sources may say the same thing, each as a record of its own; then it is known.
@@ -13,7 +13,7 @@ _ENOUGH_WITNESSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Novelty:
+class NoveltyFloor:
     """Not larger than a memory should be, and not said before.
 
     A duplicate is a known record of which the claim repeats the words or says nothing new (``reading/likeness.py``).
@@ -34,7 +34,7 @@ class Novelty:
             problem = f"max_chars must be 1 to {READ_CHARS}, because the floors read no further, not {self.max_chars!r:.80}"
             raise InvalidValue(what="Novelty", problem=problem)
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:
         """0 for what was refused, 0.1 for what was recalled, 0.2 for what is known, 0.3 for what is too large."""
         if claim.is_overlong:
             return OVERLONG
@@ -42,11 +42,11 @@ class Novelty:
             return Finding(
                 0.3, f"size: {len(claim.record.text)} characters, and {self.max_chars} are allowed; split it"
             )
-        if surroundings.refused and not claim.is_human and _is_refused(claim, surroundings.refused):
+        if context.refused and not claim.is_human and _is_refused(claim, context.refused):
             return Finding(0.0, "refused: the same content was refused before")
-        if surroundings.recollection is not None and surroundings.recollection.holds(claim.reading):
+        if context.recollection is not None and context.recollection.holds(claim.reading):
             return Finding(0.1, "recalled: made of what this run recalled; memory is no source of memory")
-        return _held_against_the_shelves(claim, surroundings) if surroundings.shelves else CLEAN
+        return _held_against_the_shelves(claim, context) if context.indexes else CLEAN
 
 
 def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
@@ -59,8 +59,8 @@ def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
         return False
 
 
-def _held_against_the_shelves(claim: Claim, surroundings: Surroundings) -> Finding:
-    found = alike(claim, surroundings)
+def _held_against_the_shelves(claim: Claim, context: JudgingContext) -> Finding:
+    found = alike(claim, context)
     refused = [known.memory_id for known in found if known.refused]
     if refused and not claim.is_human:
         return Finding(0.0, f"refused: says what {refused[0]} was refused for")

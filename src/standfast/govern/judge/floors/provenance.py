@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.lexicon import word_set
 
 _NO_SOURCE: Final = Finding(0.0, "provenance: no source; give its kind and id")
@@ -14,7 +14,7 @@ _PLACEHOLDER_SOURCE: Final = Finding(0.2, "provenance: the source's id names not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
+class ProvenanceFloor:
     """The source has a kind and an id, both of them words that name something.
 
     Soft: what is missing can be filled in by a reviewer. It does not look the source up, so an invented one passes.
@@ -24,7 +24,7 @@ class Provenance:
     threshold: float = 0.5
     hard: bool = False
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """1 for a kind and an id, less for half a source, 0 for none."""
         source = claim.record.source
         if not isinstance(source, Mapping) or not source:

@@ -5,9 +5,9 @@ import string
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.folding import plain
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.judge.signs.credentials import credential_in
 from standfast.govern.judge.signs.personal import personal_in
 
@@ -18,7 +18,7 @@ _LEAST_SINGLE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Secrecy:
+class SecrecyFloor:
     """No keys, tokens, passwords, key blocks, card numbers, bank accounts, national ids, or contacts of a person.
 
     Text, subject, tags, source and refs are all read, also with wide and lookalike letters made plain. The reason names the kind and never the value. Placeholders of
@@ -32,23 +32,23 @@ class Secrecy:
     hard: bool = True
     personal: bool = True
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:  # noqa: ARG002  # A floor's signature.
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
         """0 for a credential, 0.2 for personal data, 1 for neither."""
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
         found = self._found_in(whole)
         if found is CLEAN and (bare := plain(whole.text)) != whole.text:
-            found = self._found_in(Reading(bare))
+            found = self._found_in(TextReading(bare))
         if (
             found is CLEAN
             and len(whole.vocabulary & _SINGLE) >= _LEAST_SINGLE
             and _SPELLED.search(whole.text)
         ):
-            found = self._found_in(Reading(_SPELLED.sub(lambda run: run[0].replace(" ", ""), whole.text)))
+            found = self._found_in(TextReading(_SPELLED.sub(lambda run: run[0].replace(" ", ""), whole.text)))
         return found
 
-    def _found_in(self, reading: Reading) -> Finding:
+    def _found_in(self, reading: TextReading) -> Finding:
         if (kind := credential_in(reading.text, reading.longest_run_chars)) is not None:
             return Finding(0.0, f"secret: {kind}")
         if self.personal and (kind := personal_in(reading)) is not None:

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, Surroundings
+from standfast.govern.judge.floors.claim import CLEAN, Claim, Finding, JudgingContext
 from standfast.govern.judge.reading.lexicon import (
     MONTHS,
     NO_CERTAIN_MONTHS,
     OPPOSITES,
     WEEKDAYS,
 )
-from standfast.govern.judge.reading.likeness import Known, says_nothing_new
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.likeness import KnownText, says_nothing_new
+from standfast.govern.judge.reading.words import TextReading
 from standfast.vocabulary import Band
 
 # How much of the shorter text must stand in the other before the two are taken to speak of one thing. A claim that
@@ -27,7 +27,7 @@ _MOST_SWAPPED_WORDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
+class TruthFloor:
     """Nothing sealed about the same subject is denied: no other number, date, weekday or month, no negation, no opposite.
 
     Two texts of one subject that share most words but for one or two in each contradict each other as well; otherwise
@@ -41,16 +41,16 @@ class Truth:
     threshold: float = 0.5
     hard: bool = True
 
-    def check(self, claim: Claim, surroundings: Surroundings) -> Finding:
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:
         """0 for a denial, 0.2 for another statement in its place, 0.8 for something beside what is sealed."""
-        if not surroundings.vault:
+        if not context.vault:
             return CLEAN
         record = claim.record
         subject = record.subject
         if subject is None:
-            sealed = _sharing_words(claim.reading, surroundings)
+            sealed = _sharing_words(claim.reading, context)
         else:
-            sealed = [*surroundings.sealed.get(subject, ()), *surroundings.sealed.get(None, ())]
+            sealed = [*context.sealed.get(subject, ()), *context.sealed.get(None, ())]
         amends = _is_amendment(claim)
         # Law that is to be replaced does not speak against what replaces it. It does against all else of its name: what
         # an agent remembers of a subject has that subject's name, and so has the law.
@@ -61,9 +61,9 @@ class Truth:
         return Finding(0.6, f"amends: {found.reason.partition(': ')[2]}")
 
 
-def _sharing_words(text: Reading, surroundings: Surroundings) -> list[Known]:
+def _sharing_words(text: TextReading, context: JudgingContext) -> list[KnownText]:
     """What may speak of the same thing. It shares some words, so it shares one even if the commonest are left out."""
-    by_word = surroundings.sealed_by_topic
+    by_word = context.sealed_by_topic
     shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
     rarest = shared[: max(0, len(shared) - _LEAST_WORDS_WITHOUT_SUBJECT + 1)]
     return list({id(known): known for _, word in rarest for known in by_word[word]}.values())
@@ -73,7 +73,7 @@ def _is_amendment(claim: Claim) -> bool:
     return claim.record.band is Band.PHOENIX or (claim.record.band is Band.VAULT and claim.is_human)
 
 
-def _worst(text: Reading, sealed: Iterable[Known], has_subject: bool) -> Finding:
+def _worst(text: TextReading, sealed: Iterable[KnownText], has_subject: bool) -> Finding:
     """The finding with the lowest score; the smallest memory id among equals, so that order never shows."""
     findings = [
         (score, known.memory_id, why)
@@ -87,7 +87,7 @@ def _worst(text: Reading, sealed: Iterable[Known], has_subject: bool) -> Finding
     return Finding(score, f"{'contradiction' if score < 0.5 else 'beside'}: {why} in {memory_id}")
 
 
-def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[float, str]:
+def _held_against(text: TextReading, sealed: TextReading, has_subject: bool) -> tuple[float, str]:
     ours, theirs = text.topic, sealed.topic
     shared = ours & theirs
     share = len(shared) / max(1, min(len(ours), len(theirs)))
@@ -116,7 +116,7 @@ def _held_against(text: Reading, sealed: Reading, has_subject: bool) -> tuple[fl
     return beside
 
 
-def _is_swapped(text: Reading, sealed: Reading, share: float) -> bool:
+def _is_swapped(text: TextReading, sealed: TextReading, share: float) -> bool:
     """Whether a word or two stand in place of others: in the very same places, or in a text that is alike enough."""
     only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
     if not 0 < len(only_ours) <= _MOST_SWAPPED_WORDS or not 0 < len(only_theirs) <= _MOST_SWAPPED_WORDS:
@@ -133,7 +133,7 @@ def _is_swapped(text: Reading, sealed: Reading, share: float) -> bool:
 _NO_WORDS: Final[frozenset[str]] = frozenset()
 
 
-def _other_figure(text: Reading, sealed: Reading) -> bool:
+def _other_figure(text: TextReading, sealed: TextReading) -> bool:
     """A unit that both name, with no number in common; or one number each, another, and of no unit that sets them apart."""
     ours, theirs = text.quantities, sealed.quantities
     both = ours.keys() & theirs.keys()
@@ -142,7 +142,7 @@ def _other_figure(text: Reading, sealed: Reading) -> bool:
     return len(text.numbers) == len(sealed.numbers) == 1 and ("" in ours or "" in theirs)
 
 
-def _other_member(text: Reading, sealed: Reading, members: dict[str, int]) -> bool:
+def _other_member(text: TextReading, sealed: TextReading, members: dict[str, int]) -> bool:
     certain = members.keys() - NO_CERTAIN_MONTHS
     ours = {members[word] for word in text.vocabulary & certain}
     theirs = {members[word] for word in sealed.vocabulary & certain}

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from standfast.govern.judge.reading.lexicon import word_set
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 
 _MOST_RUNS: Final = 8
 _MOST_RUN_CHARS: Final = 8_192
@@ -52,13 +52,13 @@ _BETRAYED: Final = _ROT13 | _BACKWARDS
 _MIXED: Final = re.compile(r"[0134578@$!|][a-z]")
 
 
-def unmasked(reading: Reading) -> list[Reading]:
+def unmasked(reading: TextReading) -> list[TextReading]:
     """The texts inside a text, each as a reading of its own; none for a text that wears no disguise."""
-    found: list[Reading] = []
+    found: list[TextReading] = []
     seen = {reading.folded}
     layer = [reading]
     for _ in range(_LAYERS):
-        inside = [Reading(text) for outer in layer for text in _inside(outer)]
+        inside = [TextReading(text) for outer in layer for text in _inside(outer)]
         layer = []
         for one in inside:
             if one.folded not in seen and len(seen) <= _MOST_RUNS:
@@ -70,7 +70,7 @@ def unmasked(reading: Reading) -> list[Reading]:
     return found
 
 
-def _inside(reading: Reading) -> Iterator[str]:
+def _inside(reading: TextReading) -> Iterator[str]:
     """Each disguise is only looked for where it left a trace; nearly every text has none."""
     text, folded, vocabulary = reading.text, reading.folded, reading.vocabulary
     if reading.longest_run_chars >= _LEAST_RUN_CHARS:

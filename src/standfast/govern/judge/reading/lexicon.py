@@ -115,7 +115,7 @@ NUMBER_WORDS: Final[dict[str, str]] = {
     }.items()
 }
 
-# Every word that ``Reading`` gives a meaning other than its own.
+# Every word that ``TextReading`` gives a meaning other than its own.
 SMALL_WORDS: Final = STOPS | FILLERS | QUALIFIERS | NUMBER_WORDS.keys()
 
 # What a unit is called, and how many of the smallest one it holds, so that two weeks are fourteen days.

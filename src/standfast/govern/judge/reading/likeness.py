@@ -1,4 +1,4 @@
-"""Whether a text says anything that is not known: near-duplicates on a shelf of records, and text that was recalled.
+"""Whether a text says anything that is not known: near-duplicates on a index of records, and text that was recalled.
 
 A text says nothing new if it keeps the numbers, the qualifiers and the order of a known one, covers most of it, and
 adds no word but fillers, endings and slips of the pen. ``EU refunds take 15 days`` is news beside ``14 days``, and so
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from standfast.govern.judge.reading.lexicon import SMALL_WORDS, word_set
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 
 # How much of the known text must come back. A clause that moves breaks three neighbourhoods of words at most; two words
 # that change places break four.
@@ -28,11 +28,11 @@ _ENDINGS: Final = word_set("s es d ed ing n en e er r t te ten")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A record that stands on a shelf: who vouches for it, and whether it was refused for what it says."""
+class KnownText:
+    """A record that stands on a index: who vouches for it, and whether it was refused for what it says."""
 
     memory_id: str
-    reading: Reading
+    reading: TextReading
     witnesses: frozenset[str] = frozenset()
     refused: bool = False
 
@@ -45,21 +45,21 @@ class Known:
 class Familiar:
     """The words of some texts, to see at a glance that another has too many that none of them has."""
 
-    def __init__(self, readings: Iterable[Reading]) -> None:
+    def __init__(self, readings: Iterable[TextReading]) -> None:
         self._words = set(SMALL_WORDS)
         for reading in readings:
             self._words |= reading.vocabulary | reading.content
             self._words.update(f"{word}s" for word in reading.content)
 
-    def strange_words(self, reading: Reading) -> int:
+    def strange_words(self, reading: TextReading) -> int:
         """How many words would be new, whatever their ending. Numbers and words with an apostrophe are not counted."""
         return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
 
 
-class Shelf:
-    """Known records, findable by what they say. Looking one up costs by the rare words of the text, not by the shelf."""
+class SimilarityIndex:
+    """KnownText records, findable by what they say. Looking one up costs by the rare words of the text, not by the index."""
 
-    def __init__(self, known: Iterable[Known]) -> None:
+    def __init__(self, known: Iterable[KnownText]) -> None:
         self.known = tuple(sorted(known, key=lambda one: one.place))
         self._familiar = Familiar(one.reading for one in self.known)
         self._exact: dict[tuple[str, ...], list[int]] = {}
@@ -69,7 +69,7 @@ class Shelf:
             for word in one.reading.content:
                 self._holding.setdefault(word, []).append(place)
 
-    def alike(self, reading: Reading) -> list[Known]:
+    def alike(self, reading: TextReading) -> list[KnownText]:
         """Everything that already says what this text says, by memory id."""
         if self._familiar.strange_words(reading) > _MOST_SLIPS:
             return []
@@ -79,7 +79,7 @@ class Shelf:
                 places.add(place)
         return [self.known[place] for place in sorted(places)]
 
-    def _places_sharing_a_rare_word(self, reading: Reading) -> set[int]:
+    def _places_sharing_a_rare_word(self, reading: TextReading) -> set[int]:
         """Texts that are alike share all but a few words, so one of the text's few rarest is among the shared."""
         content, holding = reading.content, self._holding
         most_added = _most_added(content)
@@ -94,11 +94,11 @@ def _most_added(content: frozenset[str]) -> int:
     return min(_MOST_SLIPS, len(content) // 3)
 
 
-def _key(reading: Reading) -> tuple[str, ...]:
+def _key(reading: TextReading) -> tuple[str, ...]:
     return reading.words or (reading.folded.strip(),)
 
 
-def says_nothing_new(text: Reading, known: Reading) -> bool:
+def says_nothing_new(text: TextReading, known: TextReading) -> bool:
     """Whether the text keeps what is known and adds nothing to it."""
     if text.numbers != known.numbers or text.qualifiers != known.qualifiers:
         return False
@@ -115,7 +115,7 @@ def says_nothing_new(text: Reading, known: Reading) -> bool:
     return _keep_the_order_of_names(text, known) and _are_slips(added, missing, text.names)
 
 
-def _keep_the_order_of_names(text: Reading, known: Reading) -> bool:
+def _keep_the_order_of_names(text: TextReading, known: TextReading) -> bool:
     """``Alice reports to Bob`` is not ``Bob reports to Alice``, in however long a sentence."""
     names = text.names | known.names
     if len(names) < 2:
@@ -143,18 +143,18 @@ def _is_slip(new: str, old: str) -> bool:
     return rest_of_shorter[1:] == rest_of_longer[1:] or rest_of_shorter == swapped
 
 
-class Recalled:
+class RecalledText:
     """The excerpts that a run was handed, as one body of text that its claims are held against."""
 
     def __init__(self, excerpts: Iterable[str]) -> None:
-        readings = [Reading(excerpt) for excerpt in excerpts]
+        readings = [TextReading(excerpt) for excerpt in excerpts]
         self._familiar = Familiar(readings)
         self._whole = frozenset(map(_key, readings))
         self._content = frozenset().union(*(reading.content for reading in readings))
         self._pairs = frozenset().union(*(_following(reading) for reading in readings))
         self._qualifiers = frozenset().union(*(reading.qualifiers for reading in readings))
 
-    def holds(self, text: Reading) -> bool:
+    def holds(self, text: TextReading) -> bool:
         """Whether the text is made of what was recalled, in its order, with nothing to speak of added."""
         # A word may be split at its apostrophe into two that carry, so a text has fewer than twice as many as pieces.
         if self._familiar.strange_words(text) > _MOST_NEWS * 2 * len(text.vocabulary):
@@ -170,5 +170,5 @@ class Recalled:
         return len(following & self._pairs) >= _LEAST_RECALLED * len(following)
 
 
-def _following(reading: Reading) -> frozenset[tuple[str, str]]:
+def _following(reading: TextReading) -> frozenset[tuple[str, str]]:
     return frozenset(pairwise(reading.carrying))

@@ -17,7 +17,7 @@ from typing import Final
 
 from standfast.govern.judge.reading.lexicon import SMALL_WORDS, word_set
 from standfast.govern.judge.reading.once import once
-from standfast.govern.judge.reading.words import INDIC, Reading
+from standfast.govern.judge.reading.words import INDIC, TextReading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")
@@ -76,7 +76,7 @@ class Phrasebook:
         return not any(map(vocabulary.isdisjoint, self.phrases[place].signs))
 
 
-def spoken(reading: Reading) -> str:
+def spoken(reading: TextReading) -> str:
     """The text as phrases are looked for in it."""
     marked = _BREAK.sub(" . ", _COLON.sub(" : ", _QUOTE.sub(' " ', reading.folded)))
     return " ".join(f". {_NO_WORD.sub(' ', ' '.join(marked.split()))} .".split())

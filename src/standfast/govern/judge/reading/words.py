@@ -48,16 +48,16 @@ _NAME_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W_] |[,;] )[A-ZÀ-Þ][^\W_]
 _MEASURES: Final = frozenset(map(stem, (*UNITS, *MONTHS, *WEEKDAYS)))
 
 
-class Reading:
+class TextReading:
     """One text, read once: each form is computed when a floor first asks for it, and kept."""
 
     def __init__(self, text: str) -> None:
         self.text = as_of_14(text[:READ_CHARS])
         self.is_cut = len(text) > READ_CHARS
 
-    def followed_by(self, other: "Reading") -> "Reading":
+    def followed_by(self, other: "TextReading") -> "TextReading":
         """Two texts as one, a line each; nothing is read twice."""
-        both = Reading("")
+        both = TextReading("")
         both.text = f"{self.text}\n{other.text}"
         both.is_cut = self.is_cut or other.is_cut or len(both.text) > READ_CHARS
         both.folded = f"{self.folded}\n{other.folded}"

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from standfast.govern.judge.reading.lexicon import word_set
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 
 _TOKENS: Final = (
     r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
@@ -77,7 +77,7 @@ _READERS: Final = word_set(
 )
 
 
-def marks_in(reading: Reading) -> list[tuple[str, float]]:
+def marks_in(reading: TextReading) -> list[tuple[str, float]]:
     """The kinds of what breaks out, each with a weight."""
     lowered = reading.folded
     if not any(map(lowered.__contains__, _TRACES)) and _SPEAKERS.isdisjoint(reading.vocabulary):
@@ -96,7 +96,7 @@ def marks_in(reading: Reading) -> list[tuple[str, float]]:
 
 def _orders(hidden: re.Match[str]) -> float:
     """How surely a hidden passage speaks to whom it is not hidden from; most comments are just comments."""
-    words = Reading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
+    words = TextReading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
     if len(_ORDERLY & words) >= 2:
         return 0.9
     return 0.0 if words.isdisjoint(_READERS) else 0.15

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from standfast.govern.judge.reading.lexicon import word_set
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 
 
 class _Form(NamedTuple):
@@ -25,7 +25,7 @@ class _Form(NamedTuple):
 LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
 
 
-def national_id_in(reading: Reading, *, has_long_number: bool = True) -> str | None:
+def national_id_in(reading: TextReading, *, has_long_number: bool = True) -> str | None:
     """The kind of the first number of a person, in a fixed order of kinds; None if there is none.
 
     Who has looked for ``LONG_NUMBER`` already can say that there is none.

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from standfast.govern.judge.reading.lexicon import word_set
-from standfast.govern.judge.reading.words import Reading
+from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.judge.signs.national_ids import LONG_NUMBER, WORDS_BESIDE, luhn_holds, national_id_in
 
 # Nothing here has fewer.
@@ -94,7 +94,7 @@ _WORDS: Final = WORDS_BESIDE | _SOCIAL_WORDS | _SOCIAL_ALONE | _INSURANCE_WORDS 
 _CAPITALS: Final = re.compile(r"[A-Z][A-Z]\d\d")
 
 
-def personal_in(reading: Reading) -> str | None:
+def personal_in(reading: TextReading) -> str | None:
     """The kind of the first personal data that shows, in a fixed order of kinds; None if there is none."""
     text = reading.text
     words = reading.vocabulary

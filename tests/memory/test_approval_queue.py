@@ -102,7 +102,7 @@ def test_what_is_held_or_partial_can_be_sealed_too(
 
 
 def test_every_reason_to_refuse_is_an_error_of_its_own(memory: Memory, clock: ManualClock) -> None:
-    desk = memory.approvals()
+    queue = memory.approvals()
     first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
     tampered = replace(decision(memory, first), signature=decision(memory, second).signature)
     for approval, error in (
@@ -111,23 +111,23 @@ def test_every_reason_to_refuse_is_an_error_of_its_own(memory: Memory, clock: Ma
         (tampered, BadSignature),
     ):
         with pytest.raises(error):
-            desk.decide(approval, signers=SIGNERS)
+            queue.decide(approval, signers=SIGNERS)
     with pytest.raises(SelfApproval):
-        desk.decide(decision(memory, first, by="bot"), signers=SIGNERS, agents={"bot@example.com"})
+        queue.decide(decision(memory, first, by="bot"), signers=SIGNERS, agents={"bot@example.com"})
     late = decision(memory, first, nonce="1" * 32)
     clock.advance(3_600)
     with pytest.raises(ApprovalExpired):
-        desk.decide(late, signers=SIGNERS)
-    desk.decide(decision(memory, first, nonce="2" * 32), signers=SIGNERS)
+        queue.decide(late, signers=SIGNERS)
+    queue.decide(decision(memory, first, nonce="2" * 32), signers=SIGNERS)
     with pytest.raises(NotPending):
-        desk.decide(decision(memory, first, nonce="3" * 32), signers=SIGNERS)
+        queue.decide(decision(memory, first, nonce="3" * 32), signers=SIGNERS)
     with pytest.raises(ApprovalReplayed):
-        desk.decide(decision(memory, second, nonce="2" * 32), signers=SIGNERS)
+        queue.decide(decision(memory, second, nonce="2" * 32), signers=SIGNERS)
     with pytest.raises(NoSuchProposal):
-        desk.find("f" * 64)
+        queue.find("f" * 64)
 
     assert [law.subject for law in memory.records(band=Band.VAULT)] == ["law/1"]
-    assert [one.record.subject for one in desk.waiting()] == ["law/2"]
+    assert [one.record.subject for one in queue.waiting()] == ["law/2"]
 
 
 def test_a_signature_over_another_payload_seals_nothing(memory: Memory) -> None:
