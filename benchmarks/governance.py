@@ -111,7 +111,7 @@ def _against_commits(kind: str) -> tuple[float, float, float, str]:
                     marks.append(time.perf_counter())
                     receipt = memory.store.commit(commit)
                     marks.append(time.perf_counter())
-                    memory.standing.saw(commit, receipt)
+                    memory.judging_cache.saw(commit, receipt)
                     took[1:] = [
                         sum(one) for one in zip(took[1:], (b - a for a, b in pairwise(marks)), strict=True)
                     ]

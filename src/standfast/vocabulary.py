@@ -4,7 +4,7 @@ Values are frozen and check themselves: one that breaks its document's rules can
 ``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  Record -> Band, Tier; Remembered
+    what is remembered  Record -> Band, Tier; Remembered, Receipt
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
     what is tried       Experiment
@@ -33,6 +33,7 @@ __all__ = [
     "Experiment",
     "FloorCheck",
     "MemoryAction",
+    "Receipt",
     "Record",
     "Remembered",
     "RunIdentity",
@@ -347,14 +348,37 @@ class Record(Value, frozen=True, kw_only=True):
         return plain
 
 
+class Receipt(Value, frozen=True, kw_only=True):
+    """The answer to a commit that was applied. The same commit submitted again gets the same receipt, with ``replayed`` set."""
+
+    commit_id: str
+    memory_snapshot_id: int
+    payload_fingerprint: str
+    committed_at: str
+    ledger_seq: int
+    ledger_hash: str
+    replayed: bool = False
+
+
 class Remembered(Value, frozen=True, kw_only=True):
-    """What came of a thing to remember: its verdict and the reasons, the bands it goes to, and whether a human must decide."""
+    """The result of remembering: the verdict with its reasons, the bands the record goes to, and the proposal that waits, if any.
+
+    ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits later.
+    """
 
     memory_id: str
     verdict: Verdict
     bands: tuple[Band, ...]
     reasons: tuple[str, ...] = ()
     proposal_id: str | None = None
+    receipt: Receipt | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain JSON; without ``receipt`` while there is none."""
+        plain = super().as_json()
+        if self.receipt is None:
+            del plain["receipt"]
+        return plain
 
 
 # Streams hold steps and actions by the thousand. Nothing in one leads back to it, so the collector of cycles need not look.

@@ -58,7 +58,7 @@ def held(memory: Memory) -> set[str]:
 
 def used(memory: Memory) -> dict[Band, int]:
     """What the budgets think is used."""
-    return {band: memory.purses._warm[band][1].purse.used_bytes for band in BANDS}
+    return {band: memory.band_budgets._warm[band][1].purse.used_bytes for band in BANDS}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -287,6 +287,6 @@ def test_a_sweep_between_two_commits_is_not_overlooked() -> None:
     for number in range(10, 14):
         tell(memory, number)
 
-    fresh = Memory(memory.store, budgets=memory.purses.budgets.values())
+    fresh = Memory(memory.store, budgets=memory.band_budgets.budgets.values())
     tell(fresh, 14)
     assert list(fresh.verify()) == []

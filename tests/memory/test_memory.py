@@ -5,9 +5,9 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
 from standfast.memory import Memory, Run
-from standfast.store.commit import Commit, Receipt, Write
+from standfast.store.commit import Commit, Write
 from standfast.store.run import StoreRun
-from standfast.vocabulary import ActionType, Band, Verdict, VisibilityMode
+from standfast.vocabulary import ActionType, Band, Receipt, Verdict, VisibilityMode
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 
@@ -284,10 +284,10 @@ def test_rows_beside_a_commit_are_written_with_it_or_not_at_all(memory: Memory) 
         run.remember(f"EU refunds take {number} days.", subject="policy/eu-refunds", source=HANDBOOK)
     left.commit()
     with pytest.raises(CommitAborted):
-        right.commit(beside=[row])
+        right.commit(extra_writes=[row])
     assert memory.store.read("standfast", ["note/1"]) == {}
     again = writing(memory)
     again.remember("US refunds take 30 days.", source=HANDBOOK)
-    again.commit(beside=[row])
+    again.commit(extra_writes=[row])
 
     assert "note/1" in memory.store.read("standfast", ["note/1"])

@@ -13,10 +13,11 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted
-from standfast.store.commit import Commit, Receipt
+from standfast.store.commit import Commit
 from standfast.store.protocol import Applied, Buffer
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
+from standfast.vocabulary import Receipt
 from tests.store.builders import commit, contents, expire, merge, sqlite_store, write
 from tests.store.recording_vfs import (
     DATABASE,

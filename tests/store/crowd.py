@@ -14,10 +14,9 @@ import msgspec
 
 from standfast.clock import RandomIds, SystemClock, seeded
 from standfast.errors import CommitAborted, StoreBusy
-from standfast.store.commit import Receipt
 from standfast.store.run import StoreRun
 from standfast.store.store import Store
-from standfast.vocabulary import VisibilityMode
+from standfast.vocabulary import Receipt, VisibilityMode
 from tests.store.builders import NAMESPACE, commit, sqlite_store, write
 
 COUNTERS = [f"counter{number:02}" for number in range(24)]

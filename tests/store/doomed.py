@@ -17,11 +17,11 @@ import msgspec
 
 from standfast.clock import ManualClock, RandomIds, seeded
 from standfast.errors import CommitAborted
-from standfast.store.commit import Commit, Receipt
+from standfast.store.commit import Commit
 from standfast.store.protocol import Buffer, Changes, Question, Transaction, View
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason
+from standfast.vocabulary import AbortReason, Receipt
 from tests.store.builders import commit, merge, write
 from tests.store.recording_vfs import Op, WatchedVFS, Watcher, watch_head_file
 

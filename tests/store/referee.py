@@ -5,11 +5,11 @@ It keeps its own count of who was given which commit, so that a stale fence show
 
 from standfast.errors import CommitAborted, PayloadMismatch, StoreError
 from standfast.ledger.chain import Tip, check
-from standfast.store.commit import Commit, Receipt
+from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
 from standfast.store.protocol import Applied, Buffer, Changes, Place, Version
-from standfast.vocabulary import ActionType, BufferState
+from standfast.vocabulary import ActionType, BufferState, Receipt
 from tests.store.request import Request
 
 

@@ -3,10 +3,9 @@
 import pytest
 
 from standfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
-from standfast.store.commit import Receipt
 from standfast.store.protocol import Buffer
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason, BufferState
+from standfast.vocabulary import AbortReason, BufferState, Receipt
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
 

@@ -12,10 +12,10 @@ import pytest
 
 from standfast.errors import BrokenChain, CommitAborted, StaleFence
 from standfast.store import pipeline
-from standfast.store.commit import Commit, Receipt
+from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import Buffer, Changes, View
-from standfast.vocabulary import AbortReason
+from standfast.vocabulary import AbortReason, Receipt
 from tests.figures import Figures
 from tests.store.referee import Violation
 from tests.store.simulation import World

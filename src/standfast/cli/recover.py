@@ -4,7 +4,7 @@ import click
 
 from standfast.cli.options import opened, store_option
 from standfast.cli.output import json_option, print_json
-from standfast.store.commit import Receipt
+from standfast.vocabulary import Receipt
 
 
 @click.command("recover")

@@ -39,9 +39,8 @@ from standfast.server.operations.shapes import (
     Verified,
 )
 from standfast.settings import KEY_VARIABLE
-from standfast.store.commit import Receipt
 from standfast.store.records import Change, Chapter
-from standfast.vocabulary import Band, Record, Value, VisibilityMode
+from standfast.vocabulary import Band, Receipt, Record, Value, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
 _Shape = TypeVar("_Shape", bound=Value)

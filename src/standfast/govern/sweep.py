@@ -19,11 +19,11 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from standfast.store.audit import verified
-from standfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
+from standfast.store.commit import Beside, Commit, Fact, Write, nothing_beside
 from standfast.store.protocol import Version
 from standfast.store.records import STREAM, record_of, rows_ever
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, Tier
+from standfast.vocabulary import ActionType, Band, Receipt, Record, Tier
 
 POLICY_SET_ID: Final = "retention/v1"
 _SECONDS_A_DAY: Final = 86_400

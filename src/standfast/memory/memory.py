@@ -17,20 +17,20 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import Due, due, sweep
 from standfast.ledger.notary import Notary
 from standfast.ledger.receipt import InclusionReceipt
-from standfast.memory.purses import Purses, restarts
+from standfast.memory.band_budgets import BandBudgets, restarts
+from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import Past, corpus_of
-from standfast.memory.standing import Standing
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.package import ContextPackage
 from standfast.recall.sources.snapshot import StoreCorpus
-from standfast.store.commit import Receipt, Write
+from standfast.store.commit import Write
 from standfast.store.opening import open_store
 from standfast.store.records import STREAM, Change, Chapter, changes_between, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.traces.identity import ModelConfig
-from standfast.vocabulary import ActionType, Band, Record, RunIdentity, VisibilityMode
+from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, VisibilityMode
 
 
 class Memory:
@@ -54,15 +54,15 @@ class Memory:
         self.namespace = namespace
         self.floors = Judge(FloorRegistry.shipped() if floors is None else floors)
         self.policy = MemoryWritePolicy(strict, clock=store.clock)
-        self.purses = Purses(budgets)
-        described = [self.floors.describe(), strict, self.purses.describe()]
+        self.band_budgets = BandBudgets(budgets)
+        described = [self.floors.describe(), strict, self.band_budgets.describe()]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.traces = traces
         self._allow_live = allow_live
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
-        self.standing = Standing(store, namespace)
+        self.judging_cache = JudgingCache(store, namespace)
         self._corpora: dict[Band, StoreCorpus] = {}
 
     @classmethod
@@ -154,7 +154,7 @@ class Memory:
 
     def judging_context(self, at: int) -> JudgingContext:
         """What every judgement at a snapshot may look at: sealed law, and patterns. Runs that start there share it."""
-        return self.standing.at(at)
+        return self.judging_cache.at(at)
 
     def approvals(self) -> ApprovalQueue:
         """The queue where proposals wait for a human's signature."""

@@ -27,13 +27,22 @@ from standfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
 from standfast.memory.sealing import only_budgets_moved, sealed
 from standfast.memory.snapshot_view import RECALLED_BANDS, Past
 from standfast.recall.package import ContextPackage
-from standfast.store.commit import Commit, Receipt, Write
+from standfast.store.commit import Commit, Write
 from standfast.store.records import keys_telling_of, record_of
 from standfast.traces.artifact import Trace
 from standfast.traces.identity import ModelConfig
 from standfast.traces.recorder import Recorder
 from standfast.traces.traced_run import TracedRun
-from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict, VisibilityMode, normal_tags
+from standfast.vocabulary import (
+    Band,
+    Receipt,
+    Record,
+    Remembered,
+    RunIdentity,
+    Verdict,
+    VisibilityMode,
+    normal_tags,
+)
 
 if TYPE_CHECKING:
     from standfast.memory.memory import Memory
@@ -142,19 +151,19 @@ class Run(TracedRun):
             if self._is_live:
                 self._commit_live()
 
-    def commit(self, *, beside: Sequence[Write] = ()) -> Receipt | None:
+    def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
         """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt.
 
         After an error, again submits the very same commit, so that it is applied once at most. ``beside`` are rows of
         the caller's own, written in the same transaction or not at all.
         """
-        with self._lock, self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
+        with self._lock, self.memory.band_budgets.lock if self.memory.band_budgets.budgets else nullcontext():
             if self.receipt is not None or (self._over and self._commit is None):
                 return self.receipt
             self._over = True
             try:
                 if self._commit is None:
-                    self.receipt = self._apply(self.identity, beside)
+                    self.receipt = self._apply(self.identity, extra_writes)
                 else:
                     self.receipt = self.memory.store.commit(self._commit)
             except (CommitAborted, PayloadMismatch) as error:
@@ -172,7 +181,7 @@ class Run(TracedRun):
             try:
                 receipt = None if commit is None else memory.store.commit(commit)
             except CommitAborted:
-                memory.purses.lost()
+                memory.band_budgets.lost()
                 head = memory.store.head()
                 if attempt == MAX_REBASES or not only_budgets_moved(memory, commit, identity, head):
                     raise
@@ -181,12 +190,12 @@ class Run(TracedRun):
                 run_id = f"{self.identity.run_id}~{attempt}"
                 identity = replace(identity, run_id=run_id, memory_snapshot_id=memory.store.head())
             except BaseException:
-                memory.purses.lost()
+                memory.band_budgets.lost()
                 raise
             else:
                 if commit is not None and receipt is not None:
-                    memory.standing.saw(commit, receipt)
-                    memory.purses.committed(receipt.memory_snapshot_id)
+                    memory.judging_cache.saw(commit, receipt)
+                    memory.band_budgets.committed(receipt.memory_snapshot_id)
                 return receipt
         raise AssertionError("the last attempt returns or raises")
 
@@ -251,7 +260,7 @@ class Run(TracedRun):
             self.identity, run_id=f"{self.identity.run_id}#{self._count}", memory_snapshot_id=self._at
         )
         try:
-            with self.memory.purses.lock if self.memory.purses.budgets else nullcontext():
+            with self.memory.band_budgets.lock if self.memory.band_budgets.budgets else nullcontext():
                 self.receipt = self._apply(live) or self.receipt
         finally:
             self._judged.clear()

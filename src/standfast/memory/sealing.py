@@ -22,7 +22,7 @@ def sealed(
     allowed = [one for one in judged if one.decision.allowed]
     patterns, incidents = stages.forge(allowed, _counted(memory, at, allowed))
     wanted = [record for one in allowed for record in one.placed]
-    spent = memory.purses.spend(store, namespace, at, wanted, forgotten)
+    spent = memory.band_budgets.spend(store, namespace, at, wanted, forgotten)
     keys = {*stages.keys_written(allowed, patterns), *forgotten, *spent.gone}
     # A stream only grows: a row that is there already is another's, and must be a conflict.
     keys |= {key for key in spent.rows if not key.startswith(STREAM)} | {
@@ -58,11 +58,11 @@ def only_budgets_moved(memory: "Memory", commit: Commit | None, run: RunIdentity
 
     What stands in a band with a budget the policy decides anew, but for what the run forgets.
     """
-    if commit is None or not memory.purses.budgets or head == run.memory_snapshot_id:
+    if commit is None or not memory.band_budgets.budgets or head == run.memory_snapshot_id:
         return False
     spent = tuple(
         place
-        for band in memory.purses.budgets
+        for band in memory.band_budgets.budgets
         for place in (f"{band}/", f"budget/{band}", f"{STREAM}{band}/")
     )
     keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]

@@ -184,18 +184,6 @@ class Commit(Value, frozen=True, kw_only=True):
         return commit
 
 
-class Receipt(Value, frozen=True, kw_only=True):
-    """The answer to a commit that was applied: durable, and the same however often it is asked for."""
-
-    commit_id: str
-    memory_snapshot_id: int
-    payload_fingerprint: str
-    committed_at: str
-    ledger_seq: int
-    ledger_hash: str
-    replayed: bool = False
-
-
 def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> str:
     """The id of a commit attempt; no two different triples share one."""
     return fingerprint(["commit-id/v1", run_id, memory_snapshot_id, policy_set_id])

@@ -19,9 +19,9 @@ from standfast.canon import utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS
-from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Receipt, Write
+from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Write
 from standfast.store.protocol import Applied, Buffer, Changes, Erasure, Question, Version, View
-from standfast.vocabulary import AbortReason, ActionType, BufferState
+from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 
 Answer = Receipt | StoreError
 

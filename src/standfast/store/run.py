@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from standfast.errors import CommitAborted, InvalidValue, NotAllowed, RunOver
-from standfast.store.commit import Commit, Receipt, Write
+from standfast.store.commit import Commit, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, RunIdentity, VisibilityMode
+from standfast.vocabulary import ActionType, Receipt, RunIdentity, VisibilityMode
 
 
 class StoreRun:

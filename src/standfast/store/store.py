@@ -9,11 +9,11 @@ from standfast.ledger.chain import Entry
 from standfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_FIRST_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified
-from standfast.store.commit import Commit, Fact, Receipt
+from standfast.store.commit import Commit, Fact
 from standfast.store.group import Group
 from standfast.store.pipeline import Answer, Submission
 from standfast.store.protocol import Buffer, Changes, Question, Storage, Version, View
-from standfast.vocabulary import AbortReason, BufferState
+from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 if TYPE_CHECKING:
     from standfast.ledger.note import VerifyingKey

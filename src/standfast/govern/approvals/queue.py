@@ -23,11 +23,11 @@ from standfast.govern.evidence import content_fingerprint
 from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.stages import human_seal, logged, refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from standfast.store.commit import Beside, Commit, Fact, Receipt, Write, nothing_beside
+from standfast.store.commit import Beside, Commit, Fact, Write, nothing_beside
 from standfast.store.protocol import Version
 from standfast.store.records import keys_telling_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, Value
+from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
 
 SYSTEM_NAMESPACE: Final = "standfast"
 DECISION_PREFIX: Final = "decision/"

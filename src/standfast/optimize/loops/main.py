@@ -4,7 +4,7 @@ It goes through memory as everyone does: a run is opened, context is recalled fr
 prompt's memory section states, and what the agent wants to keep is remembered in the same run, so that it is committed if
 the request succeeds and discarded if it does not. Under an experiment the run only reads. All of it is in the run's trace.
 
-A request that is delivered twice has one effect: a slip in the commit's own transaction tells that it had it.
+A request that is delivered twice has one effect: an idempotency record in the commit's own transaction tells that it had it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds
 from standfast.errors import CommitAborted, DeadlinePassed, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
-from standfast.memory.slips import Slip
+from standfast.memory.idempotency import IdempotencyRecord
 from standfast.optimize.loops.agent.memory import AgentMemory, MemoryRun, ToRemember
 from standfast.optimize.loops.agent.record import (
     AGENT,
@@ -116,38 +116,47 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         now = utc_text(self._clock.now())
         if request.deadline is not None and request.deadline <= now:
             raise DeadlinePassed(request_id=request.request_id, deadline=request.deadline, at=now)
-        slip = self._slip(request)
-        remembered = self._remembered_before(slip)
+        idempotency = self._idempotency_record(request)
+        remembered = self._remembered_before(idempotency)
         try:
-            with self._opened(request, reading=slip is None or remembered is not None) as (run, recorder):
+            with self._opened(request, reading=idempotency is None or remembered is not None) as (
+                run,
+                recorder,
+            ):
                 result = self.answer(self._rendered(request, run, recorder))
-                if run is not None and slip is not None and remembered is None:
+                if run is not None and idempotency is not None and remembered is None:
                     remembered = self._remember(request, result, run)
-                    run.commit(beside=[slip.write({"remembered": remembered}, recorder.run)])
+                    run.commit(extra_writes=[idempotency.write({"remembered": remembered}, recorder.run)])
         except CommitAborted:
             # A worker whose lease had ended may have had the same request, and was faster: its effect is the only one.
-            remembered = self._remembered_before(slip)
+            remembered = self._remembered_before(idempotency)
             if remembered is None:
                 raise
         return msgspec.structs.replace(result, remembered=remembered or 0)
 
-    def _slip(self, request: MainLoopRequest[UserRequestT]) -> Slip | None:
+    def _idempotency_record(self, request: MainLoopRequest[UserRequestT]) -> IdempotencyRecord | None:
         """What tells whether a request had its effect; None for one that must have none."""
         if self._memory is None or request.experiment is not None:
             return None
         asked = ["main-loop/v1", request.created_at, as_text(request.request)]
-        return Slip.of(f"loop/{self._workflow}", self._memory.namespace, request.request_id, asked)
+        return IdempotencyRecord.of(
+            f"loop/{self._workflow}", self._memory.namespace, request.request_id, asked
+        )
 
-    def _remembered_before(self, slip: Slip | None) -> int | None:
+    def _remembered_before(self, idempotency: IdempotencyRecord | None) -> int | None:
         """How much was remembered when the request was delivered before; None if it had no effect yet."""
-        known = None if slip is None or self._memory is None else slip.answered(self._memory.store)
+        known = (
+            None
+            if idempotency is None or self._memory is None
+            else idempotency.stored_answer(self._memory.store)
+        )
         return None if known is None else int(known.answer["remembered"])
 
     def _remember(
         self, request: MainLoopRequest[UserRequestT], result: MainLoopResult, run: MemoryRun
     ) -> int:
         wanted = self.to_remember(request.request, result.output)
-        # The text that the model read is where an answer comes from; which request it was, the run and its slip tell.
+        # The text that the model read is where an answer comes from; which request it was, the run and its idempotency record tell.
         source = {"kind": "main-loop", "id": result.rendered_digest}
         if wanted:
             with run.recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="remember"):

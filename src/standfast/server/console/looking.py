@@ -17,9 +17,8 @@ from standfast.server.http.problems import status_of
 from standfast.server.operations import reading
 from standfast.server.operations.pages import cursor_of
 from standfast.server.operations.shapes import AskedDiff, AskedHistory, AskedPage, AskedRecords, Recall
-from standfast.store.commit import Receipt
 from standfast.store.records import Change, Chapter
-from standfast.vocabulary import Band, Record, Snapshot, Value, Verdict
+from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
 
 SEARCH_TOKENS: Final = 4_000
 RECENT_SNAPSHOTS: Final = 8
@@ -91,7 +90,7 @@ def overview(visit: Visit) -> Page:
 
 
 def _band_lines(memory: Memory, tally: Tally) -> list[BandLine]:
-    budgets = memory.purses.budgets
+    budgets = memory.band_budgets.budgets
     rows = memory.store.read(memory.namespace, [f"budget/{band}" for band in budgets])
     lines = []
     for band, count in tally.bands.items():

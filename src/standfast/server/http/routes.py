@@ -12,7 +12,7 @@ from standfast.server.access.table import Act
 from standfast.server.http.rows.beside import BESIDE_OPERATIONS
 from standfast.server.http.rows.operation import Call, Operation, do, read
 from standfast.server.operations import governing, reading, shapes, writing
-from standfast.store.commit import Receipt
+from standfast.vocabulary import Receipt
 
 
 def _seq(call: Call) -> int:

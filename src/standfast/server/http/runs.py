@@ -26,7 +26,7 @@ from standfast.limits import (
     RUN_IDLE_SECONDS,
 )
 from standfast.memory import Run
-from standfast.memory.slips import Answered, Slip
+from standfast.memory.idempotency import IdempotencyRecord, StoredAnswer
 from standfast.server.access.table import Act, Caller
 from standfast.server.operations.hall import Hall
 from standfast.server.operations.recalling import recalled_in
@@ -80,7 +80,7 @@ class OpenRuns:
         self._hall = hall
         self._clock: Clock = hall.clock
         self._held: dict[tuple[str, str], _Held] = {}
-        # Of runs that ended without an effect no slip is left; who asks again shortly afterwards is still answered.
+        # Of runs that ended without an effect no idempotency record is left; who asks again shortly afterwards is still answered.
         self._ended_empty: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -90,12 +90,14 @@ class OpenRuns:
     def open(self, caller: Caller, namespace: str, wanted: OpenRun, request_key: str | None) -> ShownRun:
         """Open a run; under an idempotency key that opened one already, the one that is open."""
         memory = self._hall.enter(caller, Act.OPEN_RUN, namespace)
-        slip = request_key and Slip.of(caller.key_id, namespace, request_key, ["open", wanted.as_json()])
+        idempotency = request_key and IdempotencyRecord.of(
+            caller.key_id, namespace, request_key, ["open", wanted.as_json()]
+        )
         run = memory.run(
             workflow=wanted.workflow,
             mode=wanted.mode,
             agent=caller.name,
-            run_id=slip.run_id if slip else None,
+            run_id=idempotency.run_id if idempotency else None,
         )
         self.expire()
         with self._lock:
@@ -151,8 +153,10 @@ class OpenRuns:
     def commit(self, caller: Caller, namespace: str, run_id: str) -> Committed:
         """Apply the run, once: asked again, even after a restart, the answer is the same."""
         memory = self._hall.enter(caller, Act.COMMIT, namespace)
-        slip = Slip.of(caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id])
-        if known := slip.answered(memory.store):
+        idempotency = IdempotencyRecord.of(
+            caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id]
+        )
+        if known := idempotency.stored_answer(memory.store):
             self._drop(namespace, run_id, caller)
             return _committed(run_id, known)
         if (namespace, run_id, caller.key_id) in self._ended_empty:
@@ -160,11 +164,11 @@ class OpenRuns:
         held = self._find(caller, namespace, run_id)
         try:
             with held.lock:
-                receipt = held.run.commit(beside=[slip.write({}, held.run.identity)])
+                receipt = held.run.commit(extra_writes=[idempotency.write({}, held.run.identity)])
         except (CommitAborted, PayloadMismatch):
             # The run is over; but the same run may have been repeated and committed by a call that came first.
             self._drop(namespace, run_id, caller)
-            if known := slip.answered(memory.store):
+            if known := idempotency.stored_answer(memory.store):
                 return _committed(run_id, known)
             raise
         self._drop(namespace, run_id, caller)
@@ -209,5 +213,5 @@ class OpenRuns:
                 del self._held[namespace, run_id]
 
 
-def _committed(run_id: str, known: Answered) -> Committed:
+def _committed(run_id: str, known: StoredAnswer) -> Committed:
     return Committed(run_id=run_id, receipt=known.receipt)

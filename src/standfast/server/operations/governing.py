@@ -31,8 +31,8 @@ from standfast.server.operations.shapes import (
     ToSign,
     Verified,
 )
-from standfast.store.commit import COMMIT_KIND, Receipt
-from standfast.vocabulary import Band, Record
+from standfast.store.commit import COMMIT_KIND
+from standfast.vocabulary import Band, Receipt, Record
 
 
 def list_proposals(hall: Hall, caller: Caller, namespace: str, asked: AskedProposals) -> ProposalsPage:

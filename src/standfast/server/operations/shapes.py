@@ -18,9 +18,8 @@ from standfast.limits import (
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
-from standfast.store.commit import Receipt
 from standfast.store.records import Change, Chapter
-from standfast.vocabulary import Band, Record, Snapshot, Value, Verdict, VisibilityMode
+from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict, VisibilityMode
 from standfast.vocabulary import Remembered as Told
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]

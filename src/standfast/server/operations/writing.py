@@ -8,12 +8,12 @@ import msgspec
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.limits import MAX_RUN_ITEMS
 from standfast.memory import Memory, Run
-from standfast.memory.slips import Slip
+from standfast.memory.idempotency import IdempotencyRecord
 from standfast.server.access.table import Act, Caller
 from standfast.server.operations.hall import Hall
 from standfast.server.operations.shapes import Forget, Forgotten, Remember, Remembered
-from standfast.store.commit import Receipt, Write
-from standfast.vocabulary import VisibilityMode
+from standfast.store.commit import Write
+from standfast.vocabulary import Receipt, VisibilityMode
 
 DEFAULT_WORKFLOW: Final = "door"
 _Shape = TypeVar("_Shape", Remembered, Forgotten)
@@ -30,11 +30,11 @@ def remember(
 ) -> Remembered:
     """Have something judged, and remembered where its verdict leads. The caller is its author."""
     memory = hall.enter(caller, Act.PROPOSE if wanted.propose else Act.REMEMBER, namespace)
-    slip = _slip(caller, namespace, request_key, "remember", wanted)
+    idempotency = _idempotency_record(caller, namespace, request_key, "remember", wanted)
     return _once(
         memory,
         caller,
-        slip=slip,
+        idempotency=idempotency,
         workflow=workflow,
         kind=Remembered,
         act=lambda run: remember_in(run, wanted),
@@ -84,9 +84,14 @@ def forget(
 ) -> Forgotten:
     """End what is known of a subject, and erase what it said. What is sealed stays."""
     memory = hall.enter(caller, Act.FORGET, namespace)
-    slip = _slip(caller, namespace, request_key, "forget", wanted)
+    idempotency = _idempotency_record(caller, namespace, request_key, "forget", wanted)
     return _once(
-        memory, caller, slip=slip, workflow=workflow, kind=Forgotten, act=lambda run: forget_in(run, wanted)
+        memory,
+        caller,
+        idempotency=idempotency,
+        workflow=workflow,
+        kind=Forgotten,
+        act=lambda run: forget_in(run, wanted),
     )
 
 
@@ -96,45 +101,47 @@ def forget_in(run: Run, wanted: Forget) -> Forgotten:
     return Forgotten(subject=wanted.subject)
 
 
-def _slip(
+def _idempotency_record(
     caller: Caller, namespace: str, request_key: str | None, verb: str, wanted: Remember | Forget
-) -> Slip | None:
+) -> IdempotencyRecord | None:
     if request_key is None:
         return None
-    return Slip.of(caller.key_id, namespace, request_key, [verb, wanted.as_json()])
+    return IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb, wanted.as_json()])
 
 
 def _once(
     memory: Memory,
     caller: Caller,
     *,
-    slip: Slip | None,
+    idempotency: IdempotencyRecord | None,
     workflow: str,
     kind: type[_Shape],
     act: Callable[[Run], _Shape],
 ) -> _Shape:
-    if slip is not None and (known := _known(memory, slip, kind)):
+    if idempotency is not None and (known := _known(memory, idempotency, kind)):
         return known
     run = memory.run(
         workflow=workflow,
         mode=VisibilityMode.BUFFERED_WRITE,
         agent=caller.name,
-        run_id=None if slip is None else slip.run_id,
+        run_id=None if idempotency is None else idempotency.run_id,
     )
     answer = act(run)
-    beside: list[Write] = [] if slip is None else [slip.write(answer.as_json(), run.identity)]
+    extra_writes: list[Write] = (
+        [] if idempotency is None else [idempotency.write(answer.as_json(), run.identity)]
+    )
     try:
-        receipt: Receipt | None = run.commit(beside=beside)
+        receipt: Receipt | None = run.commit(extra_writes=extra_writes)
     except (CommitAborted, PayloadMismatch):
         # The same request may have been carried out meanwhile, by another call with the same key.
-        if slip is not None and (known := _known(memory, slip, kind)):
+        if idempotency is not None and (known := _known(memory, idempotency, kind)):
             return known
         raise
     return msgspec.structs.replace(answer, receipt=receipt)
 
 
-def _known(memory: Memory, slip: Slip, kind: type[_Shape]) -> _Shape | None:
-    answered = slip.answered(memory.store)
+def _known(memory: Memory, idempotency: IdempotencyRecord, kind: type[_Shape]) -> _Shape | None:
+    answered = idempotency.stored_answer(memory.store)
     if answered is None:
         return None
     return msgspec.structs.replace(kind.from_json(answered.answer), receipt=answered.receipt)

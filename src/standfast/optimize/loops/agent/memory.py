@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from standfast.optimize.prompts.prompt import ContextText
-from standfast.store.commit import Receipt, Write
+from standfast.store.commit import Write
 from standfast.store.store import Store
 from standfast.traces.identity import ModelConfig
 from standfast.traces.recorder import Recorder
+from standfast.vocabulary import Receipt
 
 
 class MemoryRun(Protocol):
@@ -28,7 +29,7 @@ class MemoryRun(Protocol):
         """Put something into the run's buffer, to be judged and committed with it; recorded."""
         ...
 
-    def commit(self, *, beside: Sequence[Write]) -> Receipt | None:
+    def commit(self, *, extra_writes: Sequence[Write]) -> Receipt | None:
         """Apply all of it, and rows of the caller's own in the same transaction; None if there is nothing to apply."""
         ...
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from standfast.govern.judge.judge import JudgingContext
-from standfast.store.commit import Commit, Receipt
+from standfast.store.commit import Commit
 from standfast.store.protocol import Place
 from standfast.store.records import record_of
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Record
+from standfast.vocabulary import Band, Receipt, Record
 
 _VAULT: Final = f"{Band.VAULT}/"
 _WITNESS: Final = f"{Band.WITNESS}/"
@@ -22,7 +22,7 @@ class _Kept(NamedTuple):
     seen: JudgingContext
 
 
-class Standing:
+class JudgingCache:
     """The law and the patterns of one namespace. Threads may share it; what it gives is what reading anew would give.
 
     Working out what law says costs in proportion to all of it, and nearly no commit changes any. Snapshots have no gaps, so

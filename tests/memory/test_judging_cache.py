@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from standfast.clock import CountedIds
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.memory import Memory
-from standfast.memory.standing import Standing
+from standfast.memory.judging_cache import JudgingCache
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, Verdict
@@ -55,7 +55,7 @@ def _committed(store: Store, namespace: str, band: Band, name: int, *, ends: boo
 
 
 def _anew(store: Store, namespace: str, at: int) -> JudgingContext:
-    return Standing(store, namespace).at(at)
+    return JudgingCache(store, namespace).at(at)
 
 
 @settings(max_examples=settings().max_examples // 2)

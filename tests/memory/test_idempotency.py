@@ -5,24 +5,24 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted
 from standfast.memory import Memory
-from standfast.memory.slips import Slip
+from standfast.memory.idempotency import IdempotencyRecord
 
 
 def test_two_attempts_that_answer_the_same_have_one_effect() -> None:
     """Both began before either was done, from other snapshots; what they remember does not conflict by itself."""
     memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
-    slip = Slip.of("k1", memory.namespace, "r1", ["remember", "once"])
+    idempotency = IdempotencyRecord.of("k1", memory.namespace, "r1", ["remember", "once"])
     first = memory.run(workflow="w", mode="buffered_write")
     with memory.run(workflow="other", mode="buffered_write") as other:
         other.remember("Parcels take 5 days.", source={"kind": "doc", "id": "handbook#5"})
     second = memory.run(workflow="w", mode="buffered_write")
     for run in (first, second):
         run.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
-    receipt = second.commit(beside=[slip.write({"remembered": 1}, second.identity)])
+    receipt = second.commit(extra_writes=[idempotency.write({"remembered": 1}, second.identity)])
     with pytest.raises(CommitAborted):
-        first.commit(beside=[slip.write({"remembered": 1}, first.identity)])
+        first.commit(extra_writes=[idempotency.write({"remembered": 1}, first.identity)])
 
-    answered = slip.answered(memory.store)
+    answered = idempotency.stored_answer(memory.store)
     assert answered is not None
     assert receipt is not None
     assert answered.answer == {"remembered": 1}

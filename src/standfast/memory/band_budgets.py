@@ -87,7 +87,7 @@ class _Open:
         }
 
 
-class Purses:
+class BandBudgets:
     """The budgets of a memory's bands. What was worked out for one snapshot is kept for the next commit."""
 
     def __init__(self, budgets: Iterable[BandBudget]) -> None:
