@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
-from standfast.memory.snapshot_view import Past
+from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.package import ContextPackage
 from standfast.store.run import StoreRun
 from standfast.traces.folder import TraceFolder
@@ -41,7 +41,7 @@ def run() -> list[Ratio]:
 
 def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
     numbers = itertools.count(KNOWN)
-    last, past, package = _request(memory, next(numbers)), memory.at(1), memory.recall(QUERY, tokens=800)
+    last, view, package = _request(memory, next(numbers)), memory.at(1), memory.recall(QUERY, tokens=800)
     with (folder / "synced").open("wb", buffering=0) as file:
 
         def sync() -> None:
@@ -54,7 +54,7 @@ def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
                 "whole, trace kept": lambda: _request(kept, next(numbers)),
                 "recall": lambda: memory.recall(QUERY, tokens=800),
                 "commit": lambda: _bare_commit(memory, next(numbers)),
-                "recording": lambda: _recorded_alone(past, package, last),
+                "recording": lambda: _recorded_alone(view, package, last),
                 "sync": sync,
             },
             calls=CALLS,
@@ -132,10 +132,10 @@ def _bare_commit(memory: Memory, number: int) -> None:
             opened.write(f"{band}/shop/{number}", {"memory_id": f"shop/{number}", "text": _fact(number)})
 
 
-def _recorded_alone(past: Past, package: ContextPackage, like: Run) -> None:
+def _recorded_alone(view: SnapshotView, package: ContextPackage, like: Run) -> None:
     """What is recorded of such a run, with nothing done."""
     recorder = Recorder(like.identity, clock=SystemClock(), model=MODEL)
-    recorder.retrieval(**past.retrieval_facts(package))
+    recorder.retrieval(**view.retrieval_facts(package))
     answer = Remembered(memory_id="shop/1", verdict=Verdict.SEAL, bands=(Band.LEDGER, Band.ACTIVE)).as_json()
     recorder.perform(REMEMBER, {"text": _fact(1), "subject": "shop/1", "source": SOURCE}, lambda: answer)
     recorder.output({"type": "text", "sections": ["answer"]})

@@ -160,9 +160,9 @@ class _Shelf:
     def ranked(self, query: str, items: list[StoredItem], count: int) -> list[tuple[float, StoredItem]]:
         """The best of some items, as ``memory.read`` ranks all that the snapshot holds."""
         wanted = {item.memory_id: item for item in items}
-        past, asked = self._memory.at(self._at), max(count, _FIRST_RANKED)
+        view, asked = self._memory.at(self._at), max(count, _FIRST_RANKED)
         while True:
-            reading = past.read(query, tokens=1, max_items=asked, bands=RECALLED_BANDS)
+            reading = view.answer(query, tokens=1, max_items=asked)
             told = [
                 (float(one.as_json()["score"]), wanted[one.candidate.record.memory_id])
                 for one in reading.explanation.items

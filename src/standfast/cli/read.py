@@ -13,7 +13,6 @@ from rich.text import Text
 from standfast.cli.options import namespace_option, opened, settings
 from standfast.cli.output import json_option, print_json
 from standfast.memory import Memory
-from standfast.memory.snapshot_view import RECALLED_BANDS
 from standfast.recall.controller import Reading, explain
 from standfast.recall.explanation import Explanation
 from standfast.recall.request import DroppedForm, MemoryControllerInput
@@ -105,8 +104,7 @@ class _Sources:
             )
         opened_store = self._stack.enter_context(opened(store, recover=False))
         memory = Memory(opened_store, namespace=self._namespace)
-        past = memory.at(opened_store.head() if self._at is None else self._at)
-        self._bands = {source.store_path: source for source in map(past.source, RECALLED_BANDS)}
+        self._bands = {source.store_path: source for source in memory.reader.sources(at=self._at)}
         return list(self._bands)
 
     def open(self, store_path: str) -> Source:

@@ -17,16 +17,16 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import Due, due, sweep
 from standfast.ledger.notary import Notary
 from standfast.ledger.receipt import InclusionReceipt
+from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.band_budgets import BandBudgets, restarts
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run
-from standfast.memory.snapshot_view import Past, corpus_of
+from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.package import ContextPackage
-from standfast.recall.sources.snapshot import StoreCorpus
 from standfast.store.commit import Write
 from standfast.store.opening import open_store
-from standfast.store.records import STREAM, Change, Chapter, changes_between, history_of, record_of
+from standfast.store.records import STREAM, Change, Chapter, changes_between, history_of
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.traces.identity import ModelConfig
@@ -63,7 +63,9 @@ class Memory:
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
         self.judging_cache = JudgingCache(store, namespace)
-        self._corpora: dict[Band, StoreCorpus] = {}
+        self.reader = SnapshotReader(
+            store, namespace, clock=store.clock, law_at=lambda at: self.judging_context(at).vault
+        )
 
     @classmethod
     def open(
@@ -115,23 +117,23 @@ class Memory:
 
     # Reading.
 
-    def recall(self, query: str, *, tokens: int, **options: Any) -> ContextPackage:
-        """``memory.read`` over the newest snapshot; see ``Past.recall``."""
-        return self.at(self.store.head()).recall(query, tokens=tokens, **options)
+    def recall(
+        self,
+        query: str,
+        *,
+        tokens: int,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> ContextPackage:
+        """``memory.read`` over the newest snapshot; see ``SnapshotView.recall``."""
+        return self.reader.answer(query, tokens=tokens, max_items=max_items, bands=bands).package
 
-    def at(self, snapshot: int) -> Past:
+    def at(self, snapshot: int) -> SnapshotView:
         """Memory as of a snapshot, to recall from."""
         head = self.store.head()
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
-        return Past(self, snapshot)
-
-    def corpus(self, band: Band) -> StoreCorpus:
-        """A band as it is kept in memory, so that who reads again does not pay again."""
-        with self._lock:
-            if band not in self._corpora:
-                self._corpora[band] = corpus_of(self, band)
-            return self._corpora[band]
+        return SnapshotView(self.reader, snapshot)
 
     # Looking back.
 
@@ -145,10 +147,7 @@ class Memory:
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
         """Every record that a snapshot shows, by band and id; proposals are in the approval queue."""
-        for one in (band,) if band else Band:
-            if one is not Band.PHOENIX:
-                for version in self.store.scan(self.namespace, prefix=f"{one}/", at=at):
-                    yield record_of(version)
+        return SnapshotView(self.reader, self.store.head() if at is None else at).records(band=band)
 
     # Governing.
 

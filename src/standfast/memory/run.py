@@ -25,7 +25,7 @@ from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.stages import Judged
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
 from standfast.memory.sealing import only_budgets_moved, sealed
-from standfast.memory.snapshot_view import RECALLED_BANDS, Past
+from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotView
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Commit, Write
 from standfast.store.records import keys_telling_of, record_of
@@ -92,18 +92,19 @@ class Run(TracedRun):
 
         What it hands out is not remembered again as if it were new: the judge knows it.
         """
-        past = self._past()
-        package = past.recall(query, tokens=tokens, max_items=max_items, bands=bands)
-        self.recorder.retrieval(**past.retrieval_facts(package))
+        view = self._view()
+        package = view.recall(query, tokens=tokens, max_items=max_items, bands=bands)
+        self.recorder.retrieval(**view.retrieval_facts(package))
         with self._lock:
             self._recalled += [item.excerpt for item in package.selection.selected]
         return package
 
-    def _past(self) -> Past:
+    def _view(self) -> SnapshotView:
         mode = self.identity.visibility_mode
         if mode is VisibilityMode.OFF:
             raise NotAllowed(mode=mode.value, operation="recall")
-        return self.memory.at(self.memory.store.head() if self._is_live else self.identity.memory_snapshot_id)
+        snapshot = self.memory.store.head() if self._is_live else self.identity.memory_snapshot_id
+        return SnapshotView(self.memory.reader, snapshot)
 
     def _remember(self, text: str, told: dict[str, Any]) -> Remembered:
         """888_JUDGE, and into the buffer."""

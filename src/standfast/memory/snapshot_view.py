@@ -1,32 +1,95 @@
-"""Memory as of one snapshot: time travel is a plain read, and gives the same package as it did then."""
+"""Memory as of one snapshot. Reading an old snapshot gives the same package as it did then."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from standfast.clock import Clock
+from standfast.errors import NoSuchSnapshot
 from standfast.govern import stages
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.recall.controller import Reading, explain
 from standfast.recall.explanation import Ceiling
 from standfast.recall.package import ContextPackage
-from standfast.recall.request import CONTROLLER_VERSION, DroppedForm, MemoryControllerInput, Scoring
+from standfast.recall.request import CONTROLLER_VERSION, DroppedForm, MemoryControllerInput
 from standfast.recall.sources.proved import Source
 from standfast.recall.sources.snapshot import StoreCorpus, path_of
-from standfast.store.records import record_of
+from standfast.store.records import Chapter, history_of, record_of
+from standfast.store.store import Store
 from standfast.traces.artifact import SelectedRecord
 from standfast.vocabulary import Band, Budget, Record
 
-if TYPE_CHECKING:
-    from standfast.memory.memory import Memory
-
-# What is canonical. ACTIVE repeats LEDGER for a while; PHOENIX is undecided, WITNESS is for judges, VOID is never recalled.
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
+"""The bands that recall reads unless told otherwise: law, and accepted memory.
+
+ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
+"""
 
 
-class Past:
+class SnapshotReader:
+    """Reads any snapshot of one namespace, and keeps decoded records in memory between reads.
+
+    All views of a memory share one reader. Threads may share it too.
+
+    Args:
+        clock: Tells how old a memory is when ``explain`` says how far it may be trusted.
+        law_at: Gives the records of VAULT that a snapshot shows.
+    """
+
+    def __init__(
+        self, store: Store, namespace: str, *, clock: Clock, law_at: Callable[[int], Iterable[Record]]
+    ) -> None:
+        self.store = store
+        self.namespace = namespace
+        self.clock = clock
+        self._law_at = law_at
+        self._lock = threading.Lock()
+        self._corpora: dict[Band, StoreCorpus] = {}
+
+    def answer(
+        self,
+        query: str,
+        *,
+        tokens: int,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+        at: int | None = None,
+    ) -> Reading:
+        """Recall from a snapshot, by default the newest, and explain the answer."""
+        chosen = [Band(band) for band in bands]
+        request = MemoryControllerInput(
+            query=query,
+            store_paths=tuple(path_of(self.namespace, band) for band in chosen),
+            budget=Budget(max_excerpt_tokens=tokens, max_items=max_items),
+            dropped=DroppedForm.COUNTS,
+        )
+        sources = {source.store_path: source for source in self.sources(chosen, at=at)}
+        return explain(request, sources.__getitem__)
+
+    def sources(self, bands: Sequence[Band] = RECALLED_BANDS, *, at: int | None = None) -> list[Source]:
+        """The bands as sources for a controller. A record is hidden where VAULT, also read, has one with its id."""
+        head = self.store.head()
+        snapshot = head if at is None else at
+        if not 0 <= snapshot <= head:
+            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
+        law = {law.memory_id for law in self._law_at(snapshot)} if Band.VAULT in bands else set[str]()
+        return [
+            self._corpus(band).source(snapshot, head=head, hiding=() if band is Band.VAULT else law)
+            for band in bands
+        ]
+
+    def _corpus(self, band: Band) -> StoreCorpus:
+        with self._lock:
+            if band not in self._corpora:
+                self._corpora[band] = StoreCorpus(self.store, self.namespace, band=band)
+            return self._corpora[band]
+
+
+class SnapshotView:
     """What one snapshot holds. ``Memory.at`` gives it."""
 
-    def __init__(self, memory: "Memory", memory_snapshot_id: int) -> None:
-        self._memory = memory
+    def __init__(self, reader: SnapshotReader, memory_snapshot_id: int) -> None:
+        self._reader = reader
         self.memory_snapshot_id = memory_snapshot_id
 
     def recall(
@@ -37,8 +100,8 @@ class Past:
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> ContextPackage:
-        """``memory.read`` over this snapshot: the best excerpts within a token budget, the same bytes every time."""
-        return self.read(query, tokens=tokens, max_items=max_items, bands=bands).package
+        """Return the best excerpts for a query within a token budget; the same bytes every time."""
+        return self.answer(query, tokens=tokens, max_items=max_items, bands=bands).package
 
     def explain(
         self,
@@ -48,68 +111,68 @@ class Past:
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> Reading:
-        """111_SENSE: the same, with why each was chosen and how far it may be trusted now, by the memory's clock."""
-        reading = self.read(query, tokens=tokens, max_items=max_items, bands=bands)
-        memory = self._memory
-        records = [
-            self.record_at(item.candidate.store_path, item.candidate.record.memory_id)
+        """Recall, and say why each record was chosen and how far it may be trusted now."""
+        reading = self.answer(query, tokens=tokens, max_items=max_items, bands=bands)
+        ceilings = [
+            self._ceiling(item.candidate.store_path, item.candidate.record.memory_id)
             for item in reading.explanation.items
         ]
-        ceilings: list[Ceiling | None] = []
-        for record in records:
-            sensed = stages.sense([record] if record else [], now=memory.store.clock.now())
-            told = [Ceiling(one.confidence_ceiling, tuple(one.floor_warnings)) for one in sensed]
-            ceilings.append(told[0] if told else None)
         return Reading(reading.package, reading.explanation.with_ceilings(ceilings))
 
-    def read(
+    def answer(
         self,
         query: str,
         *,
         tokens: int,
-        max_items: int,
-        bands: Sequence[Band | str],
-        terms: tuple[str, ...] | None = None,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> Reading:
-        """The controller's reading of these bands; where VAULT and another hold the same thing, the law is shown."""
-        memory, chosen = self._memory, [Band(band) for band in bands]
-        request = MemoryControllerInput(
-            query=query,
-            store_paths=tuple(path_of(memory.namespace, band) for band in chosen),
-            budget=Budget(max_excerpt_tokens=tokens, max_items=max_items),
-            scoring=Scoring(query_terms=terms),
-            dropped=DroppedForm.COUNTS,
+        """Recall, and say why each record was chosen. Unlike ``explain``, this does not look at trust."""
+        return self._reader.answer(
+            query, tokens=tokens, max_items=max_items, bands=bands, at=self.memory_snapshot_id
         )
-        sources = {source.store_path: source for source in (self.source(band, chosen) for band in chosen)}
-        return explain(request, sources.__getitem__)
 
-    def source(self, band: Band, beside: Sequence[Band] = RECALLED_BANDS) -> Source:
-        """A band to read from; where VAULT is read beside it, what law says is not said otherwise."""
-        memory, hiding = self._memory, set[str]()
-        if band is not Band.VAULT and Band.VAULT in beside:
-            hiding = {law.memory_id for law in memory.judging_context(self.memory_snapshot_id).vault}
-        return memory.corpus(band).source(self.memory_snapshot_id, hiding=hiding)
+    def sources(self, bands: Sequence[Band] = RECALLED_BANDS) -> list[Source]:
+        """The bands as sources for ``recall.controller.read``."""
+        return self._reader.sources(bands, at=self.memory_snapshot_id)
 
     def records(self, *, band: Band | None = None) -> Iterator[Record]:
-        """Every record that the snapshot shows, by band and id."""
-        return self._memory.records(band=band, at=self.memory_snapshot_id)
+        """Yield every record that the snapshot shows, by band and id. Proposals are in ``Memory.approvals``."""
+        for one in (band,) if band else Band:
+            if one is not Band.PHOENIX:
+                rows = self._reader.store.scan(
+                    self._reader.namespace, prefix=f"{one}/", at=self.memory_snapshot_id
+                )
+                yield from map(record_of, rows)
+
+    def history(self, subject: str) -> list[Chapter]:
+        """Every version of a subject (or memory id) up to this snapshot, oldest first."""
+        chapters = history_of(self._reader.store, self._reader.namespace, subject)
+        return [chapter for chapter in chapters if chapter.memory_snapshot_id <= self.memory_snapshot_id]
 
     def record_at(self, store_path: str, memory_id: str) -> Record | None:
-        """The record behind an item of a package."""
-        memory, band = self._memory, store_path.rpartition("/")[2]
-        key = f"{band}/{memory_id}"
-        found = memory.store.read(memory.namespace, [key], at=self.memory_snapshot_id)
+        """The record behind an item of a package; None if there is none."""
+        key = f"{store_path.rpartition('/')[2]}/{memory_id}"
+        found = self._reader.store.read(self._reader.namespace, [key], at=self.memory_snapshot_id)
         return record_of(found[key]) if key in found else None
 
+    def _ceiling(self, store_path: str, memory_id: str) -> Ceiling | None:
+        record = self.record_at(store_path, memory_id)
+        if record is None:
+            return None
+        (decision,) = stages.sense([record], now=self._reader.clock.now())
+        return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
+
     def retrieval_facts(self, package: ContextPackage) -> Mapping[str, Any]:
-        """How a trace tells of a package."""
+        """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``."""
+        selected, dropped = package.selection.selected, package.selection.dropped
         return {
             "policy_id": "memory.read",
             "policy_version": CONTROLLER_VERSION,
             "query_fingerprint": package.query.query_hash,
             "query_normalization_version": CONTROLLER_VERSION,
             "retrieval_mode": "text_terms",
-            "candidate_count": len(package.selection.selected) + sum(_counts(package).values()),
+            "candidate_count": len(selected) + (sum(dropped.values()) if isinstance(dropped, dict) else 0),
             "selected_records": [
                 SelectedRecord(
                     record_id=item.memory_id,
@@ -117,17 +180,7 @@ class Past:
                     score=item.score,
                     rank=rank,
                 )
-                for rank, item in enumerate(package.selection.selected, 1)
+                for rank, item in enumerate(selected, 1)
             ],
-            "filters": {"namespace": self._memory.namespace, "budget": package.budget.max_excerpt_tokens},
+            "filters": {"namespace": self._reader.namespace, "budget": package.budget.max_excerpt_tokens},
         }
-
-
-def _counts(package: ContextPackage) -> dict[str, int]:
-    dropped = package.selection.dropped
-    return dropped if isinstance(dropped, dict) else {}
-
-
-def corpus_of(memory: "Memory", band: Band) -> StoreCorpus:
-    """A band kept in memory, for reading again and again."""
-    return StoreCorpus(memory.store, memory.namespace, band=band)

@@ -128,9 +128,14 @@ class StoreCorpus:
         """About how many records are kept."""
         return sum(len(kept.segment) for kept in self._kept)
 
-    def source(self, at: int | None = None, *, hiding: Collection[str] = ()) -> SnapshotSource | _View:
-        """What a snapshot shows; by default the newest. Records of the ids in ``hiding`` are left out."""
-        head = self._store.head()
+    def source(
+        self, at: int | None = None, *, head: int | None = None, hiding: Collection[str] = ()
+    ) -> SnapshotSource | _View:
+        """What a snapshot shows; by default the newest. Records of the ids in ``hiding`` are left out.
+
+        ``head`` is the newest snapshot, where the caller has just looked it up.
+        """
+        head = self._store.head() if head is None else head
         snapshot = head if at is None else at
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)

@@ -139,15 +139,15 @@ def memory(visit: Visit) -> Page:
 def _search(visit: Visit, asked: AskedMemory, at: int) -> dict[str, Any]:
     """What recall finds, with why; of the band that was chosen, or of those that agents are given."""
     wanted = visit.asked(Recall, query=asked.q.strip(), tokens=SEARCH_TOKENS, max_items=CONSOLE_PAGE_ITEMS)
-    past = visit.hall.enter(visit.caller, Act.RECALL, visit.namespace).at(at)
+    view = visit.hall.enter(visit.caller, Act.RECALL, visit.namespace).at(at)
     bands: Sequence[Band] = RECALLED_BANDS if asked.band is None else (asked.band,)
-    found = past.explain(wanted.query, tokens=wanted.tokens, max_items=wanted.max_items, bands=bands)
+    found = view.explain(wanted.query, tokens=wanted.tokens, max_items=wanted.max_items, bands=bands)
     hits = [
         {
             "item": item,
             "band": item.store_path.rpartition("/")[2],
             "why": why,
-            "record": past.record_at(item.store_path, item.memory_id),
+            "record": view.record_at(item.store_path, item.memory_id),
             "matches": bool(why.score.matched_terms or why.score.matched_tags),
         }
         for item, why in zip(found.package.selection.selected, found.explanation.items, strict=False)
