@@ -80,7 +80,7 @@ def build(folder: Path) -> Kept:
             memory.checkpoint()
         if made > ENTRIES // 2 and not middle.exists():
             middle.mkdir()
-            memory.store.storage.reset()
+            memory.store._storage.reset()
             shutil.copyfile(whole / "store.db", middle / "store.db")
     while (made := memory.store.tell(Fact.of("note", {"number": made})).seq) < ENTRIES:
         pass
@@ -132,14 +132,14 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
     if number % 50 == 13:
         memory.store.tell(Fact.of("note", {"number": number}))
     clock.advance(timedelta(hours=7).total_seconds())
-    (last,) = memory.store.storage.entries(after=_length(memory) - 1, limit=1)
+    (last,) = memory.store._storage.entries(after=_length(memory) - 1, limit=1)
     return last.seq
 
 
 def _length(memory: Memory) -> int:
-    (applied,) = memory.store.storage.applied(after=memory.store.head() - 1, limit=1)
+    (applied,) = memory.store._storage.applied(after=memory.store.head() - 1, limit=1)
     length = applied.ledger_seq
-    while memory.store.storage.entries(after=length, limit=1):
+    while memory.store._storage.entries(after=length, limit=1):
         length += 1
     return length
 

@@ -64,7 +64,7 @@ def test_what_is_kept_is_what_reading_anew_gives(
     steps: Sequence[tuple[tuple[str, str, Band, int, bool], int, int]],
 ) -> None:
     mine = memory_store()
-    theirs = Store(mine.storage, clock=mine.clock, ids=CountedIds())
+    theirs = Store(mine._storage, clock=mine.clock, ids=CountedIds())
     memories = {namespace: Memory(mine, namespace=namespace) for namespace in NAMESPACES}
     numbers = count()
     for (who, namespace, band, name, ends), *looks in steps:
@@ -85,7 +85,7 @@ def test_what_is_kept_is_what_reading_anew_gives(
 
 def test_law_that_nobody_touched_is_not_worked_out_again() -> None:
     store = memory_store()
-    memory, other = Memory(store), Memory(Store(store.storage, clock=store.clock, ids=CountedIds()))
+    memory, other = Memory(store), Memory(Store(store._storage, clock=store.clock, ids=CountedIds()))
     _committed(store, "default", Band.VAULT, 1, ends=False)
     first = memory.judging_context(store.head())
     with memory.run(workflow="w", mode="buffered_write", run_id="a") as run:

@@ -14,7 +14,7 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted
 from standfast.store.commit import Commit
-from standfast.store.protocol import Applied, Buffer
+from standfast.store.protocol import AppliedCommit, Buffer
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
@@ -62,7 +62,7 @@ class Recording(msgspec.Struct):
     """What happened to the files, and what the store promised meanwhile."""
 
     log: Log
-    applied: list[Applied]
+    applied: list[AppliedCommit]
     contents: list[dict[str, Any]]
     """What each snapshot shows, from 0 on."""
 
@@ -112,8 +112,8 @@ class Life:
 
     def checkpoint(self, mode: int) -> None:
         """Fold the write-ahead log into the database."""
-        assert isinstance(self.store.storage, SQLiteStorage)
-        self.store.storage._writer.wal_checkpoint(mode=mode)
+        assert isinstance(self.store._storage, SQLiteStorage)
+        self.store._storage._writer.wal_checkpoint(mode=mode)
 
     def step(
         self,
@@ -216,7 +216,7 @@ def second_life(folder: Path, outcome: Outcome) -> Recording:
     log = list(life.recorder.log)
     after = sqlite_store(folder / DATABASE, life.clock)
     assert list(after.verify()) == []
-    applied = after.storage.applied(after=0, limit=100)
+    applied = after._storage.applied(after=0, limit=100)
     return Recording(
         log=log, applied=applied, contents=[contents(after, at) for at in range(len(applied) + 1)]
     )

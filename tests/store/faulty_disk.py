@@ -15,7 +15,7 @@ import msgspec
 from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
 from standfast.store.commit import Commit
-from standfast.store.protocol import Applied
+from standfast.store.protocol import AppliedCommit
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
@@ -180,9 +180,9 @@ class Trial:
 
     def _forget(self) -> None:
         """Let what the writer keeps in memory go, so that it has to be read."""
-        assert isinstance(self._store.storage, SQLiteStorage)
+        assert isinstance(self._store._storage, SQLiteStorage)
         with suppress(apsw.Error):
-            self._store.storage._writer.execute("PRAGMA shrink_memory")
+            self._store._storage._writer.execute("PRAGMA shrink_memory")
 
     def _fold(self) -> None:
         self.answers["failed checkpoints"] += not fold(self._store)
@@ -190,7 +190,7 @@ class Trial:
     def check_all_is_there(self) -> None:
         """Open the file anew: every receipt is true, nothing happened twice, nothing is damaged."""
         store = self._open()
-        applied = store.storage.applied(after=0, limit=100)
+        applied = store._storage.applied(after=0, limit=100)
         assert [(entry.commit_id, entry.memory_snapshot_id) for entry in applied] == [
             (asked.commit_id, number) for number, asked in enumerate(COMMITS, 1)
         ]
@@ -202,15 +202,15 @@ class Trial:
 
 def fold(store: Store) -> bool:
     """Fold the log into the database, as SQLite does by itself from time to time; False if that fails."""
-    assert isinstance(store.storage, SQLiteStorage)
+    assert isinstance(store._storage, SQLiteStorage)
     try:
-        store.storage._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        store._storage._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error:
         return False
     return True
 
 
-def _facts(told: Applied | Receipt) -> tuple[Any, ...]:
+def _facts(told: AppliedCommit | Receipt) -> tuple[Any, ...]:
     return (
         told.commit_id,
         told.memory_snapshot_id,

@@ -8,7 +8,7 @@ from standfast.ledger.chain import Tip, check
 from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
-from standfast.store.protocol import Applied, Buffer, Changes, Place, Version
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, Place, Version
 from standfast.vocabulary import ActionType, BufferState, Receipt
 from tests.store.request import Request
 
@@ -23,7 +23,7 @@ class Referee:
     def __init__(self, storage: InMemoryStorage) -> None:
         self.storage = storage
         self.commits: dict[tuple[str, str], Commit] = {}
-        self.applied: dict[str, Applied] = {}
+        self.applied: dict[str, AppliedCommit] = {}
         self.aborted: set[str] = set()
         self.settled: set[str] = set()
         self.grants: dict[str, int] = {}
@@ -57,7 +57,7 @@ class Referee:
         for commit_id in changes.dropped:
             self._judge_drop(request, commit_id)
 
-    def _judge_applied(self, request: Request, applied: Applied, changes: Changes) -> None:
+    def _judge_applied(self, request: Request, applied: AppliedCommit, changes: Changes) -> None:
         commit_id = applied.commit_id
         self.require(commit_id not in self.applied, f"{commit_id:.8} is applied twice")
         self.require(commit_id not in self.aborted, f"{commit_id:.8} is applied after it was aborted")

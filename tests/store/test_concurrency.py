@@ -120,7 +120,7 @@ def _check_receipts(store: Store, applied: list[Attempt]) -> None:
         assert attempt.receipt is not None
         known = store.status(attempt.receipt.commit_id)
         assert known == msgspec.structs.replace(attempt.receipt, replayed=True)
-        rows = {row.key: (row.content or b"").decode() for row in store.storage.snapshot_rows(snapshot)}
+        rows = {row.key: (row.content or b"").decode() for row in store._storage.snapshot_rows(snapshot)}
         assert rows.keys() == {attempt.counter, attempt.note}
         assert int(rows[attempt.counter]) == int(attempt.read[attempt.counter] or 0) + 1
 
@@ -164,11 +164,11 @@ def test_many_processes_may_open_a_new_store_at_the_same_moment(
 def test_a_commit_that_is_applied_while_somebody_asks_for_it_is_never_unknown(tmp_path: Path) -> None:
     """Between a look at the one table and a look at the other it moves from here to there."""
     store = sqlite_store(tmp_path / "store.db")
-    assert isinstance(store.storage, SQLiteStorage)
+    assert isinstance(store._storage, SQLiteStorage)
     pending = commit("r1", write("a"))
     fence = store.stage(pending).fence
     store.status(pending.commit_id)
-    (reader,) = store.storage._readers
+    (reader,) = store._storage._readers
     looks: list[str] = []
 
     def applied_before_the_second_look(_: object, sql: str, __: object) -> bool:
@@ -208,7 +208,7 @@ def test_who_opened_the_file_while_it_was_empty_writes_checksums_too(
     def and_goes_on(*given: Any) -> None:
         monkeypatch.setattr(sqlite_file, "_migrate", migrate)
         migrate(*given)
-        writer = others[0].storage._writer  # type: ignore[attr-defined]
+        writer = others[0]._storage._writer  # type: ignore[attr-defined]
         writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         others[0].commit(commit("r1", write("a")))
 

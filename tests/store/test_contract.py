@@ -259,7 +259,7 @@ def test_namespaces_are_apart(store: Store) -> None:
 
     assert store.read("elsewhere", ["a"]) == {}
     assert list(store.scan("elsewhere")) == []
-    assert store.storage.namespaces() == [NAMESPACE]
+    assert store._storage.namespaces() == [NAMESPACE]
 
 
 def test_scanning_goes_on_over_many_pages(store: Store) -> None:

@@ -7,7 +7,6 @@ import pytest
 from standfast.errors import CommitAborted, Corruption
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
-from standfast.store.transfer import copy_store
 from standfast.vocabulary import ActionType
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 from tests.store.conftest import Opener
@@ -124,9 +123,9 @@ def test_erased_bytes_are_nowhere_in_the_files(tmp_path: Path) -> None:
 def test_a_copy_that_was_made_before_an_erasure_is_erased_when_it_is_brought_up_to_date(store: Store) -> None:
     target = memory_store()
     store.commit(commit("r1", write("a", SECRET), write("b")))
-    copy_store(store.storage, target.storage)
+    store.backup_to(target)
     store.commit(commit("r2", expire("a", erases="asked for"), at=1))
-    copy_store(store.storage, target.storage)
+    store.backup_to(target)
 
     assert contents(target, at=1) == {"b": '"x"'}
     assert list(target.verify()) == []
@@ -135,7 +134,7 @@ def test_a_copy_that_was_made_before_an_erasure_is_erased_when_it_is_brought_up_
 
 def test_a_fresh_copy_of_an_erased_store_verifies(store: Store) -> None:
     target = memory_store()
-    copy_store(_erased(store).storage, target.storage)
+    _erased(store).backup_to(target)
 
     assert list(target.verify()) == []
     assert target.history(NAMESPACE, "a") == store.history(NAMESPACE, "a")
@@ -144,9 +143,9 @@ def test_a_fresh_copy_of_an_erased_store_verifies(store: Store) -> None:
 def test_content_that_was_emptied_by_hand_is_an_error_and_not_an_absence(tmp_path: Path) -> None:
     store = sqlite_store(tmp_path / "store.db")
     store.commit(commit("r1", write("a", SECRET)))
-    hand = store.storage.begin()  # type: ignore[attr-defined]  # The very connection that may write.
+    hand = store._storage.begin()  # type: ignore[attr-defined]  # The very connection that may write.
     hand.execute("ROLLBACK; DROP TRIGGER versions_never_change; UPDATE versions SET content = NULL")
-    store.storage._lock.release()  # type: ignore[attr-defined]  # As above.
+    store._storage._lock.release()  # type: ignore[attr-defined]  # As above.
 
     with pytest.raises(Corruption):
         store.read(NAMESPACE, ["a"])

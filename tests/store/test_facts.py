@@ -5,7 +5,6 @@ import pytest
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.store.commit import Commit, Fact
 from standfast.store.store import Store
-from standfast.store.transfer import copy_store
 from tests.store.builders import commit, memory_store, merge, write
 
 JUDGED = Fact.of("judgement", {"verdict": "SEAL", "score": 1.0})
@@ -70,10 +69,10 @@ def test_a_copy_holds_the_facts_behind_the_last_commit_too(store: Store) -> None
     target = memory_store()
     store.commit(commit("r1", write("a"), facts=[JUDGED]))
     store.tell(SEALED)
-    copy_store(store.storage, target.storage)
+    store.backup_to(target)
     store.tell(JUDGED)
     store.commit(commit("r2", write("b"), at=1))
-    copy_store(store.storage, target.storage)
+    store.backup_to(target)
 
     assert [e.hash for e in target.entries()] == [e.hash for e in store.entries()]
     assert list(target.verify()) == []

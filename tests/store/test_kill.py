@@ -261,9 +261,9 @@ def test_a_store_that_lost_its_log_would_be_caught(executioner: Executioner) -> 
 def test_a_commit_that_lost_a_record_would_be_caught(executioner: Executioner) -> None:
     life = executioner.live("direct", 0, die_at=60)
     store = sqlite_store(executioner.path)
-    assert isinstance(store.storage, SQLiteStorage)
-    store.storage._writer.execute("DROP TRIGGER versions_never_shrink")
-    store.storage._writer.execute("DELETE FROM versions WHERE key = 'direct0-0'")
+    assert isinstance(store._storage, SQLiteStorage)
+    store._storage._writer.execute("DROP TRIGGER versions_never_shrink")
+    store._storage._writer.execute("DELETE FROM versions WHERE key = 'direct0-0'")
     store.close()
 
     with pytest.raises(AssertionError, match="payload fingerprint"):
@@ -345,7 +345,7 @@ def _check_that_resubmitting_has_one_effect(store: Store, life: Life, plan: dict
             assert bool(answers) == (name not in life.aborted | {"rival"}), f"{name} at {life}"
         if answers:
             assert answers[1] == msgspec.structs.replace(answers[0], replayed=True), f"{name} at {life}"
-            assert len(store.storage.snapshot_rows(answers[0].memory_snapshot_id)) == len(asked.writes)
+            assert len(store._storage.snapshot_rows(answers[0].memory_snapshot_id)) == len(asked.writes)
             effects += 1
     assert store.head() == effects, f"{store.head()} snapshots for {effects} commits at {life}"
 

@@ -41,8 +41,8 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def _storage(store: Store) -> PostgresStorage:
-    assert isinstance(store.storage, PostgresStorage)
-    return store.storage
+    assert isinstance(store._storage, PostgresStorage)
+    return store._storage
 
 
 # Reading and writing.
@@ -85,7 +85,7 @@ def test_every_statement_uses_an_index(
     store.recover()
     store.read(NAMESPACE, ["a", "b"])
     store.history(NAMESPACE, "a")
-    store.storage.namespaces()
+    store._storage.namespaces()
     assert list(store.scan(NAMESPACE))
     assert not [problem for problem in store.verify() if problem]
     admin.execute("ANALYZE versions, buffers, commits, ledger")
@@ -170,7 +170,7 @@ def test_a_writer_that_stops_in_mid_transaction_is_overtaken(
     overtaking: list[Receipt] = []
 
     def dawdle() -> None:
-        with stopped.storage.transaction() as transaction:
+        with stopped._storage.transaction() as transaction:
             changes, _ = decide_commits(transaction.load(question_for([late])), [Submission(late)])
             overtaking.append(other.commit(commit("other", write("a", "other"))))
             transaction.append(changes)
@@ -229,7 +229,7 @@ def test_what_was_decided_on_another_state_is_not_sent_again(
         return line.ask_anew(asked)
 
     def conflict() -> None:
-        with store.storage.transaction() as transaction:
+        with store._storage.transaction() as transaction:
             changes, _ = decide_commits(transaction.load(question_for([mine])), [Submission(mine)])
             transaction.append(changes)
             monkeypatch.setattr(server.Line, "ask_anew", overtaken)
@@ -272,7 +272,7 @@ def test_an_invalid_index_is_told_and_rebuilt(store: Store, admin: psycopg.Conne
     store.commit(commit("r1", write("a")))
     admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'versions_by_place'::regclass")
     told = list(store.verify())
-    store.storage.rebuild()
+    store._storage.rebuild()
 
     assert told == ["the index versions_by_place is invalid"]
     assert list(store.verify()) == []
@@ -328,7 +328,7 @@ def test_a_server_that_is_down_is_told_and_found_again(
 
 def test_leases_run_by_the_servers_clock(store: Store, admin: psycopg.Connection[Any]) -> None:
     """The machine's own clock stands in another year."""
-    with store.storage.transaction() as transaction:
+    with store._storage.transaction() as transaction:
         seen = transaction.load(Question()).now
     ((now,),) = admin.execute("SELECT extract(epoch FROM now())::float8").fetchall()
 

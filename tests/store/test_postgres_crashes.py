@@ -104,7 +104,7 @@ def test_a_commit_that_arrives_late_is_waited_for(proxy: CuttingProxy, cut_store
     length = _measured(proxy, cut_store)[TO_SERVER]
     late = commit("000002", write("000002"))
     proxy.cut_after(TO_SERVER, length - len(SYNC) - 1, late=True)
-    storage = cut_store.storage
+    storage = cut_store._storage
 
     def lose_the_line() -> None:
         with storage.transaction() as transaction:
@@ -138,7 +138,7 @@ def test_a_line_that_is_cut_again_and_again_loses_and_doubles_nothing(
         receipts.append(receipt)
         refusals += refused
     proxy.patience = None
-    cut_store.storage.reset()
+    cut_store._storage.reset()
     doubled = cut_store.head() - len(receipts)
     figures(
         "PostgreSQL, bad line", commits=len(receipts), cuts=proxy.cuts, refusals=refusals, doubled=doubled
@@ -261,7 +261,7 @@ def test_killing_clients_at_any_moment_loses_nothing(
         for name, told in acknowledged.items()
         for number, line in enumerate(told)
     }
-    applied, _ = store.storage.find(list(ids))
+    applied, _ = store._storage.find(list(ids))
     kept = {known.commit_id: f"{known.memory_snapshot_id} {known.ledger_hash}" for known in applied.values()}
     lost = len(ids.items() - kept.items())
     unheard = sum(store.commit(nth_commit(name, len(told))).replayed for name, told in acknowledged.items())

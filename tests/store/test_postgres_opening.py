@@ -28,8 +28,8 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 def _shown(store: Store, setting: str) -> set[str]:
     """What the writer's and a reader's connection have."""
-    assert isinstance(store.storage, PostgresStorage)
-    storage, sql = store.storage, f"SHOW {setting}"
+    assert isinstance(store._storage, PostgresStorage)
+    storage, sql = store._storage, f"SHOW {setting}"
     ((row,),) = storage._writer.ask([(sql, ())])
     return {row[0], storage._rows(sql)[0][0]}
 

@@ -9,7 +9,7 @@ import pytest
 from standfast.canon import fingerprint_of_bytes, parse
 from standfast.errors import Corruption, InvalidValue
 from standfast.store.store import Store
-from standfast.store.transfer import copy_store, export_lines, import_lines
+from standfast.store.transfer import export_lines, import_lines
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]
@@ -103,19 +103,19 @@ def test_a_bad_line_is_named_and_nothing_is_written(store: Store, line: bytes, p
 
 def test_a_copy_is_the_same_store(tmp_path: Path, store: Store) -> None:
     source = _filled()
-    copy_store(source.storage, store.storage)
+    source.backup_to(store)
 
     assert store.head() == source.head()
     assert [contents(store, at) for at in range(3)] == [contents(source, at) for at in range(3)]
     assert list(store.verify()) == []
-    assert store.storage.entries(after=0, limit=9) == source.storage.entries(after=0, limit=9)
+    assert store._storage.entries(after=0, limit=9) == source._storage.entries(after=0, limit=9)
 
 
 def test_a_copy_can_be_brought_up_to_date_and_used_further(store: Store) -> None:
     source = _filled()
-    copy_store(source.storage, store.storage)
+    source.backup_to(store)
     source.commit(commit("r3", write("later"), at=2))
-    copy_store(source.storage, store.storage)
+    source.backup_to(store)
 
     assert contents(store) == contents(source)
     assert store.commit(commit("r4", write("own"), at=3)).memory_snapshot_id == 4
@@ -124,7 +124,7 @@ def test_a_copy_can_be_brought_up_to_date_and_used_further(store: Store) -> None
 def test_another_store_is_not_copied_over(store: Store) -> None:
     store.commit(commit("r1", write("mine")))
     with pytest.raises(Corruption, match="another store"):
-        copy_store(_filled().storage, store.storage)
+        _filled().backup_to(store)
 
     assert list(contents(store)) == ["mine"]
 
@@ -144,7 +144,7 @@ def test_a_copy_is_of_one_moment_while_writers_go_on(tmp_path: Path) -> None:
     try:
         while source.head() < 50:
             pass
-        heads = [copy_store(source.storage, target.storage) for _ in range(5)]
+        heads = [source.backup_to(target) for _ in range(5)]
     finally:
         stop.set()
         writer.join()

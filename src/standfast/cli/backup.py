@@ -7,7 +7,6 @@ from rich.progress import Progress
 from standfast.cli.options import opened, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.store.opening import open_store
-from standfast.store.transfer import copy_store
 
 
 @click.command("backup")
@@ -30,9 +29,8 @@ def command(target: str, store_url: str | None, as_json: bool) -> None:
         copy = open_store(target, create=True, recover=False)
         try:
             before = copy.head()
-            head = copy_store(
-                source.storage,
-                copy.storage,
+            head = source.backup_to(
+                copy,
                 progress=lambda done, of: bar.update(task, completed=done, total=of),
             )
         finally:

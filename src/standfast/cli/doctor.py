@@ -23,7 +23,7 @@ def command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
     try:
         with opened(store_url, recover=False) as store, Console(stderr=True).status(f"examining {name} …"):
             if rebuild:
-                store.storage.rebuild()
+                store.rebuild_indexes()
             problems += store.verify()
             head = store.head()
     except (Corruption, BrokenChain) as error:

@@ -31,7 +31,7 @@ from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.govern.stages import HUMAN_SEAL_FLOOR
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
-from standfast.store.records import record_of, rows_ever
+from standfast.store.records import record_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record
 
@@ -40,7 +40,7 @@ _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
 
 def problems_of_governance(store: Store) -> Iterator[str]:
     """Every problem with what the bands hold; none told means that each record can answer for itself."""
-    for namespace in store.storage.namespaces():
+    for namespace in store.namespaces():
         yield from _Audit(store, namespace).problems()
 
 
@@ -58,7 +58,7 @@ class _Audit:
         checks = {DECISION_PREFIX: self._check_decision, **{f"{band}/": self._check for band in Band}}
         checks[f"{Band.PHOENIX}/"] = self._check_proposal
         for prefix, check in checks.items():
-            for version in rows_ever(self._store, self._namespace, prefix, at=self._head):
+            for version in self._store.newest_versions(self._namespace, prefix=prefix, at=self._head):
                 # Only law has a past that counts: what else is gone is gone.
                 past = self._history(version) if prefix == f"{Band.VAULT}/" else (version,)
                 for one in past:
@@ -68,7 +68,7 @@ class _Audit:
                         yield f"{self._namespace}/{one.key} in snapshot {one.memory_snapshot_id}: {error}"
 
     def _history(self, version: Version) -> list[Version]:
-        versions = self._store.storage.history(self._namespace, version.key)
+        versions = self._store.history(self._namespace, version.key, verify=False)
         return [one for one in versions if one.memory_snapshot_id <= self._head]
 
     def _check(self, version: Version) -> None:

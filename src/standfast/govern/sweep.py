@@ -21,7 +21,7 @@ from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from standfast.store.audit import verified
 from standfast.store.commit import Beside, Commit, Fact, Write, nothing_beside
 from standfast.store.protocol import Version
-from standfast.store.records import STREAM, record_of, rows_ever
+from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Tier
 
@@ -98,7 +98,7 @@ def _due_where_budgets_expire(
     store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
 ) -> Iterator[Due]:
     """What a budget let go has ended, but what it said is still there: it is deleted when it would have been."""
-    for version in rows_ever(store, namespace, f"{band}/", at=head):
+    for version in store.newest_versions(namespace, prefix=f"{band}/", at=head):
         said = _newest_said(store, verified(version))
         found = () if said is None else _due(said, ages)
         yield from (one for one in found if one.is_deletion or version.content is not None)
@@ -188,7 +188,7 @@ class _Ages:
         snapshot = version.memory_snapshot_id
         if snapshot not in self._made:
             first = snapshot - 1 - (snapshot - 1) % SCAN_PAGE_RECORDS
-            for applied in self._store.storage.applied(after=first, limit=SCAN_PAGE_RECORDS):
+            for applied in self._store.commits(after=first, limit=SCAN_PAGE_RECORDS):
                 made = read_instant(applied.committed_at)
                 if made is not None:
                     self._made[applied.memory_snapshot_id] = made

@@ -13,7 +13,6 @@ from standfast.canon import fingerprint, parse
 from standfast.errors import RequestReused
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.store.commit import Write, commit_id_of
-from standfast.store.pipeline import receipt_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Receipt, RunIdentity
 
@@ -76,5 +75,4 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         row = parse(version.content or b"")
         if row["request"] != self.request:
             raise RequestReused(request_key=self.request_key)
-        (applied,) = store.storage.applied(after=version.memory_snapshot_id - 1, limit=1)
-        return StoredAnswer(row["answer"], receipt_of(applied, replayed=True))
+        return StoredAnswer(row["answer"], store.receipt_of(version.memory_snapshot_id))

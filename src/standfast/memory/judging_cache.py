@@ -56,7 +56,7 @@ class JudgingCache:
         # Following takes a look a commit, reading anew more than one a record: where there is less to read, it is read.
         if snapshot - kept.last > len(kept.seen.vault) + len(kept.seen.patterns):
             return False
-        rows = self._store.storage.snapshot_rows
+        rows = self._store.versions_of
         return not any(
             self._touches((row.namespace, row.key) for row in rows(between))
             for between in range(kept.last + 1, snapshot + 1)

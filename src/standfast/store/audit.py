@@ -12,7 +12,7 @@ from standfast.errors import Corruption, NotCanonical, StandfastError
 from standfast.ledger.chain import Entry
 from standfast.limits import SCAN_PAGE_RECORDS
 from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Fact, Write, payload_fingerprint_of
-from standfast.store.protocol import Applied, Erasure, Place, Storage, Version
+from standfast.store.protocol import AppliedCommit, Erasure, Place, Storage, Version
 from standfast.vocabulary import ActionType
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def problems_of(
 
 
 def _problems_of_commit(
-    storage: Storage, applied: Applied, told: list[Entry], erased: dict[Place, list[int]]
+    storage: Storage, applied: AppliedCommit, told: list[Entry], erased: dict[Place, list[int]]
 ) -> Iterator[str]:
     """``told`` are the entries since the commit before, up to the one that should be its own."""
     own = _Told(told.pop()) if told and told[-1].seq == applied.ledger_seq else None
@@ -165,14 +165,14 @@ class _Told:
         return None
 
     @property
-    def commit(self) -> Applied | None:
+    def commit(self) -> AppliedCommit | None:
         """The commit, if it tells of one."""
         if self.kind != COMMIT_KIND:
             return None
         body: dict[str, Any] = dict.fromkeys(_OF_COMMIT) | self.body
         snapshot, commit_id, run_id, payload_fingerprint = (body[name] for name in _OF_COMMIT)
         at: Any = self._said.get("at")
-        return Applied(
+        return AppliedCommit(
             snapshot, commit_id, run_id, payload_fingerprint, at, self._entry.seq, self._entry.hash
         )
 
@@ -183,7 +183,7 @@ def _all_entries(storage: Storage, after: int = 0) -> Iterator[Entry]:
         after = page[-1].seq
 
 
-def _all_applied(storage: Storage) -> Iterator[Applied]:
+def _all_applied(storage: Storage) -> Iterator[AppliedCommit]:
     after = 0
     while page := storage.applied(after=after, limit=SCAN_PAGE_RECORDS):
         yield from page
@@ -209,5 +209,5 @@ def _named(version: Version) -> str:
     return f"{version.namespace}/{version.key} in snapshot {version.memory_snapshot_id}"
 
 
-def _titled(applied: Applied) -> str:
+def _titled(applied: AppliedCommit) -> str:
     return f"snapshot {applied.memory_snapshot_id} (commit {applied.commit_id})"

@@ -10,7 +10,7 @@ from standfast.clock import Clock
 from standfast.ledger.chain import Entry, Tip
 from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
-    Applied,
+    AppliedCommit,
     Buffer,
     Changes,
     Erasure,
@@ -30,8 +30,8 @@ class InMemoryStorage:
         self._lock = threading.RLock()
         self._versions: dict[Place, list[Version]] = {}
         self._by_snapshot: list[list[Version]] = []
-        self._applied: list[Applied] = []
-        self._applied_by_id: dict[str, Applied] = {}
+        self._applied: list[AppliedCommit] = []
+        self._applied_by_id: dict[str, AppliedCommit] = {}
         self._entries: list[Entry] = []
         self._buffers: dict[str, Buffer] = {}
 
@@ -127,13 +127,13 @@ class InMemoryStorage:
             known = 0 < memory_snapshot_id <= len(self._by_snapshot)
             return list(self._by_snapshot[memory_snapshot_id - 1]) if known else []
 
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
         """What is known of these commits."""
         with self._lock:
             applied = {name: self._applied_by_id[name] for name in commit_ids if name in self._applied_by_id}
             return applied, {name: self._buffers[name] for name in commit_ids if name in self._buffers}
 
-    def applied(self, *, after: int, limit: int) -> list[Applied]:
+    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with self._lock:
             return self._applied[after : after + limit]

@@ -20,7 +20,7 @@ from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreEr
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS
 from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Write
-from standfast.store.protocol import Applied, Buffer, Changes, Erasure, Question, Version, View
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, Erasure, Question, Version, View
 from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 
 Answer = Receipt | StoreError
@@ -97,7 +97,7 @@ def _decide(view: View, changes: Changes, commit: Commit, at: str) -> Answer:
     if told:
         body["facts"] = len(told)
     entry = extend(told[-1].tip if told else view.tip, kind=COMMIT_KIND, at=at, body=body)
-    applied = Applied(
+    applied = AppliedCommit(
         memory_snapshot_id=snapshot,
         commit_id=commit.commit_id,
         run_id=commit.run_id,
@@ -301,7 +301,7 @@ def _stale(commit: Commit, fence: int, given: int | None) -> StoreError:
     return StaleFence(commit_id=commit.commit_id, fence=fence, given_fence=given)
 
 
-def receipt_of(applied: Applied, *, replayed: bool = False) -> Receipt:
+def receipt_of(applied: AppliedCommit, *, replayed: bool = False) -> Receipt:
     """The receipt of an applied commit."""
     return Receipt(
         commit_id=applied.commit_id,

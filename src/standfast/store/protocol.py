@@ -45,7 +45,7 @@ class Erasure(msgspec.Struct, frozen=True):
     memory_snapshot_id: int
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedCommit(msgspec.Struct, frozen=True):
     """One applied commit: the snapshot it made, and where the ledger tells of it."""
 
     memory_snapshot_id: int
@@ -97,7 +97,7 @@ class View(msgspec.Struct, kw_only=True):
     now: float
     head: int
     tip: Tip
-    applied: dict[str, Applied]
+    applied: dict[str, AppliedCommit]
     buffers: dict[str, Buffer]
     latest: dict[Place, Version]
     """The newest version at each place that was asked for, without its content."""
@@ -109,7 +109,7 @@ class Changes(msgspec.Struct, kw_only=True):
     """What a transaction appends, and erases. Only buffers are replaced or dropped; they are not truth yet."""
 
     versions: list[Version] = []
-    applied: list[Applied] = []
+    applied: list[AppliedCommit] = []
     entries: list[Entry] = []
     buffers: list[Buffer] = []
     dropped: list[str] = []
@@ -161,11 +161,11 @@ class Reader(Protocol):
 class Records(Protocol):
     """Reads about commits rather than records, for receipts, recovery and audits."""
 
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
         """What is known of these commits."""
         ...
 
-    def applied(self, *, after: int, limit: int) -> list[Applied]:
+    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order, from after a snapshot on."""
         ...
 

@@ -1,12 +1,11 @@
 """Rows as records: reading one back, the history of one, and what changed between two snapshots."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from standfast.canon import parse
 from standfast.errors import Corruption, StandfastError
-from standfast.limits import SCAN_PAGE_RECORDS
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, Value
@@ -91,7 +90,7 @@ def keys_of(store: Store, namespace: str, memory_id: str, bands: Iterable[Band],
         own = f"{band}/{memory_id}"
         keys.append(own)
         for mark in "~@":
-            rows = rows_ever(store, namespace, own + mark, at=at)
+            rows = store.newest_versions(namespace, prefix=own + mark, at=at)
             keys += [version.key for version in rows if is_of(memory_id, version.key)]
     return keys
 
@@ -113,16 +112,8 @@ def keys_telling_of(
     return in_bands + in_streams
 
 
-def rows_ever(store: Store, namespace: str, prefix: str, *, at: int) -> Iterator[Version]:
-    """The newest version of each key under a prefix, ended ones too, unverified: a damaged one must not hide the rest."""
-    after = prefix
-    while page := store.storage.scan(namespace, at, after=after, prefix=prefix, limit=SCAN_PAGE_RECORDS):
-        yield from page
-        after = page[-1].key
-
-
 def _chapter(store: Store, version: Version) -> Chapter:
-    (applied,) = store.storage.applied(after=version.memory_snapshot_id - 1, limit=1)
+    applied = store.commit_of(version.memory_snapshot_id)
     return Chapter(
         memory_snapshot_id=version.memory_snapshot_id,
         committed_at=applied.committed_at,
@@ -140,7 +131,7 @@ def changes_between(store: Store, namespace: str, old: int, new: int) -> list[Ch
     touched = {
         row.key
         for snapshot in range(old + 1, new + 1)
-        for row in store.storage.snapshot_rows(snapshot)
+        for row in store.versions_of(snapshot)
         if row.namespace == namespace and is_band_row(row.key)
     }
     keys = sorted(touched)

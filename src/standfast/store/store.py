@@ -9,10 +9,11 @@ from standfast.ledger.chain import Entry
 from standfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_FIRST_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified
+from standfast.store.backup import Progress, copy_store
 from standfast.store.commit import Commit, Fact
 from standfast.store.group import Group
 from standfast.store.pipeline import Answer, Submission
-from standfast.store.protocol import Buffer, Changes, Question, Storage, Version, View
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, Question, Storage, Version, View
 from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Store:
     """Snapshots, commits and their recovery, over any backend. Safe to share between threads."""
 
     def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource) -> None:
-        self.storage = storage
+        self._storage = storage
         self.clock = clock
         self.ids = ids
         self.worker_id = ids.new_id()
@@ -36,12 +37,12 @@ class Store:
 
     def head(self) -> int:
         """The newest snapshot; 0 if nothing was ever committed."""
-        self._known_head = self.storage.head()
+        self._known_head = self._storage.head()
         return self._known_head
 
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
         """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
-        found = self.storage.versions_at(namespace, keys, self._existing(at))
+        found = self._storage.versions_at(namespace, keys, self._existing(at))
         shown = {key: verified(found[key]) for key in keys if key in found}
         return {key: version for key, version in shown.items() if version.content is not None}
 
@@ -52,25 +53,61 @@ class Store:
 
         ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
         """
+        for version in self.newest_versions(namespace, prefix=prefix, after=after, at=at):
+            if verified(version).content is not None:
+                yield version
+
+    def newest_versions(
+        self, namespace: str, *, prefix: str = "", after: str = "", at: int | None = None
+    ) -> Iterator[Version]:
+        """The newest version of each key as of a snapshot, expired ones too, by key.
+
+        The versions are not verified, so that a damaged one does not hide the others.
+        """
         snapshot, after = self._existing(at), max(after, prefix)
-        # Who names a prefix often takes the first few only: the rest should not be read for nothing.
+        # Callers that name a prefix often need the first few records only.
         limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
-        while page := self.storage.scan(namespace, snapshot, after=after, prefix=prefix, limit=limit):
-            for version in page:
-                if verified(version).content is not None:
-                    yield version
+        while page := self._storage.scan(namespace, snapshot, after=after, prefix=prefix, limit=limit):
+            yield from page
             if len(page) < limit:
                 return
             after, limit = page[-1].key, min(limit * 8, SCAN_PAGE_RECORDS)
 
-    def history(self, namespace: str, key: str) -> list[Version]:
-        """Every version of one record, oldest first, verified; erased ones have a fingerprint and no content."""
-        return [verified(version) for version in self.storage.history(namespace, key)]
+    def history(self, namespace: str, key: str, *, verify: bool = True) -> list[Version]:
+        """Every version of one record, oldest first; erased ones have a fingerprint and no content.
+
+        With ``verify=False`` the caller checks the versions itself, one by one.
+        """
+        versions = self._storage.history(namespace, key)
+        return [verified(version) for version in versions] if verify else versions
+
+    def versions_of(self, snapshot: int) -> list[Version]:
+        """The versions that the commit of a snapshot wrote, by namespace and key, not verified."""
+        return self._storage.snapshot_rows(snapshot)
+
+    def namespaces(self) -> list[str]:
+        """Every namespace that ever held a record, sorted."""
+        return self._storage.namespaces()
+
+    def commits(self, *, after: int = 0, limit: int = SCAN_PAGE_RECORDS) -> list[AppliedCommit]:
+        """The first ``limit`` commits behind snapshot ``after``, in snapshot order."""
+        return self._storage.applied(after=after, limit=limit)
+
+    def commit_of(self, snapshot: int) -> AppliedCommit:
+        """The commit that made a snapshot."""
+        found = self.commits(after=snapshot - 1, limit=1) if snapshot > 0 else []
+        if not found:
+            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=self.head())
+        return found[0]
+
+    def receipt_of(self, snapshot: int) -> Receipt:
+        """The receipt of the commit that made a snapshot, marked as replayed."""
+        return pipeline.receipt_of(self.commit_of(snapshot), replayed=True)
 
     def _existing(self, at: int | None) -> int:
         # Snapshots are never taken back, so that what was there once need not be looked up again.
         if at is None or not 0 <= at <= self._known_head:
-            self._known_head = self.storage.head()
+            self._known_head = self._storage.head()
         if at is None:
             return self._known_head
         if not 0 <= at <= self._known_head:
@@ -92,7 +129,7 @@ class Store:
 
     def _transact(self, question: Question, decide: Callable[[View], tuple[Changes, _T]]) -> _T:
         """Look, decide, append, in one transaction: the only way in which anything here changes."""
-        with self.storage.transaction() as transaction:
+        with self._storage.transaction() as transaction:
             changes, answer = decide(transaction.load(question))
             if changes:
                 transaction.append(changes)
@@ -129,13 +166,13 @@ class Store:
 
     def _reset(self, error: OutcomeUnknown) -> None:
         try:
-            self.storage.reset()
+            self._storage.reset()
         except StoreError as again:
             raise OutcomeUnknown(problem=f"{error}; then {again}") from None
 
     def status(self, commit_id: str) -> Receipt | Buffer | None:
         """What is known of a commit: its receipt, its buffer (open, pending or aborted), or nothing."""
-        applied, buffers = self.storage.find([commit_id])
+        applied, buffers = self._storage.find([commit_id])
         if commit_id in applied:
             return pipeline.receipt_of(applied[commit_id], replayed=True)
         buffer = buffers.get(commit_id)
@@ -223,7 +260,7 @@ class Store:
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Every entry of the ledger from after a place on, in order; in pages."""
-        while page := self.storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
+        while page := self._storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
             yield from page
             after = page[-1].seq
 
@@ -232,11 +269,23 @@ class Store:
 
         ``notes`` are checkpoints that were signed by one of ``keys``: the ledger must be a later state of each.
         """
-        return audit.problems_of(self.storage, notes, keys)
+        return audit.problems_of(self._storage, notes, keys)
+
+    def rebuild_indexes(self) -> None:
+        """Rebuild every index of the backend from its table."""
+        self._storage.rebuild()
+
+    def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:
+        """Copy everything up to the present head into another store, verifying it on the way; return the new head.
+
+        Writers may go on meanwhile. A target that holds an earlier copy of this store is brought up to date; a target
+        that holds anything else is refused.
+        """
+        return copy_store(self._storage, target._storage, progress=progress)  # noqa: SLF001  # Of the same class.
 
     def close(self) -> None:
         """Let go of files and connections."""
-        self.storage.close()
+        self._storage.close()
 
 
 def _raised(answer: Buffer | StoreError) -> Buffer:

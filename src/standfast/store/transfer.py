@@ -1,17 +1,15 @@
-"""Moving memory in and out: JSON lines that ``memory.read`` accepts, and verified copies of a whole store."""
+"""Export and import of memory as JSON lines that ``memory.read`` accepts."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from standfast.canon import canonical_bytes, fingerprint, parse
-from standfast.errors import Corruption, InvalidValue, NotCanonical
-from standfast.ledger.chain import Entry, Tip, check
-from standfast.limits import MAX_COMMIT_WRITES, MAX_NAME_CHARS, MAX_VALUE_BYTES, SCAN_PAGE_RECORDS
-from standfast.store.audit import erasures_in, verified
+from standfast.errors import InvalidValue, NotCanonical
+from standfast.limits import MAX_COMMIT_WRITES, MAX_NAME_CHARS, MAX_VALUE_BYTES
 from standfast.store.commit import Commit, Write
-from standfast.store.protocol import Changes, Storage, Version
+from standfast.store.protocol import Version
 from standfast.store.records import is_note, key_of_line
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band
@@ -28,7 +26,6 @@ class _Named(msgspec.Struct):
 
 
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
-Progress = Callable[[int, int], None]
 
 
 def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iterator[bytes]:
@@ -143,65 +140,3 @@ def _pages(records: Iterable[tuple[str, Any]], seen: set[str]) -> Iterator[dict[
             page = {}
     if page:
         yield page
-
-
-def copy_store(source: Storage, target: Storage, *, progress: Progress | None = None) -> int:
-    """Copy everything up to the present head, verifying it on the way, while writers go on; gives the new head.
-
-    A target that holds an earlier copy of the same store is brought up to date; one that holds anything else is refused.
-    Truth is copied (records, commits, ledger); buffers of unfinished runs are not.
-    """
-    head, done = source.head(), target.head()
-    tip = _shared_tip(source, target, done)
-    while done < head:
-        page = source.applied(after=done, limit=min(SCAN_PAGE_RECORDS, head - done))
-        entries = _entries_between(source, tip.seq, page[-1].ledger_seq)
-        tip = check(entries, start=tip)
-        versions = [
-            verified(row) for applied in page for row in source.snapshot_rows(applied.memory_snapshot_id)
-        ]
-        with target.transaction() as transaction:
-            transaction.append(
-                Changes(versions=versions, applied=page, entries=entries, erasures=[*erasures_in(entries)])
-            )
-        done = page[-1].memory_snapshot_id
-        if progress is not None:
-            progress(done, head)
-    _copy_what_no_commit_tells(source, target, tip)
-    return done
-
-
-def _entries_between(source: Storage, after: int, last: int) -> list[Entry]:
-    entries: list[Entry] = []
-    while after < last:
-        page = source.entries(after=after, limit=min(SCAN_PAGE_RECORDS, last - after))
-        if not page:
-            raise Corruption(what="the ledger", problem=f"entry {after + 1} is missing")
-        entries += page
-        after = page[-1].seq
-    return entries
-
-
-def _copy_what_no_commit_tells(source: Storage, target: Storage, tip: Tip) -> None:
-    """Entries behind the last commit that belong to none; those of a commit that was made meanwhile stay for next time."""
-    following = source.applied(after=target.head(), limit=1)
-    page = source.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS)
-    loose = [entry for entry in page if not following and "commit_id" not in entry.read()["body"]]
-    if loose:
-        check(loose, start=tip)
-        with target.transaction() as transaction:
-            transaction.append(Changes(entries=loose))
-
-
-def _shared_tip(source: Storage, target: Storage, done: int) -> Tip:
-    """Where the target's copy ends, if it is a copy of this source."""
-    tip = Tip()
-    if done:
-        theirs = target.applied(after=done - 1, limit=1)[0]
-        tip = Tip(seq=theirs.ledger_seq, hash=theirs.ledger_hash)
-    while page := target.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS):
-        tip = page[-1].tip
-    ours = source.entries(after=tip.seq - 1, limit=1) if tip.seq else []
-    if tip.seq and (not ours or ours[0].tip != tip):
-        raise Corruption(what="the backup's target", problem="it holds another store; choose another path")
-    return tip

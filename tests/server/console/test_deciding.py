@@ -86,7 +86,7 @@ def test_verifying_tells_what_is_wrong_to_those_who_oversee_everything(tmp_path:
         for visitor in (operator, agent):
             visitor.get("/console/ledger")
         sound = words_of(operator.post("/console/ledger"))
-        entries = house.hall.store.storage._entries  # type: ignore[attr-defined]
+        entries = house.hall.store._storage._entries  # type: ignore[attr-defined]
         kept = entries[4]
         entries[4] = msgspec.structs.replace(kept, hash="0" * 64)
         broken, limited = words_of(operator.post("/console/ledger")), words_of(agent.post("/console/ledger"))

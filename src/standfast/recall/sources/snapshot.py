@@ -185,7 +185,7 @@ class StoreCorpus:
     def _follow(self, snapshot: int) -> None:
         """Take in what the commits since the newest snapshot changed."""
         for made in range(self._newest + 1, snapshot + 1):
-            for version in self._store.storage.snapshot_rows(made):
+            for version in self._store.versions_of(made):
                 if version.namespace == self._namespace and version.key.startswith(self._prefix):
                     self._change(verified(version), made)
             self._newest = made
@@ -220,7 +220,7 @@ class StoreCorpus:
 
     def _refuse_if_erased(self, version: Version, made: int) -> None:
         """What was erased is gone from every snapshot, so nothing of it may be kept here either."""
-        history = self._store.storage.history(self._namespace, version.key)
+        history = self._store.history(self._namespace, version.key, verify=False)
         if version.erased_by is not None or any(past.erased_by == made for past in history):
             raise _CannotFollow
 

@@ -60,8 +60,8 @@ def _page(visit: Visit, after: int) -> LedgerPage:
 def _newest(visit: Visit) -> LedgerPage:
     """The last page. The last commit says about where it is; facts that belong to no commit may stand behind it."""
     store = visit.enter_house().store
-    last = store.storage.applied(after=store.head() - 1, limit=1)
-    page = _page(visit, max(0, last[0].ledger_seq - CONSOLE_PAGE_ITEMS if last else 0))
+    head = store.head()
+    page = _page(visit, max(0, store.commit_of(head).ledger_seq - CONSOLE_PAGE_ITEMS) if head else 0)
     while page.next is not None:
         page = _page(visit, page.entries[-1].seq)
     if 0 < len(page.entries) < CONSOLE_PAGE_ITEMS:

@@ -170,10 +170,8 @@ def record(visit: Visit) -> Page:
     store = visit.hall.enter(visit.caller, Act.GET_RECORD, visit.namespace).store
     last, versions = dict[str, Record](), list[Version]()
     for chapter in history.versions:
-        receipt = store.status(chapter.commit_id)
-        versions.append(
-            Version(chapter, last.get(chapter.key), receipt if isinstance(receipt, Receipt) else None)
-        )
+        receipt = store.receipt_of(chapter.memory_snapshot_id)
+        versions.append(Version(chapter, last.get(chapter.key), receipt))
         if chapter.record is not None:
             last[chapter.key] = chapter.record
     facts = {
@@ -198,12 +196,12 @@ def snapshots(visit: Visit) -> Page:
         raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
     changes = reading.diff(*visit.place, AskedDiff(old=at - 1, new=at)).changes if at else []
     chosen = reading.snapshots(*visit.place, AskedPage(limit=1, cursor=cursor_of(at - 1))).snapshots
-    receipt = visit.hall.store.status(chosen[0].commit_id or "") if at and chosen else None
+    receipt = visit.hall.store.receipt_of(at) if at and chosen else None
     facts = {
         "head": head,
         "at": at,
         "snapshot": chosen[0] if at and chosen else None,
-        "receipt": receipt if isinstance(receipt, Receipt) else None,
+        "receipt": receipt,
         "changes": changes,
         "recent": _recent(visit, min(head, at + RECENT_SNAPSHOTS // 2)),
     }

@@ -136,7 +136,7 @@ def _growth(memory: Memory, head: int, bands: dict[Band, Count]) -> tuple[Grown,
 
 def _rows(memory: Memory, snapshot: int) -> list[Version]:
     """What a commit wrote into the bands of a namespace."""
-    rows = memory.store.storage.snapshot_rows(snapshot)
+    rows = memory.store.versions_of(snapshot)
     return [row for row in rows if row.namespace == memory.namespace and is_band_row(row.key)]
 
 

@@ -64,7 +64,7 @@ class Visit:
         """The namespaces to choose from."""
         if not self.caller.reaches_all:
             return sorted(self.caller.namespaces)
-        known = {*self.hall.store.storage.namespaces(), self.hall.home.namespace, self.namespace}
+        known = {*self.hall.store.namespaces(), self.hall.home.namespace, self.namespace}
         return sorted(known - {SYSTEM_NAMESPACE})[:MAX_OFFERED_NAMESPACES]
 
 

@@ -99,7 +99,7 @@ def snapshots(hall: Hall, caller: Caller, namespace: str, asked: AskedPage) -> S
     """The committed states of the store, oldest first."""
     memory = hall.enter(caller, Act.SNAPSHOTS, namespace)
     after = 0 if asked.cursor is None else place_of(asked.cursor, int)
-    rows = memory.store.storage.applied(after=max(0, after), limit=min(asked.limit + 1, SCAN_PAGE_RECORDS))
+    rows = memory.store.commits(after=max(0, after), limit=min(asked.limit + 1, SCAN_PAGE_RECORDS))
     page, further = page_of(
         rows, limit=asked.limit, size=lambda _: 0, place=lambda applied: applied.memory_snapshot_id
     )

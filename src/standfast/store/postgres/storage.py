@@ -16,7 +16,7 @@ from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Entry, Tip
 from standfast.limits import MAX_ATTEMPTS, MAX_IDLE_READERS
 from standfast.store.postgres.server import COMMIT, LOCKED, SCHEMA, Conflict, Line, Row, Server, Statement
-from standfast.store.protocol import BEHIND_ALL_KEYS, Applied, Buffer, Changes, Question, Version, View
+from standfast.store.protocol import BEHIND_ALL_KEYS, AppliedCommit, Buffer, Changes, Question, Version, View
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
@@ -29,7 +29,7 @@ def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
     return f"INSERT INTO {table} ({', '.join(kind.__struct_fields__)}) SELECT * FROM unnest({arrays})"
 
 
-_APPLIED: Final = ", ".join(Applied.__struct_fields__)
+_APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
 _VERSION: Final = ", ".join(Version.__struct_fields__)
 _BUFFERS_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
@@ -53,7 +53,7 @@ _ENDS: Final = (
     " (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1)"
 )
 _INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea text")
-_INSERT_APPLIED: Final = _insert("commits", Applied, "bigint text text text text bigint text")
+_INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint text text text text bigint text")
 _INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint text text bytea bigint")
 _ERASE: Final = (
     "UPDATE versions SET content = NULL, erased_by = erasure.memory_snapshot_id"
@@ -140,13 +140,13 @@ class PostgresStorage:
         sql = f"SELECT {_VERSION} FROM versions WHERE memory_snapshot_id = %s ORDER BY namespace, key"
         return [_version(row) for row in self._rows(sql, memory_snapshot_id)]
 
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
         """What is known of these commits. Buffers first: what left them before the second look is applied by then."""
         buffers = self._rows(_BUFFERS_BY_ID, list(commit_ids))
         applied = self._rows(_APPLIED_BY_ID, list(commit_ids))
         return {row[1]: _applied(row) for row in applied}, {row[0]: _buffer(row) for row in buffers}
 
-    def applied(self, *, after: int, limit: int) -> list[Applied]:
+    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         sql = f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id LIMIT %s"
         return [_applied(row) for row in self._rows(sql, after, limit)]
@@ -306,8 +306,8 @@ def _columns(rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
     return [[getattr(row, name) for row in rows] for name in rows[0].__struct_fields__]
 
 
-def _applied(row: Row) -> Applied:
-    return Applied(**dict(zip(Applied.__struct_fields__, row, strict=True)))
+def _applied(row: Row) -> AppliedCommit:
+    return AppliedCommit(**dict(zip(AppliedCommit.__struct_fields__, row, strict=True)))
 
 
 def _version(row: Row) -> Version:

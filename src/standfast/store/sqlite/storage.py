@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from standfast.ledger.chain import Entry, Tip
-from standfast.store.protocol import BEHIND_ALL_KEYS, Applied, Buffer, Changes, Question, Version, View
+from standfast.store.protocol import BEHIND_ALL_KEYS, AppliedCommit, Buffer, Changes, Question, Version, View
 from standfast.store.sqlite import tables
 from standfast.store.sqlite.file import (
     close_quietly,
@@ -208,16 +208,16 @@ class SQLiteStorage:
         with self._reading() as connection:
             return [tables.version_of(row) for row in connection.execute(sql, parameters)]
 
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
         """What is known of these commits."""
         with self._reading() as connection:
             return tables.find(connection, commit_ids)
 
-    def applied(self, *, after: int, limit: int) -> list[Applied]:
+    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         sql = f"SELECT {tables.APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
         with self._reading() as connection:
-            return [Applied(*row) for row in connection.execute(sql, (after, limit))]
+            return [AppliedCommit(*row) for row in connection.execute(sql, (after, limit))]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""

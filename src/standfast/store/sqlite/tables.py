@@ -6,7 +6,7 @@ from typing import Any, Final
 import apsw
 
 from standfast.errors import Corruption
-from standfast.store.protocol import Applied, Buffer, Version
+from standfast.store.protocol import AppliedCommit, Buffer, Version
 from standfast.vocabulary import ActionType, BufferState
 
 _ACTIONS: Final = {action.value: action for action in ActionType}
@@ -45,12 +45,12 @@ LATEST: Final = (
 
 def find(
     connection: apsw.Connection, commit_ids: Sequence[str], *, buffered: bool = True
-) -> tuple[dict[str, Applied], dict[str, Buffer]]:
+) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
     """Buffers first: for a reader, what has left them before the second look is applied by then, and never unknown."""
     names = [(commit_id,) for commit_id in commit_ids]
     held = connection.executemany(BUFFER_BY_ID, names) if buffered else ()
     buffers = {row[0]: buffer_of(row) for row in held}
-    return {row[1]: Applied(*row) for row in connection.executemany(APPLIED_BY_ID, names)}, buffers
+    return {row[1]: AppliedCommit(*row) for row in connection.executemany(APPLIED_BY_ID, names)}, buffers
 
 
 def version_of(row: Any) -> Version:
