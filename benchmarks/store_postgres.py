@@ -17,7 +17,7 @@ from standfast.ledger.chain import Tip
 from standfast.store.commit import Commit, Write
 from standfast.store.pipeline import Submission, decide_commits
 from standfast.store.postgres import PostgresStorage
-from standfast.store.protocol import Changes, View
+from standfast.store.protocol import Changes, StateView
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType
 from tests.servers.postgres import PostgresServer
@@ -74,7 +74,7 @@ class NaiveClient:
             changes, _ = decide_commits(self._look(commit), [Submission(commit)])
             self._append(changes)
 
-    def _look(self, commit: Commit) -> View:
+    def _look(self, commit: Commit) -> StateView:
         (head,) = self._one("SELECT memory_snapshot_id FROM head FOR UPDATE")
         known = self._one("SELECT 1 FROM commits WHERE commit_id = %s", commit.commit_id)
         held = self._one("SELECT 1 FROM buffers WHERE commit_id = %s", commit.commit_id)
@@ -82,7 +82,7 @@ class NaiveClient:
         there = [self._one(newest, *write.place) for write in commit.writes]
         assert (known, held, *there) == (None,) * (2 + len(there)), "every commit here is new"
         tip = self._one("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1")
-        return View(
+        return StateView(
             now=time.time(),
             head=head,
             tip=Tip() if tip is None else Tip(seq=tip[0], hash=tip[1]),

@@ -20,9 +20,8 @@ import orjson
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
-from standfast.store.opening import open_store
 from standfast.store.run import StoreRun
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 from standfast.traces.adapters.functions import tool
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import compare

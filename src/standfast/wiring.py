@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from standfast.errors import InvalidSettings, InvalidValue, MissingExtra, StandfastError
 from standfast.govern.approvals.signers import Signers
-from standfast.ledger.checkpoint import MirrorFile
-from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
+from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.policies.band_budget import BandBudget
 from standfast.settings import Settings
-from standfast.store.opening import open_store
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 from standfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
     is_file = settings.store != ":memory:" and "://" not in settings.store
     path = Path(settings.store)
     if is_file and not settings.log_key and not settings.checkpoints:
-        return Notary.beside(path, store.entries)
+        return Notary.for_store_file(path, store.entries)
     if not settings.log_key and not settings.checkpoints:
         return None
     if not settings.log_key or not settings.checkpoints:
@@ -63,7 +62,9 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
             name="log_key", source="settings", problem="log_key and checkpoints go together"
         )
     name = log_name(path) if is_file else "standfast/log"
-    return Notary(KeyFile(Path(settings.log_key), name=name), MirrorFile(settings.checkpoints), store.entries)
+    return Notary(
+        KeyFile(Path(settings.log_key), name=name), CheckpointFile(settings.checkpoints), store.entries
+    )
 
 
 def signers_of(settings: Settings) -> Signers:

@@ -4,9 +4,8 @@ import hashlib
 from functools import cache
 
 from standfast.ledger.chain import Entry, Tip, extend
-from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt
 from standfast.ledger.note import SigningKey
-from standfast.ledger.receipt import InclusionReceipt
 from standfast.ledger.tree import Tree
 
 ORIGIN = "example.com/ledger"

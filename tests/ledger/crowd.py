@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from standfast.errors import BrokenChain
-from standfast.ledger.key_file import KeyFile
+from standfast.ledger.note import KeyFile
 from standfast.memory import Memory
 from standfast.store.commit import Fact
 
@@ -32,7 +32,7 @@ def sign(path: str, count: str) -> None:
     sys.stdin.readline()
     try:
         for number in range(int(count)):
-            memory.store.tell(Fact.of("note", {"number": number, "by": os.getpid()}))
+            memory.store.append_fact(Fact.of("note", {"number": number, "by": os.getpid()}))
             memory.checkpoint()
     except BrokenChain as error:
         _say(f"refused: {error}")
@@ -62,7 +62,7 @@ def die(path: str) -> None:
 
 def _die_at(path: str, step: int) -> None:
     memory = Memory.open(path)
-    memory.store.tell(Fact.of("note", {"step": step}))
+    memory.store.append_fact(Fact.of("note", {"step": step}))
     left = [step]
 
     def mortal(call: Callable[..., Any]) -> Callable[..., Any]:

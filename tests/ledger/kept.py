@@ -82,7 +82,7 @@ def build(folder: Path) -> Kept:
             middle.mkdir()
             memory.store._storage.reset()
             shutil.copyfile(whole / "store.db", middle / "store.db")
-    while (made := memory.store.tell(Fact.of("note", {"number": made})).seq) < ENTRIES:
+    while (made := memory.store.append_fact(Fact.of("note", {"number": made})).seq) < ENTRIES:
         pass
     checkpoint = memory.checkpoint()
     assert checkpoint is not None
@@ -130,7 +130,7 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
     if number % 40 == 39:
         memory.sweep()
     if number % 50 == 13:
-        memory.store.tell(Fact.of("note", {"number": number}))
+        memory.store.append_fact(Fact.of("note", {"number": number}))
     clock.advance(timedelta(hours=7).total_seconds())
     (last,) = memory.store._storage.entries(after=_length(memory) - 1, limit=1)
     return last.seq

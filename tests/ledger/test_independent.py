@@ -11,9 +11,8 @@ import pytest
 from standfast.canon import canonical_bytes, parse
 from standfast.clock import seeded
 from standfast.errors import StandfastError
-from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, verify_receipt
 from standfast.ledger.note import VerifyingKey, sign, verify
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
 from tests.ledger import independent

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast.errors import MalformedCheckpoint, MalformedNote, MirrorFailed
-from standfast.ledger.checkpoint import MirrorFile
+from standfast.errors import CheckpointFileFailed, MalformedCheckpoint, MalformedNote
+from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.note import sign
 from tests.ledger.builders import LOG_KEY, TEXT, signed
 
@@ -19,21 +19,21 @@ NOTES = tuple(signed(size, 9) for size in (1, 4, 9))
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> MirrorFile:
-    return MirrorFile(tmp_path / "checkpoints.jsonl")
+def mirror(tmp_path: Path) -> CheckpointFile:
+    return CheckpointFile(tmp_path / "checkpoints.jsonl")
 
 
-def test_what_is_appended_is_read_in_order(mirror: MirrorFile) -> None:
+def test_what_is_appended_is_read_in_order(mirror: CheckpointFile) -> None:
     before = mirror.read()
     for note in NOTES:
         mirror.append(note)
 
     assert (before.notes, before.torn_lines) == ((), ())
     assert (mirror.read().notes, mirror.read().torn_lines) == (NOTES, ())
-    assert MirrorFile(str(mirror.path)).read() == mirror.read()
+    assert CheckpointFile(str(mirror.path)).read() == mirror.read()
 
 
-def test_only_signed_checkpoints_are_taken(mirror: MirrorFile) -> None:
+def test_only_signed_checkpoints_are_taken(mirror: CheckpointFile) -> None:
     with pytest.raises(MalformedNote):
         mirror.append(TEXT)
     with pytest.raises(MalformedCheckpoint):
@@ -42,7 +42,7 @@ def test_only_signed_checkpoints_are_taken(mirror: MirrorFile) -> None:
     assert not mirror.path.exists()
 
 
-def test_a_torn_last_note_is_reported_and_the_next_append_is_whole(mirror: MirrorFile) -> None:
+def test_a_torn_last_note_is_reported_and_the_next_append_is_whole(mirror: CheckpointFile) -> None:
     """The file is cut after every byte of its last line, as a crash might leave it."""
     for note in NOTES[:2]:
         mirror.append(note)
@@ -69,7 +69,9 @@ def test_a_torn_last_note_is_reported_and_the_next_append_is_whole(mirror: Mirro
 @pytest.mark.parametrize(
     "damage", [bytes(40), b"[" * 100_000, b"\xff\xfe", b"{}", b"3", b'"\\ud8', b"", b'"\xc3"']
 )
-def test_whatever_stands_in_the_file_is_no_note_unless_it_is_one(mirror: MirrorFile, damage: bytes) -> None:
+def test_whatever_stands_in_the_file_is_no_note_unless_it_is_one(
+    mirror: CheckpointFile, damage: bytes
+) -> None:
     mirror.append(NOTES[0])
     mirror.path.write_bytes(mirror.path.read_bytes() + damage + b"\n")
     mirror.append(NOTES[1])
@@ -78,7 +80,7 @@ def test_whatever_stands_in_the_file_is_no_note_unless_it_is_one(mirror: MirrorF
 
 
 def test_a_note_is_on_the_disk_before_append_returns(
-    mirror: MirrorFile, monkeypatch: pytest.MonkeyPatch
+    mirror: CheckpointFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
     write, fsync = os.write, os.fsync
@@ -99,13 +101,13 @@ def test_a_note_is_on_the_disk_before_append_returns(
 
 
 def test_a_full_disk_is_an_error_and_its_rest_is_torn(
-    mirror: MirrorFile, monkeypatch: pytest.MonkeyPatch
+    mirror: CheckpointFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.append(NOTES[0])
     write = os.write
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
-        with pytest.raises(MirrorFailed, match="in part only"):
+        with pytest.raises(CheckpointFileFailed, match="in part only"):
             mirror.append(NOTES[1])
     torn = mirror.read()
     mirror.append(NOTES[1])
@@ -114,24 +116,24 @@ def test_a_full_disk_is_an_error_and_its_rest_is_torn(
     assert (mirror.read().notes, mirror.read().torn_lines) == (NOTES[:2], (2,))
 
 
-def test_a_disk_that_can_t_sync_is_an_error(mirror: MirrorFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_can_t_sync_is_an_error(mirror: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(MirrorFailed, match="Input/output error"):
+    with pytest.raises(CheckpointFileFailed, match="Input/output error"):
         mirror.append(NOTES[0])
 
 
 def test_a_file_that_can_t_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(MirrorFailed, match="No such file"):
-        MirrorFile(tmp_path / "nowhere" / "checkpoints.jsonl").append(NOTES[0])
-    for use in (lambda: MirrorFile(tmp_path).append(NOTES[0]), lambda: MirrorFile(tmp_path).read()):
-        with pytest.raises(MirrorFailed, match="directory"):
+    with pytest.raises(CheckpointFileFailed, match="No such file"):
+        CheckpointFile(tmp_path / "nowhere" / "checkpoints.jsonl").append(NOTES[0])
+    for use in (lambda: CheckpointFile(tmp_path).append(NOTES[0]), lambda: CheckpointFile(tmp_path).read()):
+        with pytest.raises(CheckpointFileFailed, match="directory"):
             use()
 
 
-def test_an_append_waits_for_another_one_to_end(mirror: MirrorFile) -> None:
+def test_an_append_waits_for_another_one_to_end(mirror: CheckpointFile) -> None:
     mirror.append(NOTES[0])
     before = mirror.path.read_bytes()
     waiting = threading.Thread(target=mirror.append, args=(NOTES[1],))
@@ -146,10 +148,10 @@ def test_an_append_waits_for_another_one_to_end(mirror: MirrorFile) -> None:
     assert mirror.read().notes == NOTES[:2]
 
 
-def test_processes_may_share_a_mirror(mirror: MirrorFile) -> None:
+def test_processes_may_share_a_mirror(mirror: CheckpointFile) -> None:
     program = (
-        "import sys; from standfast.ledger.checkpoint import MirrorFile; from tests.ledger.builders import signed\n"
-        "[MirrorFile(sys.argv[1]).append(signed(int(sys.argv[2]))) for _ in range(50)]"
+        "import sys; from standfast.ledger.checkpoint import CheckpointFile; from tests.ledger.builders import signed\n"
+        "[CheckpointFile(sys.argv[1]).append(signed(int(sys.argv[2]))) for _ in range(50)]"
     )
     crowd = [
         subprocess.Popen(

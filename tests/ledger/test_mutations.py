@@ -14,9 +14,8 @@ import pytest
 from standfast.canon import canonical_bytes, parse
 from standfast.clock import seeded
 from standfast.errors import MalformedNote, StandfastError
-from standfast.ledger.checkpoint import Checkpoint, _reading
+from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, _reading, verify_receipt
 from standfast.ledger.note import verify
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
 from tests.govern.mutation import mutated

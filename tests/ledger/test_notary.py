@@ -12,11 +12,9 @@ import pytest
 
 from standfast.errors import BrokenChain, InvalidValue, LogKeyFailed, NotProven
 from standfast.ledger.chain import Entry, extend
-from standfast.ledger.checkpoint import Checkpoint, MirrorFile
-from standfast.ledger.key_file import KeyFile, log_name
+from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, verify_receipt
 from standfast.ledger.notary import Notary
-from standfast.ledger.note import VerifyingKey
-from standfast.ledger.receipt import verify_receipt
+from standfast.ledger.note import KeyFile, VerifyingKey, log_name
 from standfast.memory import Memory
 from standfast.store.commit import Fact
 from tests.figures import Figures
@@ -30,11 +28,11 @@ MOST_STEPS = 60
 
 def notary(folder: Path, ledger: "list[Entry] | tuple[Entry, ...]") -> Notary:
     """A notary over a ledger that the test can change under it."""
-    return Notary(LOG_KEY, MirrorFile(folder / "checkpoints"), lambda after: ledger[after:])
+    return Notary(LOG_KEY, CheckpointFile(folder / "checkpoints"), lambda after: ledger[after:])
 
 
 def sizes(folder: Path) -> list[int]:
-    notes = MirrorFile(folder / "checkpoints").read().notes
+    notes = CheckpointFile(folder / "checkpoints").read().notes
     return [Checkpoint.verify(note, [LOG_KEY.verifying_key]).size for note in notes]
 
 
@@ -95,7 +93,7 @@ def test_of_two_processes_with_different_ledgers_one_is_signed_for(tmp_path: Pat
     """Copies of one store, each with its own next entry, share the key and the file of checkpoints."""
     (tmp_path / "a").mkdir()
     with Memory.open(str(tmp_path / "a" / "store.db")) as memory:
-        memory.store.tell(Fact.of("note", {"number": 0}))
+        memory.store.append_fact(Fact.of("note", {"number": 0}))
         memory.checkpoint()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     mirror = tmp_path / "a" / "store.db-log.checkpoints"
@@ -133,7 +131,7 @@ def test_a_key_made_by_many_at_once_is_one_key(tmp_path: Path) -> None:
 def test_who_only_verifies_makes_no_key_and_needs_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Memory.open(str(path)) as memory:
-        memory.store.tell(Fact.of("note", {}))
+        memory.store.append_fact(Fact.of("note", {}))
         assert list(memory.verify()) == []
         assert not (tmp_path / "store.db-log.key").exists()
         memory.checkpoint()
@@ -167,7 +165,7 @@ def test_a_public_half_that_got_lost_is_put_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["my store.db", "a+b.db", "données.db", "x" * 200 + ".db", "-.db"])
 def test_a_store_of_any_name_can_be_signed_for(tmp_path: Path, name: str) -> None:
     with Memory.open(str(tmp_path / name)) as memory:
-        memory.store.tell(Fact.of("note", {}))
+        memory.store.append_fact(Fact.of("note", {}))
         receipt = memory.receipt(1)
         assert list(memory.verify()) == []
 
@@ -216,7 +214,7 @@ def _signed_for_thrice(folder: Path) -> tuple[str, Path]:
     path = str(folder / "store.db")
     with Memory.open(path) as memory:
         for number in range(3):
-            memory.store.tell(Fact.of("note", {"number": number}))
+            memory.store.append_fact(Fact.of("note", {"number": number}))
             memory.checkpoint()
     return path, folder / "store.db-log.checkpoints"
 
@@ -229,7 +227,7 @@ def test_a_torn_mirror_is_told_until_the_next_checkpoint_heals_it(tmp_path: Path
     mirror.write_bytes(whole[: last + 1 + int((len(whole) - last) * share)])
     with Memory.open(path) as memory:
         torn = list(memory.verify())
-        memory.store.tell(Fact.of("note", {"number": 3}))
+        memory.store.append_fact(Fact.of("note", {"number": 3}))
         memory.checkpoint()
         healed = list(memory.verify())
 
@@ -243,7 +241,7 @@ def test_a_line_that_a_hand_changed_is_told_for_ever(tmp_path: Path) -> None:
     lines = mirror.read_bytes().splitlines()
     mirror.write_bytes(b"\n".join([lines[0], b"oops", *lines[1:]]) + b"\n")
     with Memory.open(path) as memory:
-        memory.store.tell(Fact.of("note", {"number": 3}))
+        memory.store.append_fact(Fact.of("note", {"number": 3}))
         memory.checkpoint()
 
         assert list(memory.verify()) == ["line 2 of the checkpoints is torn"]

@@ -24,9 +24,8 @@ from standfast.errors import (
     UnsignedNote,
 )
 from standfast.ledger.chain import leaf_hash
-from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, verify_receipt
 from standfast.ledger.note import SigningKey, VerifyingKey, sign
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
 from standfast.ledger.tree import Tree
 from tests.json_values import hostile_values
 from tests.ledger.builders import LOG_KEY, ORIGIN, OTHER_KEY, TEXT, entries, receipt, signed, tree_of

@@ -20,7 +20,7 @@ from standfast.optimize.prompts.overrides import PromptOverridesStore
 from standfast.server.access.table import Caller, KeyRole
 from standfast.server.http.app import build_app
 from standfast.server.operations.hall import Hall
-from standfast.store.opening import open_store
+from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SIGNERS
 from tests.server.recollecting import memory_over
@@ -78,7 +78,7 @@ def make_hall(
     store = open_store(url, create=True, clock=clock)
     traces = TraceFolder(path.with_name("traces"), ids=store.ids) if has_traces else None
     return Hall(
-        memory_over(store, notary=Notary.beside(path, store.entries), traces=traces),
+        memory_over(store, notary=Notary.for_store_file(path, store.entries), traces=traces),
         memory_in=lambda namespace: memory_over(store, namespace),
         signers=lambda: signers,
         bench_results=bench_results,

@@ -11,7 +11,7 @@ from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Statement
 from standfast.govern.approvals.sshsig import sign
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
 from standfast.server.access.refusals import WINDOW_SECONDS
 from standfast.server.http.app import build_app

@@ -14,8 +14,7 @@ from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
 from standfast.server.access.keys import Keyring
 from standfast.server.access.table import Act, Caller, KeyRole, is_allowed, require
-from standfast.store.opening import open_store
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from standfast.errors import Forbidden, RateLimited
 from standfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_TOLD_PER_MINUTE
 from standfast.server.access.pace import Pace
 from standfast.server.access.refusals import Refusal, Refusals
-from standfast.store.opening import open_store
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 
 
 def _taken(pace: Pace, name: str, times: int) -> int:

@@ -18,7 +18,7 @@ import msgspec
 from standfast.clock import ManualClock, RandomIds, seeded
 from standfast.errors import CommitAborted
 from standfast.store.commit import Commit
-from standfast.store.protocol import Buffer, Changes, Question, Transaction, View
+from standfast.store.protocol import Buffer, Changes, StateQuery, StateView, Transaction
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import AbortReason, Receipt
@@ -144,7 +144,7 @@ class _DoomedTransaction:
         self._transaction = transaction
         self._reach = reach
 
-    def load(self, question: Question) -> View:
+    def load(self, question: StateQuery) -> StateView:
         view = self._transaction.load(question)
         self._reach("after load")
         return view

@@ -8,7 +8,7 @@ from standfast.ledger.chain import Tip, check
 from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
-from standfast.store.protocol import AppliedCommit, Buffer, Changes, Place, Version
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, RecordKey, Version
 from standfast.vocabulary import ActionType, BufferState, Receipt
 from tests.store.request import Request
 
@@ -31,7 +31,7 @@ class Referee:
         self.told: set[str] = set()
         self.first_told: set[str] = set()
         self.told_aborted: set[str] = set()
-        self.latest: dict[Place, Version] = {}
+        self.latest: dict[RecordKey, Version] = {}
         self.tip = Tip()
         self.takeovers = 0
 

@@ -7,7 +7,7 @@ from typing import Any
 from standfast.store import pipeline
 from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
-from standfast.store.protocol import Buffer, Changes, Question, View
+from standfast.store.protocol import Buffer, Changes, StateQuery, StateView
 from standfast.vocabulary import AbortReason, BufferState
 
 
@@ -17,8 +17,8 @@ class Request:
 
     what: str
     owner: str
-    question: Question
-    decide: Callable[[View], tuple[Changes, Any]]
+    question: StateQuery
+    decide: Callable[[StateView], tuple[Changes, Any]]
     held: dict[str, int] = field(default_factory=dict)
     granted: dict[str, int] = field(default_factory=dict)
     stages: bool = False
@@ -29,7 +29,7 @@ def committing(owner: str, batch: list[Submission], held: dict[str, int]) -> Req
     return Request(
         what="commit " + ", ".join(f"{asked.commit.run_id} fence {asked.fence}" for asked in batch),
         owner=owner,
-        question=pipeline.question_for([asked.commit for asked in batch]),
+        question=pipeline.query_for([asked.commit for asked in batch]),
         decide=lambda view: pipeline.decide_commits(view, batch),
         held=dict(held),
     )
@@ -42,7 +42,7 @@ def staging(
     return Request(
         what=f"stage {staged.run_id} as {state}, {len(staged.writes)} writes, waits for {waits_for}",
         owner=owner,
-        question=pipeline.question_for([staged]),
+        question=pipeline.query_for([staged]),
         decide=lambda view: pipeline.decide_stage(
             view, staged, owner=owner, state=state, waits_for=waits_for
         ),
@@ -56,7 +56,7 @@ def claiming(owner: str, limit: int) -> Request:
     return Request(
         what=f"claim {limit}",
         owner=owner,
-        question=Question(abandoned=limit),
+        question=StateQuery(abandoned=limit),
         decide=lambda view: pipeline.decide_claims(view, worker=owner),
     )
 
@@ -95,12 +95,16 @@ def aborting(owner: str, buffer: Buffer, held: dict[str, int]) -> Request:
 
 
 def _about(
-    buffer: Buffer, what: str, owner: str, held: dict[str, int], decide: Callable[[View], tuple[Changes, Any]]
+    buffer: Buffer,
+    what: str,
+    owner: str,
+    held: dict[str, int],
+    decide: Callable[[StateView], tuple[Changes, Any]],
 ) -> Request:
     return Request(
         what=f"{what} {buffer.run_id} fence {buffer.fence}",
         owner=owner,
-        question=Question(commit_ids=[buffer.commit_id]),
+        question=StateQuery(commit_ids=[buffer.commit_id]),
         decide=decide,
         held=dict(held),
     )

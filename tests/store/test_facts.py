@@ -50,7 +50,7 @@ def test_a_staged_commit_keeps_its_facts(store: Store) -> None:
 
 def test_a_fact_alone_is_one_entry_between_commits(store: Store) -> None:
     store.commit(commit("r1", write("a")))
-    entry = store.tell(Fact.of("access", {"refused": "POST /v1/records"}))
+    entry = store.append_fact(Fact.of("access", {"refused": "POST /v1/records"}))
     store.commit(commit("r2", write("b"), at=1, facts=[JUDGED]))
 
     assert entry.seq == 2
@@ -68,9 +68,9 @@ def test_nobody_can_tell_the_ledger_of_a_commit_that_was_none(kind: str) -> None
 def test_a_copy_holds_the_facts_behind_the_last_commit_too(store: Store) -> None:
     target = memory_store()
     store.commit(commit("r1", write("a"), facts=[JUDGED]))
-    store.tell(SEALED)
+    store.append_fact(SEALED)
     store.backup_to(target)
-    store.tell(JUDGED)
+    store.append_fact(JUDGED)
     store.commit(commit("r2", write("b"), at=1))
     store.backup_to(target)
 

@@ -14,7 +14,7 @@ from standfast.errors import BrokenChain, CommitAborted, StaleFence
 from standfast.store import pipeline
 from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
-from standfast.store.protocol import Buffer, Changes, View
+from standfast.store.protocol import Buffer, Changes, StateView
 from standfast.vocabulary import AbortReason, Receipt
 from tests.figures import Figures
 from tests.store.referee import Violation
@@ -69,55 +69,55 @@ _decide_renewal, _decide_discard, _decide_abort = (
 )
 
 
-def _nobody_looks_at_the_fence(view: View, asked: Submission) -> object:
+def _nobody_looks_at_the_fence(view: StateView, asked: Submission) -> object:
     answer = _known(view, asked)
     return None if isinstance(answer, StaleFence) else answer
 
 
-def _a_lease_is_as_good_as_a_fence(view: View, asked: Submission) -> object:
+def _a_lease_is_as_good_as_a_fence(view: StateView, asked: Submission) -> object:
     answer = _known(view, asked)
     held = view.buffers.get(asked.commit.commit_id)
     leased = held is not None and held.lease_until > view.now and asked.fence is not None
     return None if isinstance(answer, StaleFence) and leased else answer
 
 
-def _nobody_remembers_what_was_applied(view: View, asked: Submission) -> object:
+def _nobody_remembers_what_was_applied(view: StateView, asked: Submission) -> object:
     answer = _known(view, asked)
     return None if isinstance(answer, Receipt) else answer
 
 
-def _nobody_remembers_what_was_aborted(view: View, asked: Submission) -> object:
+def _nobody_remembers_what_was_aborted(view: StateView, asked: Submission) -> object:
     answer = _known(view, asked)
     return None if isinstance(answer, CommitAborted) else answer
 
 
-def _claims_keep_the_fence(view: View, *, worker: str) -> tuple[Changes, list[Buffer]]:
+def _claims_keep_the_fence(view: StateView, *, worker: str) -> tuple[Changes, list[Buffer]]:
     _, claimed = _decide_claims(view, worker=worker)
     kept = [msgspec.structs.replace(buffer, fence=buffer.fence - 1) for buffer in claimed]
     return Changes(buffers=kept), kept
 
 
-def _anybody_renews(view: View, commit_id: str, fence: int) -> object:
+def _anybody_renews(view: StateView, commit_id: str, fence: int) -> object:
     held = view.buffers.get(commit_id)
     return _decide_renewal(view, commit_id, fence if held is None else held.fence)
 
 
-def _anybody_discards(view: View, commit_id: str, fence: int) -> tuple[Changes, bool]:
+def _anybody_discards(view: StateView, commit_id: str, fence: int) -> tuple[Changes, bool]:
     held = view.buffers.get(commit_id)
     return _decide_discard(view, commit_id, fence if held is None else held.fence)
 
 
-def _discarding_forgets_the_fence(view: View, commit_id: str, fence: int) -> tuple[Changes, bool]:
+def _discarding_forgets_the_fence(view: StateView, commit_id: str, fence: int) -> tuple[Changes, bool]:
     _, done = _decide_discard(view, commit_id, fence)
     return Changes(dropped=[commit_id] if done else []), done
 
 
-def _anybody_aborts(view: View, buffer: Buffer, reason: AbortReason, problem: str) -> object:
+def _anybody_aborts(view: StateView, buffer: Buffer, reason: AbortReason, problem: str) -> object:
     held = view.buffers.get(buffer.commit_id)
     return _decide_abort(view, buffer if held is None else held, reason, problem)
 
 
-def _staging_opens_what_was_settled(view: View, staged: Commit, **how: Any) -> tuple[Changes, object]:
+def _staging_opens_what_was_settled(view: StateView, staged: Commit, **how: Any) -> tuple[Changes, object]:
     changes, answer = _decide_stage(view, staged, **how)
     if isinstance(answer, Buffer):
         answer = msgspec.structs.replace(answer, state=how["state"], waits_for=how["waits_for"])

@@ -14,10 +14,10 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
 )
-from standfast.store.pipeline import Submission, decide_commits, question_for
+from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.postgres import server
 from standfast.store.postgres.storage import PostgresStorage
-from standfast.store.protocol import Question
+from standfast.store.protocol import StateQuery
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
 from tests.servers.postgres import PostgresServer
@@ -171,7 +171,7 @@ def test_a_writer_that_stops_in_mid_transaction_is_overtaken(
 
     def dawdle() -> None:
         with stopped._storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(question_for([late])), [Submission(late)])
+            changes, _ = decide_commits(transaction.load(query_for([late])), [Submission(late)])
             overtaking.append(other.commit(commit("other", write("a", "other"))))
             transaction.append(changes)
 
@@ -230,7 +230,7 @@ def test_what_was_decided_on_another_state_is_not_sent_again(
 
     def conflict() -> None:
         with store._storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(question_for([mine])), [Submission(mine)])
+            changes, _ = decide_commits(transaction.load(query_for([mine])), [Submission(mine)])
             transaction.append(changes)
             monkeypatch.setattr(server.Line, "ask_anew", overtaken)
 
@@ -329,7 +329,7 @@ def test_a_server_that_is_down_is_told_and_found_again(
 def test_leases_run_by_the_servers_clock(store: Store, admin: psycopg.Connection[Any]) -> None:
     """The machine's own clock stands in another year."""
     with store._storage.transaction() as transaction:
-        seen = transaction.load(Question()).now
+        seen = transaction.load(StateQuery()).now
     ((now,),) = admin.execute("SELECT extract(epoch FROM now())::float8").fetchall()
 
     assert abs(now - seen) < 10

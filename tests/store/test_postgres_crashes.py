@@ -16,7 +16,7 @@ import pytest
 
 from standfast.clock import RandomIds, SystemClock, seeded
 from standfast.errors import OutcomeUnknown, StoreError
-from standfast.store.pipeline import Submission, decide_commits, question_for
+from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
 from tests.figures import Figures
@@ -108,7 +108,7 @@ def test_a_commit_that_arrives_late_is_waited_for(proxy: CuttingProxy, cut_store
 
     def lose_the_line() -> None:
         with storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(question_for([late])), [Submission(late)])
+            changes, _ = decide_commits(transaction.load(query_for([late])), [Submission(late)])
             transaction.append(changes)
 
     with pytest.raises(OutcomeUnknown):

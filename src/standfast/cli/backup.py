@@ -6,7 +6,7 @@ from rich.progress import Progress
 
 from standfast.cli.options import opened, store_option
 from standfast.cli.output import json_option, print_json
-from standfast.store.opening import open_store
+from standfast.store.store import open_store
 
 
 @click.command("backup")

@@ -4,7 +4,7 @@ import click
 
 from standfast.cli.options import memory, namespace_option, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
-from standfast.store.records import Chapter
+from standfast.store.records import HistoryEntry
 
 
 @click.command("history")
@@ -39,7 +39,7 @@ def command(subject: str, store_url: str | None, namespace: str | None, as_json:
         raise SystemExit(ANSWER_IS_NO)
 
 
-def told(chapter: Chapter) -> dict[str, object]:
+def told(chapter: HistoryEntry) -> dict[str, object]:
     """A version for machines."""
     plain = {name: getattr(chapter, name) for name in chapter.__struct_fields__}
     return plain | {"record": chapter.record.as_json() if chapter.record else None}

@@ -10,8 +10,7 @@ import msgspec
 
 from standfast.memory import Memory
 from standfast.settings import Settings
-from standfast.store.opening import open_store
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 from standfast.wiring import open_memory
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -9,8 +9,8 @@ from standfast.canon import parse
 from standfast.cli.options import memory, settings, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
+from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
 
 
 @click.command("verify")

@@ -16,7 +16,7 @@ from standfast.client.wire import Wire
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import StandfastError
 from standfast.govern.approvals.approvals import Proposal, Statement
-from standfast.ledger.receipt import InclusionReceipt
+from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.server.operations.beside.shapes import BenchResults
 from standfast.server.operations.shapes import (
     Committed,
@@ -39,7 +39,7 @@ from standfast.server.operations.shapes import (
     Verified,
 )
 from standfast.settings import KEY_VARIABLE
-from standfast.store.records import Change, Chapter
+from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Value, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -99,12 +99,12 @@ class Client:
         """Memory as of a snapshot, to recall from."""
         return RemotePast(self, snapshot)
 
-    def history(self, subject: str) -> list[Chapter]:
+    def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) in every band, oldest first."""
         pages = self._pages("/history", {"subject": subject}, HistoryPage)
         return [chapter for page in pages for chapter in page.versions]
 
-    def diff(self, old: int, new: int | None = None) -> list[Change]:
+    def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
         """What a newer snapshot (by default the newest) shows differently."""
         return self._get("/diff", {"old": old, "new": new}, Diff).changes
 

@@ -33,7 +33,7 @@
     │   ├── StoreBusy             store_busy             other writers held the store for too long
     │   ├── StoreFailed           store_failed           the disk or the server failed; nothing was changed
     │   ├── OutcomeUnknown        outcome_unknown        whether it was committed can't be told now; ask by commit id
-    │   ├── MirrorFailed          mirror_failed          the file of checkpoints can't be written or read
+    │   ├── CheckpointFileFailed          checkpoint_file_failed          the file of checkpoints can't be written or read
     │   └── LogKeyFailed          log_key_failed         the key that signs checkpoints can't be made or read
     ├── ApprovalError             approval               an approval is refused, or can't be made
     │   ├── BadSignature          bad_signature          it can't be read, or does not match what it is said to sign

@@ -97,10 +97,10 @@ class OutcomeUnknown(StoreError):
     says = "Whether the commit was applied can't be told now ({problem}); submit it again to learn it."
 
 
-class MirrorFailed(StoreError):
+class CheckpointFileFailed(StoreError):
     """The file of checkpoints can't be written or read. Appending the same checkpoint again does no harm."""
 
-    code = "mirror_failed"
+    code = "checkpoint_file_failed"
     says = "The checkpoint file {file} can't be used: {problem}; mend that, and append the checkpoint again."
 
 

@@ -19,7 +19,7 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from standfast.store.audit import verified
-from standfast.store.commit import Beside, Commit, Fact, Write, nothing_beside
+from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
 from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
@@ -136,7 +136,7 @@ def sweep(
     now: datetime,
     *,
     progress: Callable[[int], None] = lambda _: None,
-    beside: Beside = nothing_beside,
+    beside: ExtraWrites = no_extra_writes,
 ) -> list[Receipt]:
     """Carry out what is due, in as many commits as it takes; each is complete in itself, so a crash loses nothing.
 

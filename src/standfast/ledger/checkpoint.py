@@ -16,14 +16,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from standfast.canon import canonical_bytes, normal_string, parse
 from standfast.durable import sync_folder
-from standfast.errors import ForeignLog, InvalidValue, MalformedCheckpoint, MirrorFailed
+from standfast.errors import (
+    CheckpointFileFailed,
+    ForeignLog,
+    InvalidValue,
+    MalformedCheckpoint,
+    MalformedEntry,
+    MisplacedEntry,
+    NotCanonical,
+    SizeMismatch,
+)
+from standfast.ledger.chain import Entry, leaf_hash
 from standfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from standfast.ledger.note import sign as sign_note
-from standfast.ledger.tree import EMPTY_ROOT, verify_consistency
-from standfast.limits import MAX_TREE_SIZE
+from standfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
+from standfast.limits import MAX_NOTE_BYTES, MAX_PROOF_HASHES, MAX_TREE_SIZE, MAX_VALUE_BYTES
 from standfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
@@ -114,7 +125,7 @@ def _require_own(checkpoint: Checkpoint, names: Iterable[str]) -> None:
         raise ForeignLog(origin=checkpoint.origin, expected=", ".join(names))
 
 
-class MirrorReading(Value, frozen=True, kw_only=True):
+class CheckpointFileContent(Value, frozen=True, kw_only=True):
     """What a mirror holds: its notes in the order of appending, and where it holds something else.
 
     ``torn_lines`` are the numbers, from 1 on, of the lines that hold no whole note: what a crash in the middle of an
@@ -127,7 +138,7 @@ class MirrorReading(Value, frozen=True, kw_only=True):
     healed_lines: tuple[int, ...] = ()
 
 
-class MirrorFile:
+class CheckpointFile:
     """An append-only file of signed checkpoints, kept away from the database that they vouch for.
 
     Each line is one note as a JSON string, so that a torn line never runs into the next. Nothing is ever rewritten
@@ -138,13 +149,13 @@ class MirrorFile:
         self.path = Path(path)
 
     def append(self, note: str) -> None:
-        """Add one signed checkpoint. On return it is on the disk; after a ``MirrorFailed`` it may be, or in part."""
+        """Add one signed checkpoint. On return it is on the disk; after a ``CheckpointFileFailed`` it may be, or in part."""
         Checkpoint.parse(unverified_text(note))
         with self._locked() as descriptor:
             _append_line(descriptor, note)
             sync_folder(self.path.parent)
 
-    def extend(self, following: Callable[[MirrorReading], str | None]) -> None:
+    def extend(self, following: Callable[[CheckpointFileContent], str | None]) -> None:
         """Add the note that ``following`` makes of what is kept, if it makes one, while nobody else can add any."""
         with self._locked() as descriptor:
             kept = _reading(_whole(descriptor))
@@ -154,12 +165,12 @@ class MirrorFile:
             if (note := following(kept)) is not None:
                 _append_line(descriptor, note)
 
-    def read(self) -> MirrorReading:
+    def read(self) -> CheckpointFileContent:
         """All that the file holds; nothing, if there is no file yet."""
         try:
             return _reading(self.path.read_bytes())
         except FileNotFoundError:
-            return MirrorReading(notes=())
+            return CheckpointFileContent(notes=())
         except OSError as error:
             raise self._failed(error) from error
 
@@ -176,8 +187,8 @@ class MirrorFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: OSError) -> MirrorFailed:
-        return MirrorFailed(file=str(self.path), problem=error.strerror or str(error))
+    def _failed(self, error: OSError) -> CheckpointFileFailed:
+        return CheckpointFileFailed(file=str(self.path), problem=error.strerror or str(error))
 
 
 def _append_line(descriptor: int, note: str) -> None:
@@ -198,12 +209,12 @@ def _whole(descriptor: int) -> bytes:
     return found
 
 
-def _reading(content: bytes) -> MirrorReading:
+def _reading(content: bytes) -> CheckpointFileContent:
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     found = [_note_in(line) for line in lines]
     last_whole = max((number for number, note in enumerate(found, 1) if note is not None), default=0)
     torn = [number for number, note in enumerate(found, 1) if note is None]
-    return MirrorReading(
+    return CheckpointFileContent(
         notes=tuple(note for note in found if note is not None),
         torn_lines=tuple(torn),
         healed_lines=tuple(n for n in torn if n < last_whole and _CUT_SHORT.fullmatch(lines[n - 1])),
@@ -216,3 +227,89 @@ def _note_in(line: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return note if isinstance(note, str) else None
+
+
+class InclusionReceipt(Value, frozen=True, kw_only=True):
+    """An entry's text, its place in a tree, the proof that it stands there, and a signed checkpoint of that tree.
+
+    Being built proves nothing; ``verify_receipt`` does.
+    """
+
+    entry: str
+    leaf_index: int
+    tree_size: int
+    inclusion_proof: tuple[str, ...]
+    checkpoint: str
+
+    def __post_init__(self) -> None:
+        self._require_text("entry", self.entry, most_bytes=MAX_VALUE_BYTES)
+        self._require(
+            type(self.leaf_index) is type(self.tree_size) is int
+            and 0 <= self.leaf_index < self.tree_size <= MAX_TREE_SIZE,
+            f"leaf_index and tree_size must be whole numbers, 0 <= leaf_index < tree_size <= {MAX_TREE_SIZE}",
+        )
+        self._require(
+            isinstance(self.inclusion_proof, tuple) and len(self.inclusion_proof) <= MAX_PROOF_HASHES,
+            f"inclusion_proof must be a tuple of at most {MAX_PROOF_HASHES} hashes",
+        )
+        for digest in self.inclusion_proof:
+            self._require_digest("each hash of inclusion_proof", digest)
+        self._require_text("checkpoint", self.checkpoint, most_bytes=MAX_NOTE_BYTES)
+
+    def _require_text(self, field: str, text: str, *, most_bytes: int) -> None:
+        """A receipt travels as JSON, whose strings are in NFC; any other text would come back changed."""
+        try:
+            fits = (
+                len(text) <= most_bytes and normal_string(text) == text and len(text.encode()) <= most_bytes
+            )
+        except (AttributeError, TypeError, NotCanonical):
+            fits = False
+        self._require(fits, f"{field} must be text in NFC of at most {most_bytes} bytes")
+
+    @classmethod
+    def of(cls, entry: Entry, tree: Tree, checkpoint_note: str) -> Self:
+        """The receipt of an entry that is a leaf of ``tree``, for the size that the signed checkpoint names."""
+        size = Checkpoint.parse(unverified_text(checkpoint_note)).size
+        return cls(
+            entry=entry.content.decode(),
+            leaf_index=entry.seq - 1,
+            tree_size=size,
+            inclusion_proof=tree.inclusion_proof(entry.seq - 1, size),
+            checkpoint=checkpoint_note,
+        )
+
+
+def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> dict[str, Any]:
+    """What the entry says, if the log with this key has vouched for it. Needs no store, network or clock.
+
+    Every way to fail is a ``NotProven`` of its own: what ``Checkpoint.verify`` and ``verify_inclusion`` raise,
+    ``SizeMismatch`` between receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log has
+    vouched for something that no honest ledger holds.
+    """
+    checkpoint = Checkpoint.verify(receipt.checkpoint, (verifying_key,))
+    if checkpoint.size != receipt.tree_size:
+        raise SizeMismatch(tree_size=receipt.tree_size, checkpoint_size=checkpoint.size)
+    content = receipt.entry.encode()
+    verify_inclusion(
+        leaf_hash=leaf_hash(content),
+        index=receipt.leaf_index,
+        size=checkpoint.size,
+        root=checkpoint.root_hash,
+        proof=receipt.inclusion_proof,
+    )
+    return _entry_at(receipt.leaf_index, content)
+
+
+def _entry_at(index: int, content: bytes) -> dict[str, Any]:
+    try:
+        told = parse(content)
+    except NotCanonical as error:
+        raise MalformedEntry(index=index, problem=str(error)) from None
+    if not isinstance(told, dict) or canonical_bytes(told) != content:
+        raise MalformedEntry(index=index, problem="it is no canonical JSON object")
+    seq = told.get("seq")
+    if type(seq) is not int:
+        raise MalformedEntry(index=index, problem="it has no number")
+    if seq != index + 1:
+        raise MisplacedEntry(seq=seq, index=index, expected=index + 1)
+    return told

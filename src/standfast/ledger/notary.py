@@ -14,10 +14,14 @@ from typing import Self
 
 from standfast.errors import BrokenChain, InvalidValue, StandfastError
 from standfast.ledger.chain import Entry, Tip, walk
-from standfast.ledger.checkpoint import Checkpoint, MirrorFile, MirrorReading
-from standfast.ledger.key_file import KeyFile, log_name
-from standfast.ledger.note import SigningKey, VerifyingKey, unverified_text
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.checkpoint import (
+    Checkpoint,
+    CheckpointFile,
+    CheckpointFileContent,
+    InclusionReceipt,
+    verify_receipt,
+)
+from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name, unverified_text
 from standfast.ledger.tree import Tree
 from standfast.limits import SCAN_PAGE_RECORDS
 
@@ -28,7 +32,9 @@ EntriesAfter = Callable[[int], Iterable[Entry]]
 class Notary:
     """Signs for one log, whose name is its key's. Threads may share it, processes the files."""
 
-    def __init__(self, key: SigningKey | KeyFile, mirror: MirrorFile, entries_after: EntriesAfter) -> None:
+    def __init__(
+        self, key: SigningKey | KeyFile, mirror: CheckpointFile, entries_after: EntriesAfter
+    ) -> None:
         self._held = key
         self._mirror = mirror
         self._entries_after = entries_after
@@ -39,7 +45,7 @@ class Notary:
         self._last: str | None = None
 
     @classmethod
-    def beside(cls, path: Path, entries_after: EntriesAfter) -> Self:
+    def for_store_file(cls, path: Path, entries_after: EntriesAfter) -> Self:
         """The notary of a store's file: its key, its public half and its checkpoints stand beside the file.
 
         The key is made when it is first needed. Whoever can change the store can take it; to hold against them, keep
@@ -47,7 +53,7 @@ class Notary:
         """
         return cls(
             KeyFile(path.with_name(path.name + "-log.key"), name=log_name(path)),
-            MirrorFile(path.with_name(path.name + "-log.checkpoints")),
+            CheckpointFile(path.with_name(path.name + "-log.checkpoints")),
             entries_after,
         )
 
@@ -85,7 +91,7 @@ class Notary:
         can_sign = not isinstance(self._held, KeyFile) or self._held.is_at_hand(signed_before=bool(notes))
         return can_sign and next(iter(self._entries_after(_newest_size(notes, keys))), None) is not None
 
-    def _following(self, kept: MirrorReading) -> str | None:
+    def _following(self, kept: CheckpointFileContent) -> str | None:
         """The checkpoint to add to those that are kept; None if the present head has one."""
         # Only now, because what another process has signed before is in the ledger by now.
         self._catch_up()

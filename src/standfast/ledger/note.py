@@ -11,18 +11,21 @@ Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb
 import base64
 import binascii
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from standfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
-from standfast.limits import MAX_LISTED_KEYS, MAX_NOTE_BYTES, MAX_SIGNATURES
+from standfast.durable import write_new
+from standfast.errors import ForgedNote, InvalidValue, LogKeyFailed, MalformedNote, UnsignedNote
+from standfast.limits import MAX_LISTED_KEYS, MAX_LOG_NAME_CHARS, MAX_NOTE_BYTES, MAX_SIGNATURES
 from standfast.vocabulary import Value
 
 _ED25519: Final = b"\x01"
@@ -31,6 +34,7 @@ _KEY_ID_BYTES: Final = 4
 _SIGNATURE_LINE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 _VERIFYING_KEY: Final = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})")
 _CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f]")
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class VerifyingKey(Value, frozen=True, kw_only=True):
@@ -244,3 +248,72 @@ def _key_parts(text: str, *, what: str) -> tuple[str, str, bytes]:
 @lru_cache(maxsize=64)
 def _loaded(public_bytes: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(public_bytes)
+
+
+def log_name(path: Path) -> str:
+    """The name of the log of a store's file: what a note's signature line can hold of the file's name."""
+    return f"standfast/{_NOT_IN_A_NAME.sub('-', path.stem)[:MAX_LOG_NAME_CHARS]}"
+
+
+class KeyFile:
+    """A signing key in a file. Its name is given when it is made, and told by the file from then on."""
+
+    def __init__(self, path: Path, *, name: str) -> None:
+        self.path = path
+        self.public_path = path.with_suffix(".pub")
+        self._name = name
+        self._loaded: SigningKey | None = None
+
+    def load(self) -> SigningKey:
+        """The key. Of two processes that make it at once, both get the one that was there first."""
+        if self._loaded is None:
+            try:
+                if not self.path.exists():
+                    self._make()
+                self._loaded = SigningKey.parse(self.path.read_text(encoding="ascii").strip())
+                self._publish(self._loaded.verifying_key)
+            except (OSError, UnicodeDecodeError) as error:
+                raise self._failed(error) from error
+        return self._loaded
+
+    def public(self) -> VerifyingKey | None:
+        """The public half, for whoever only verifies: nothing is made, and the secret is not needed. None if there is none."""
+        try:
+            if self.path.exists() and os.access(self.path, os.R_OK):
+                return SigningKey.parse(self.path.read_text(encoding="ascii").strip()).verifying_key
+            if self.public_path.exists():
+                return VerifyingKey.parse(self.public_path.read_text(encoding="ascii").strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._failed(error) from error
+        return None
+
+    def is_at_hand(self, *, signed_before: bool) -> bool:
+        """Whether whoever asks could sign: the secret is theirs to read, or nobody has one yet and they could make it."""
+        if self.path.exists():
+            return os.access(self.path, os.R_OK)
+        is_another_s = signed_before or self.public_path.exists()
+        return not is_another_s and os.access(self.path.parent, os.W_OK)
+
+    def _make(self) -> None:
+        key = SigningKey.generate(self._name)
+        draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")
+        write_new(draft, f"{key.secret_text}\n".encode("ascii"), mode=0o600)
+        try:
+            # A link fails where a rename would replace another's key.
+            os.link(draft, self.path)
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink()
+
+    def _publish(self, key: VerifyingKey) -> None:
+        """Put the public half beside it, where a crash or another's hand left none. Not all who sign may write there."""
+        if not self.public_path.exists() and os.access(self.path.parent, os.W_OK):
+            draft = self.public_path.with_name(f"{self.public_path.name}.{os.getpid()}")
+            draft.unlink(missing_ok=True)
+            write_new(draft, f"{key.text}\n".encode("ascii"), mode=0o644)
+            draft.replace(self.public_path)
+
+    def _failed(self, error: Exception) -> LogKeyFailed:
+        problem = (isinstance(error, OSError) and error.strerror) or "it is no text"
+        return LogKeyFailed(file=str(self.path), problem=problem)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from standfast.govern.judge.judge import JudgingContext
 from standfast.store.commit import Commit
-from standfast.store.protocol import Place
+from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of
 from standfast.store.store import Store
 from standfast.vocabulary import Band, Receipt, Record
@@ -62,7 +62,7 @@ class JudgingCache:
             for between in range(kept.last + 1, snapshot + 1)
         )
 
-    def _touches(self, places: Iterable[Place]) -> bool:
+    def _touches(self, places: Iterable[RecordKey]) -> bool:
         return any(
             namespace == self._namespace and key.startswith((_VAULT, _WITNESS)) for namespace, key in places
         )

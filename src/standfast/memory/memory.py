@@ -15,8 +15,8 @@ from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import FloorRegistry, Judge, JudgingContext
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import Due, due, sweep
+from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
-from standfast.ledger.receipt import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.band_budgets import BandBudgets, restarts
 from standfast.memory.judging_cache import JudgingCache
@@ -25,9 +25,8 @@ from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, Snaps
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Write
-from standfast.store.opening import open_store
-from standfast.store.records import STREAM, Change, Chapter, changes_between, history_of
-from standfast.store.store import Store
+from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
+from standfast.store.store import Store, open_store
 from standfast.traces.folder import TraceFolder
 from standfast.traces.identity import ModelConfig
 from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, VisibilityMode
@@ -84,7 +83,7 @@ class Memory:
         store = open_store(url, create=create, clock=clock, ids=ids)
         is_file = url != ":memory:" and "://" not in url
         if is_file and "notary" not in options:
-            options["notary"] = Notary.beside(Path(url), store.entries)
+            options["notary"] = Notary.for_store_file(Path(url), store.entries)
         return cls(store, **options)
 
     # Writing.
@@ -137,11 +136,11 @@ class Memory:
 
     # Looking back.
 
-    def history(self, subject: str) -> list[Chapter]:
+    def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) in every band, with verdict and evidence, oldest first."""
         return history_of(self.store, self.namespace, subject)
 
-    def diff(self, old: int, new: int | None = None) -> list[Change]:
+    def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
         """What a newer snapshot (by default the newest) shows differently."""
         return changes_between(self.store, self.namespace, old, self.store.head() if new is None else new)
 

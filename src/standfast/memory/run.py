@@ -28,7 +28,7 @@ from standfast.memory.sealing import only_budgets_moved, sealed
 from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotView
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Commit, Write
-from standfast.store.records import keys_telling_of, record_of
+from standfast.store.records import keys_with_content_of, record_of
 from standfast.traces.artifact import Trace
 from standfast.traces.identity import ModelConfig
 from standfast.traces.recorder import Recorder
@@ -145,7 +145,7 @@ class Run(TracedRun):
             store, namespace = self.memory.store, self.memory.namespace
             if store.read(namespace, [f"{Band.VAULT}/{subject}"], at=self._at):
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            keys = keys_telling_of(store, namespace, subject, FORGETTABLE, at=self._at)
+            keys = keys_with_content_of(store, namespace, subject, FORGETTABLE, at=self._at)
             if not keys:
                 raise InvalidValue(what="subject", problem=f"nothing is known of {subject!r:.80}")
             self._forgotten |= dict.fromkeys(keys, reason)

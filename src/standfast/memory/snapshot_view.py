@@ -14,7 +14,7 @@ from standfast.recall.package import ContextPackage
 from standfast.recall.request import CONTROLLER_VERSION, DroppedForm, MemoryControllerInput
 from standfast.recall.sources.proved import Source
 from standfast.recall.sources.snapshot import StoreCorpus, path_of
-from standfast.store.records import Chapter, history_of, record_of
+from standfast.store.records import HistoryEntry, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.artifact import SelectedRecord
 from standfast.vocabulary import Band, Budget, Record
@@ -145,7 +145,7 @@ class SnapshotView:
                 )
                 yield from map(record_of, rows)
 
-    def history(self, subject: str) -> list[Chapter]:
+    def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) up to this snapshot, oldest first."""
         chapters = history_of(self._reader.store, self._reader.namespace, subject)
         return [chapter for chapter in chapters if chapter.memory_snapshot_id <= self.memory_snapshot_id]

@@ -12,7 +12,7 @@ from standfast.errors import Corruption, NotCanonical, StandfastError
 from standfast.ledger.chain import Entry
 from standfast.limits import SCAN_PAGE_RECORDS
 from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Fact, Write, payload_fingerprint_of
-from standfast.store.protocol import AppliedCommit, Erasure, Place, Storage, Version
+from standfast.store.protocol import AppliedCommit, Erasure, RecordKey, Storage, Version
 from standfast.vocabulary import ActionType
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def problems_of(
 
     yield from storage.check()
     yield from problems_of_ledger(_all_entries(storage), notes, keys)
-    erased: dict[Place, list[int]] = {}
+    erased: dict[RecordKey, list[int]] = {}
     for erasure in erasures_in(_all_entries(storage)):
         erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
     ledger = _Ledger(_all_entries(storage))
@@ -58,7 +58,7 @@ def problems_of(
 
 
 def _problems_of_commit(
-    storage: Storage, applied: AppliedCommit, told: list[Entry], erased: dict[Place, list[int]]
+    storage: Storage, applied: AppliedCommit, told: list[Entry], erased: dict[RecordKey, list[int]]
 ) -> Iterator[str]:
     """``told`` are the entries since the commit before, up to the one that should be its own."""
     own = _Told(told.pop()) if told and told[-1].seq == applied.ledger_seq else None
@@ -98,7 +98,7 @@ def _problems_of_erasure(row: Version, snapshots: list[int]) -> Iterator[str]:
         yield f"{_named(row)}: snapshot {expected} erased it, and its content is there"
 
 
-def _told_with(entries: list[Entry]) -> tuple[dict[Place, str], list[Fact]]:
+def _told_with(entries: list[Entry]) -> tuple[dict[RecordKey, str], list[Fact]]:
     """What the entries before a commit's own tell of it: the reasons of its erasures, and its facts."""
     reasons, facts = {}, []
     for told in map(_Told, entries):

@@ -95,11 +95,11 @@ class Write(Value, frozen=True, kw_only=True):
         return self.namespace, self.key
 
 
-Beside = Callable[[int, Sequence[str]], Sequence[Write]]
+ExtraWrites = Callable[[int, Sequence[str]], Sequence[Write]]
 """Told a snapshot and keys that are to be erased, it gives what else must be written with that."""
 
 
-def nothing_beside(at: int, erased: Sequence[str]) -> Sequence[Write]:  # noqa: ARG001  # The signature of ``Beside``.
+def no_extra_writes(at: int, erased: Sequence[str]) -> Sequence[Write]:  # noqa: ARG001  # The signature of ``ExtraWrites``.
     """Where nobody keeps anything beside what is erased."""
     return ()
 

@@ -14,10 +14,10 @@ from standfast.store.protocol import (
     Buffer,
     Changes,
     Erasure,
-    Place,
-    Question,
+    RecordKey,
+    StateQuery,
+    StateView,
     Version,
-    View,
 )
 from standfast.vocabulary import BufferState
 
@@ -28,7 +28,7 @@ class InMemoryStorage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._versions: dict[Place, list[Version]] = {}
+        self._versions: dict[RecordKey, list[Version]] = {}
         self._by_snapshot: list[list[Version]] = []
         self._applied: list[AppliedCommit] = []
         self._applied_by_id: dict[str, AppliedCommit] = {}
@@ -41,13 +41,13 @@ class InMemoryStorage:
         with self._lock:
             yield self
 
-    def load(self, question: Question) -> View:
+    def load(self, question: StateQuery) -> StateView:
         """See what the question asks for."""
         now = self._clock.now().timestamp()
         applied, buffers = self.find(question.commit_ids)
         if question.abandoned:
             buffers |= {buffer.commit_id: buffer for buffer in self._abandoned(now)[: question.abandoned]}
-        return View(
+        return StateView(
             now=now,
             head=len(self._applied),
             tip=self._entries[-1].tip if self._entries else Tip(),

@@ -20,7 +20,7 @@ from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreEr
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS
 from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Write
-from standfast.store.protocol import AppliedCommit, Buffer, Changes, Erasure, Question, Version, View
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, Erasure, StateQuery, StateView, Version
 from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 
 Answer = Receipt | StoreError
@@ -33,15 +33,15 @@ class Submission(msgspec.Struct, frozen=True):
     fence: int | None = None
 
 
-def question_for(commits: Sequence[Commit]) -> Question:
+def query_for(commits: Sequence[Commit]) -> StateQuery:
     """What deciding on these commits needs to see."""
-    return Question(
+    return StateQuery(
         commit_ids=[commit.commit_id for commit in commits],
         places=[(write.namespace, write.key) for commit in commits for write in commit.writes],
     )
 
 
-def decide_commits(view: View, batch: Sequence[Submission]) -> tuple[Changes, list[Answer]]:
+def decide_commits(view: StateView, batch: Sequence[Submission]) -> tuple[Changes, list[Answer]]:
     """Apply each submission on top of the one before it, or refuse it; one answer each, in order.
 
     Refusing one leaves no trace of it in the others: nothing is appended before it is decided.
@@ -51,7 +51,7 @@ def decide_commits(view: View, batch: Sequence[Submission]) -> tuple[Changes, li
     return changes, [_known(view, asked) or _decide(view, changes, asked.commit, at) for asked in batch]
 
 
-def _known(view: View, submission: Submission) -> Answer | None:
+def _known(view: StateView, submission: Submission) -> Answer | None:
     """The answer, if this commit was decided before, or may not be decided by this submitter."""
     commit = submission.commit
     if applied := view.applied.get(commit.commit_id):
@@ -79,7 +79,7 @@ def _same_payload(commit: Commit, known: str) -> StoreError | None:
     )
 
 
-def _decide(view: View, changes: Changes, commit: Commit, at: str) -> Answer:
+def _decide(view: StateView, changes: Changes, commit: Commit, at: str) -> Answer:
     problem = _conflict(view, commit)
     if problem is not None:
         return _abort(view, changes, commit, AbortReason.VALIDATION_FAILED, problem)
@@ -136,13 +136,13 @@ def _told_first(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[Entry]
     return told
 
 
-def decide_fact(view: View, fact: Fact) -> tuple[Changes, Entry]:
+def decide_fact(view: StateView, fact: Fact) -> tuple[Changes, Entry]:
     """Tell the ledger something that belongs to no commit."""
     entry = extend(view.tip, kind=fact.kind, at=_instant(view), body={"told": fact.read()})
     return Changes(entries=[entry]), entry
 
 
-def _instant(view: View) -> str:
+def _instant(view: StateView) -> str:
     return utc_text(datetime.fromtimestamp(view.now, UTC))
 
 
@@ -157,7 +157,7 @@ def _version(write: Write, snapshot: int) -> Version:
     )
 
 
-def _conflict(view: View, commit: Commit) -> str | None:
+def _conflict(view: StateView, commit: Commit) -> str | None:
     """Why the commit can't be applied on top of the head, or None."""
     if commit.memory_snapshot_id > view.head:
         return f"the run starts from snapshot {commit.memory_snapshot_id}, but the newest is {view.head}"
@@ -184,14 +184,14 @@ def _conflict_at(write: Write, latest: Version | None, start: int) -> str | None
     return f"the record expired in snapshot {latest.memory_snapshot_id}"
 
 
-def _commit_of(view: View, snapshot: int) -> str:
+def _commit_of(view: StateView, snapshot: int) -> str:
     """The commit that made a snapshot, be it stored already or decided earlier in the same batch."""
     decided = (a.commit_id for a in view.applied.values() if a.memory_snapshot_id == snapshot)
     return next(decided, None) or view.commit_of(snapshot)
 
 
 def decide_stage(
-    view: View, commit: Commit, *, owner: str, state: BufferState, waits_for: str | None
+    view: StateView, commit: Commit, *, owner: str, state: BufferState, waits_for: str | None
 ) -> tuple[Changes, Answer | Buffer]:
     """Persist a commit before it is applied: open while it grows, pending once it is settled.
 
@@ -217,7 +217,7 @@ def decide_stage(
     return Changes(buffers=[buffer]), buffer
 
 
-def decide_claims(view: View, *, worker: str) -> tuple[Changes, list[Buffer]]:
+def decide_claims(view: StateView, *, worker: str) -> tuple[Changes, list[Buffer]]:
     """Take over every buffer whose owner let its lease run out: a higher fence shuts the old owner out."""
     claimed = [
         msgspec.structs.replace(
@@ -231,7 +231,7 @@ def decide_claims(view: View, *, worker: str) -> tuple[Changes, list[Buffer]]:
     return Changes(buffers=claimed), claimed
 
 
-def decide_renewal(view: View, commit_id: str, fence: int) -> tuple[Changes, Buffer | StoreError]:
+def decide_renewal(view: StateView, commit_id: str, fence: int) -> tuple[Changes, Buffer | StoreError]:
     """Push the end of a lease back, if it is still this owner's."""
     held = view.buffers.get(commit_id)
     if held is None or held.fence != fence or held.state is BufferState.ABORTED:
@@ -240,7 +240,7 @@ def decide_renewal(view: View, commit_id: str, fence: int) -> tuple[Changes, Buf
     return Changes(buffers=[renewed]), renewed
 
 
-def decide_discard(view: View, commit_id: str, fence: int) -> tuple[Changes, bool]:
+def decide_discard(view: StateView, commit_id: str, fence: int) -> tuple[Changes, bool]:
     """Empty an open buffer, if it is still this owner's. What is settled can't be discarded, only aborted.
 
     Its row stays, with a fence that nobody holds: were the run staged anew from fence 1, a late owner's old fence
@@ -255,7 +255,9 @@ def decide_discard(view: View, commit_id: str, fence: int) -> tuple[Changes, boo
     return Changes(buffers=[vacant]), True
 
 
-def decide_abort(view: View, buffer: Buffer, reason: AbortReason, problem: str) -> tuple[Changes, StoreError]:
+def decide_abort(
+    view: StateView, buffer: Buffer, reason: AbortReason, problem: str
+) -> tuple[Changes, StoreError]:
     """Mark a pending commit as aborted, if it is still this owner's and was not applied meanwhile."""
     held = view.buffers.get(buffer.commit_id)
     if held is None or held.fence != buffer.fence or held.state is BufferState.ABORTED:
@@ -266,7 +268,9 @@ def decide_abort(view: View, buffer: Buffer, reason: AbortReason, problem: str) 
     )
 
 
-def _abort(view: View, changes: Changes, commit: Commit, reason: AbortReason, problem: str) -> StoreError:
+def _abort(
+    view: StateView, changes: Changes, commit: Commit, reason: AbortReason, problem: str
+) -> StoreError:
     held = view.buffers.get(commit.commit_id) or Buffer(
         commit_id=commit.commit_id,
         run_id=commit.run_id,

@@ -15,7 +15,7 @@ import msgspec
 from standfast.ledger.chain import Entry, Tip
 from standfast.vocabulary import ActionType, BufferState
 
-Place = tuple[str, str]
+RecordKey = tuple[str, str]
 """Where a record lives: namespace and key."""
 
 BEHIND_ALL_KEYS: Final = "\U0010ffff"
@@ -82,16 +82,16 @@ class Buffer(msgspec.Struct, frozen=True):
         return self.content is None and self.state is BufferState.OPEN
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class StateQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What a decision needs to see."""
 
     commit_ids: Sequence[str] = ()
-    places: Sequence[Place] = ()
+    places: Sequence[RecordKey] = ()
     abandoned: int = 0
     """How many buffers whose lease has run out to show, those first that ran out first."""
 
 
-class View(msgspec.Struct, kw_only=True):
+class StateView(msgspec.Struct, kw_only=True):
     """What a transaction saw: the present state, as far as the question asked."""
 
     now: float
@@ -99,7 +99,7 @@ class View(msgspec.Struct, kw_only=True):
     tip: Tip
     applied: dict[str, AppliedCommit]
     buffers: dict[str, Buffer]
-    latest: dict[Place, Version]
+    latest: dict[RecordKey, Version]
     """The newest version at each place that was asked for, without its content."""
     commit_of: Callable[[int], str]
     """The commit that made a snapshot; asked for only to name it in a refusal."""
@@ -122,8 +122,8 @@ class Changes(msgspec.Struct, kw_only=True):
 class Transaction(Protocol):
     """One serialised transaction: nobody else's falls between its ``load`` and its ``append``."""
 
-    def load(self, question: Question) -> View:
-        """See the present state; ``View.now`` is the store's own time."""
+    def load(self, question: StateQuery) -> StateView:
+        """See the present state; ``StateView.now`` is the store's own time."""
         ...
 
     def append(self, changes: Changes) -> None:

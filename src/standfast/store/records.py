@@ -17,7 +17,7 @@ NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/",
 _BESIDE: Final = re.compile(r"(~[0-9a-f]{12})?(@[0-9]+\.[0-9]+)?")
 
 
-class Chapter(Value, frozen=True, kw_only=True):
+class HistoryEntry(Value, frozen=True, kw_only=True):
     """One version in the history of a thing: what it said, in which band, by which verdict, and since when.
 
     ``record`` is None where the thing ended there (EXPIRE), or where its content was erased later.
@@ -33,7 +33,7 @@ class Chapter(Value, frozen=True, kw_only=True):
     erased_by: int | None = None
 
 
-class Change(Value, frozen=True, kw_only=True):
+class RecordChange(Value, frozen=True, kw_only=True):
     """What two snapshots show differently under one key; None where one of them shows nothing."""
 
     key: str
@@ -76,7 +76,7 @@ def is_of(memory_id: str, key: str) -> bool:
     return name.startswith(memory_id) and _BESIDE.fullmatch(name, len(memory_id)) is not None
 
 
-def history_of(store: Store, namespace: str, memory_id: str) -> list[Chapter]:
+def history_of(store: Store, namespace: str, memory_id: str) -> list[HistoryEntry]:
     """Every version of a thing in every band, what was only logged of it too, oldest first."""
     keys = keys_of(store, namespace, memory_id, Band, at=store.head())
     chapters = [_chapter(store, version) for key in keys for version in store.history(namespace, key)]
@@ -95,7 +95,7 @@ def keys_of(store: Store, namespace: str, memory_id: str, bands: Iterable[Band],
     return keys
 
 
-def keys_telling_of(
+def keys_with_content_of(
     store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int
 ) -> list[str]:
     """Every key whose content tells of a thing: in these bands, ended or not, and in the streams of budgets."""
@@ -112,9 +112,9 @@ def keys_telling_of(
     return in_bands + in_streams
 
 
-def _chapter(store: Store, version: Version) -> Chapter:
+def _chapter(store: Store, version: Version) -> HistoryEntry:
     applied = store.commit_of(version.memory_snapshot_id)
-    return Chapter(
+    return HistoryEntry(
         memory_snapshot_id=version.memory_snapshot_id,
         committed_at=applied.committed_at,
         commit_id=applied.commit_id,
@@ -126,7 +126,7 @@ def _chapter(store: Store, version: Version) -> Chapter:
     )
 
 
-def changes_between(store: Store, namespace: str, old: int, new: int) -> list[Change]:
+def changes_between(store: Store, namespace: str, old: int, new: int) -> list[RecordChange]:
     """What the newer snapshot shows differently, by key; its cost is that of the commits in between."""
     touched = {
         row.key
@@ -137,7 +137,7 @@ def changes_between(store: Store, namespace: str, old: int, new: int) -> list[Ch
     keys = sorted(touched)
     before, after = store.read(namespace, keys, at=old), store.read(namespace, keys, at=new)
     return [
-        Change(
+        RecordChange(
             key=key,
             before=record_of(before[key]) if key in before else None,
             after=record_of(after[key]) if key in after else None,

@@ -1,19 +1,35 @@
 """The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from standfast.clock import Clock, IdSource
-from standfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, StoreError, StoreFailed
+from standfast.clock import Clock, IdSource, RandomIds, SystemClock
+from standfast.errors import (
+    CannotOpen,
+    CommitAborted,
+    NoSuchSnapshot,
+    OutcomeUnknown,
+    StoreError,
+    StoreFailed,
+)
 from standfast.ledger.chain import Entry
-from standfast.limits import MAX_ATTEMPTS, MAX_GROUP_COMMITS, SCAN_FIRST_RECORDS, SCAN_PAGE_RECORDS
+from standfast.limits import (
+    LEASE_RENEW_SECONDS,
+    MAX_ATTEMPTS,
+    MAX_GROUP_COMMITS,
+    SCAN_FIRST_RECORDS,
+    SCAN_PAGE_RECORDS,
+)
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified
 from standfast.store.backup import Progress, copy_store
 from standfast.store.commit import Commit, Fact
-from standfast.store.group import Group
+from standfast.store.group_commit import GroupCommit
 from standfast.store.pipeline import Answer, Submission
-from standfast.store.protocol import AppliedCommit, Buffer, Changes, Question, Storage, Version, View
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, StateQuery, StateView, Storage, Version
 from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 if TYPE_CHECKING:
@@ -31,7 +47,7 @@ class Store:
         self.ids = ids
         self.worker_id = ids.new_id()
         self._known_head = 0
-        self._group: Group[Submission, Answer] = Group(self._commit_batch)
+        self._group: GroupCommit[Submission, Answer] = GroupCommit(self._commit_batch)
 
     # Reading.
 
@@ -122,12 +138,12 @@ class Store:
         Raises ``CommitAborted`` (refused, for a reason), ``PayloadMismatch``, ``StaleFence``, ``StoreFailed`` (nothing was
         changed) or, when even looking it up failed, ``OutcomeUnknown``.
         """
-        answer = self._group.ask(Submission(commit, fence))
+        answer = self._group.submit(Submission(commit, fence))
         if isinstance(answer, StoreError):
             raise answer
         return answer
 
-    def _transact(self, question: Question, decide: Callable[[View], tuple[Changes, _T]]) -> _T:
+    def _transact(self, question: StateQuery, decide: Callable[[StateView], tuple[Changes, _T]]) -> _T:
         """Look, decide, append, in one transaction: the only way in which anything here changes."""
         with self._storage.transaction() as transaction:
             changes, answer = decide(transaction.load(question))
@@ -136,7 +152,7 @@ class Store:
         return answer
 
     def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
-        question = pipeline.question_for([submission.commit for submission in batch])
+        question = pipeline.query_for([submission.commit for submission in batch])
         unknown: OutcomeUnknown | None = None
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -188,7 +204,7 @@ class Store:
         """
         state = BufferState.PENDING if settled else BufferState.OPEN
         answer = self._transact(
-            pipeline.question_for([commit]),
+            pipeline.query_for([commit]),
             lambda view: pipeline.decide_stage(
                 view, commit, owner=self.worker_id, state=state, waits_for=waits_for
             ),
@@ -206,7 +222,7 @@ class Store:
 
     def renew(self, buffer: Buffer) -> Buffer:
         """Keep a staged commit for another lease; ``StaleFence`` if somebody else took it over."""
-        question = Question(commit_ids=[buffer.commit_id])
+        question = StateQuery(commit_ids=[buffer.commit_id])
         return _raised(
             self._transact(
                 question, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
@@ -215,14 +231,14 @@ class Store:
 
     def discard(self, buffer: Buffer) -> bool:
         """Drop an open buffer; False if it is not this owner's any more, or settled."""
-        question = Question(commit_ids=[buffer.commit_id])
+        question = StateQuery(commit_ids=[buffer.commit_id])
         return self._transact(
             question, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
         )
 
     def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
         """Mark a staged commit as aborted, for good."""
-        question = Question(commit_ids=[buffer.commit_id])
+        question = StateQuery(commit_ids=[buffer.commit_id])
         answer = self._transact(question, lambda view: pipeline.decide_abort(view, buffer, reason, problem))
         if not isinstance(answer, CommitAborted):
             raise answer
@@ -235,7 +251,7 @@ class Store:
         most can finish it, and an owner that comes back can't.
         """
         claimed = self._transact(
-            Question(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
+            StateQuery(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
         )
         return [self._finish(buffer) for buffer in claimed]
 
@@ -254,9 +270,9 @@ class Store:
 
     # The ledger.
 
-    def tell(self, fact: Fact) -> Entry:
+    def append_fact(self, fact: Fact) -> Entry:
         """Tell the ledger something that belongs to no commit, durably. Told twice, it stands there twice."""
-        return self._transact(Question(), lambda view: pipeline.decide_fact(view, fact))
+        return self._transact(StateQuery(), lambda view: pipeline.decide_fact(view, fact))
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Every entry of the ledger from after a place on, in order; in pages."""
@@ -292,3 +308,77 @@ def _raised(answer: Buffer | StoreError) -> Buffer:
     if isinstance(answer, StoreError):
         raise answer
     return answer
+
+
+class Lease:
+    """Renews a staged commit's lease from a thread of its own, as long as the block lasts.
+
+    Losing it (``lost``) is no disaster: the fence keeps a late owner out. It only means that another worker may finish
+    the commit now, and that this one will be told so by ``StaleFence``.
+    """
+
+    def __init__(self, store: Store, buffer: Buffer, *, renew_seconds: float = LEASE_RENEW_SECONDS) -> None:
+        self.buffer = buffer
+        self.lost: StoreError | None = None
+        self._store = store
+        self._renew_seconds = renew_seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name=f"lease-{buffer.commit_id[:8]}", daemon=True)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._renew_seconds):
+            try:
+                self.buffer = self._store.renew(self.buffer)
+            except StoreError as error:
+                self.lost = error
+                return
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def open_store(
+    url: str, *, create: bool, clock: Clock | None = None, ids: IdSource | None = None, recover: bool = True
+) -> Store:
+    """The store at a path or URL. One that is not there is made only where ``create`` says so.
+
+    What dead owners left is finished on the way in.
+    """
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    if not create and not _exists(url):
+        raise CannotOpen(
+            store=url, problem="there is no such store; check the path, or --store and STANDFAST_STORE"
+        )
+    store = Store(_storage(url, clock, ids), clock=clock, ids=ids)
+    if recover:
+        store.recover()
+    return store
+
+
+def _exists(url: str) -> bool:
+    return url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
+
+
+def _is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _storage(url: str, clock: Clock, ids: IdSource) -> Storage:
+    if _is_postgres(url):
+        from standfast.store.postgres import PostgresStorage  # noqa: PLC0415  # Only its users pay for it.
+
+        return PostgresStorage(url, clock=clock, ids=ids)
+    if url == ":memory:":
+        from standfast.store.in_memory import InMemoryStorage  # noqa: PLC0415  # As above.
+
+        return InMemoryStorage(clock)
+    from standfast.store.sqlite import SQLiteStorage  # noqa: PLC0415  # As above.
+
+    return SQLiteStorage(url, clock=clock, ids=ids)

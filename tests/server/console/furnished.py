@@ -38,7 +38,7 @@ from standfast.server.operations import writing
 from standfast.server.operations.hall import Hall
 from standfast.server.operations.shapes import Forget, Remember
 from standfast.settings import Settings
-from standfast.store.opening import open_store
+from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import Band
 from tests.bench.episodes import small
@@ -115,7 +115,10 @@ def furnish(
     traces = TraceFolder(folder / "traces", ids=store.ids)
     budget = BandBudget(band=Band.ACTIVE, max_bytes=8_192, policy="ExpireOldest")
     home = memory_over(
-        store, notary=Notary.beside(folder / "store.db", store.entries), traces=traces, budgets=[budget]
+        store,
+        notary=Notary.for_store_file(folder / "store.db", store.entries),
+        traces=traces,
+        budgets=[budget],
     )
     hall = Hall(
         home,

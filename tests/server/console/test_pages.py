@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from standfast.ledger.key_file import KeyFile, log_name
-from standfast.ledger.receipt import InclusionReceipt, verify_receipt
+from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
+from standfast.ledger.note import KeyFile, log_name
 from standfast.server.console.room import ADDRESSES, console_room
 from standfast.server.http.app import build_app
 from standfast.server.http.doors import doors

@@ -23,9 +23,9 @@ from standfast.govern.evidence import content_fingerprint
 from standfast.govern.judge.reading.words import TextReading
 from standfast.govern.stages import human_seal, logged, refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from standfast.store.commit import Beside, Commit, Fact, Write, nothing_beside
+from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
-from standfast.store.records import keys_telling_of
+from standfast.store.records import keys_with_content_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
 
@@ -53,7 +53,7 @@ class ApprovalQueue:
     """Proposals of one namespace of a store."""
 
     def __init__(
-        self, store: Store, namespace: str, *, clock: Clock, beside: Beside = nothing_beside
+        self, store: Store, namespace: str, *, clock: Clock, beside: ExtraWrites = no_extra_writes
     ) -> None:
         self._store = store
         self._namespace = namespace
@@ -144,7 +144,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
     found: Waiting
     decided: Proposal
     approval: Approval
-    beside: Beside
+    beside: ExtraWrites
 
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
@@ -208,7 +208,7 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
         reading = TextReading(self.found.record.text).fingerprint
         own = logged(self.found.record)
         reason = f"rejected by {self.approval.principal}"
-        keys = keys_telling_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
+        keys = keys_with_content_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
         gone = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
         noted = Write.of(self.namespace, refused_key(reading), ActionType.WRITE, refused_row(reading))
         return [*gone, noted, *self.beside(self.head, keys)]

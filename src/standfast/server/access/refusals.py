@@ -110,7 +110,7 @@ class Refusals:
     def _tell(self, facts: list[Fact]) -> None:
         for fact in facts:
             try:
-                self._store.tell(fact)
+                self._store.append_fact(fact)
             except StoreError:
                 with self._lock:
                     self._counts[("access log", "tell", "store", "")] += 1

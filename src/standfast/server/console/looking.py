@@ -17,7 +17,7 @@ from standfast.server.http.problems import status_of
 from standfast.server.operations import reading
 from standfast.server.operations.pages import cursor_of
 from standfast.server.operations.shapes import AskedDiff, AskedHistory, AskedPage, AskedRecords, Recall
-from standfast.store.records import Change, Chapter
+from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
 
 SEARCH_TOKENS: Final = 4_000
@@ -47,7 +47,7 @@ class BandLine:
 class Version:
     """A version of a record, what it said before in the same place, and the receipt of its commit."""
 
-    chapter: Chapter
+    chapter: HistoryEntry
     before: Record | None
     receipt: Receipt | None
 
@@ -229,7 +229,7 @@ def diff(visit: Visit) -> Page:
     return Page(template="diff.html", facts={**facts, "found": found, "counts": counts})
 
 
-def kind_of(change: Change) -> str:
+def kind_of(change: RecordChange) -> str:
     """A change in a word."""
     if change.before is None:
         return "new"

@@ -41,7 +41,7 @@ STATUS_OF_CODE: Final = {
     "store_busy": 503,
     "store_failed": 503,
     "outcome_unknown": 503,
-    "mirror_failed": 503,
+    "checkpoint_file_failed": 503,
     "approval": 422,
     "invalid_signers": 500,
     "no_such_proposal": 404,
@@ -58,7 +58,7 @@ STATUS_OF_CODE: Final = {
     "no_rollback": 409,
 }
 TRY_AGAIN: Final = frozenset(
-    {"rate_limited", "overloaded", "store_busy", "store_failed", "outcome_unknown", "mirror_failed"}
+    {"rate_limited", "overloaded", "store_busy", "store_failed", "outcome_unknown", "checkpoint_file_failed"}
 )
 
 

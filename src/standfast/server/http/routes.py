@@ -6,7 +6,7 @@ A route has one act of the access table; whatever it calls asks that table again
 from typing import Final
 
 from standfast.errors import NotFound
-from standfast.ledger.receipt import InclusionReceipt
+from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import SAFE_INTEGER
 from standfast.server.access.table import Act
 from standfast.server.http.rows.beside import BESIDE_OPERATIONS

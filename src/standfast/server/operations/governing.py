@@ -8,7 +8,7 @@ from standfast.govern.approvals.approvals import Approval, Decision, Proposal, S
 from standfast.govern.approvals.queue import Decided, Waiting
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
 from standfast.ledger.chain import Entry
-from standfast.ledger.receipt import InclusionReceipt
+from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_TOLD_PROBLEMS
 from standfast.memory import Memory
 from standfast.server.access.table import Act, Caller

@@ -25,7 +25,7 @@ from standfast.server.operations.shapes import (
     Status,
 )
 from standfast.store.protocol import Version
-from standfast.store.records import Chapter, record_of
+from standfast.store.records import HistoryEntry, record_of
 from standfast.vocabulary import Band, Record, Snapshot
 
 _BANDS = tuple(band for band in Band if band is not Band.PHOENIX)
@@ -91,7 +91,7 @@ def history(hall: Hall, caller: Caller, namespace: str, asked: AskedHistory) -> 
     return HistoryPage(versions=page, next=further)
 
 
-def _place(chapter: Chapter) -> tuple[int, str]:
+def _place(chapter: HistoryEntry) -> tuple[int, str]:
     return chapter.memory_snapshot_id, chapter.key
 
 

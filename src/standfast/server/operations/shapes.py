@@ -18,7 +18,7 @@ from standfast.limits import (
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
-from standfast.store.records import Change, Chapter
+from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict, VisibilityMode
 from standfast.vocabulary import Remembered as Told
 
@@ -197,7 +197,7 @@ class RecordsPage(Value, frozen=True, kw_only=True):
 class HistoryPage(Value, frozen=True, kw_only=True):
     """Versions, oldest first."""
 
-    versions: list[Chapter]
+    versions: list[HistoryEntry]
     next: str | None = None
 
 
@@ -214,7 +214,7 @@ class Diff(Value, frozen=True, kw_only=True):
 
     old: int
     new: int
-    changes: list[Change]
+    changes: list[RecordChange]
 
 
 class Status(Value, frozen=True, kw_only=True):

@@ -16,7 +16,15 @@ from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Entry, Tip
 from standfast.limits import MAX_ATTEMPTS, MAX_IDLE_READERS
 from standfast.store.postgres.server import COMMIT, LOCKED, SCHEMA, Conflict, Line, Row, Server, Statement
-from standfast.store.protocol import BEHIND_ALL_KEYS, AppliedCommit, Buffer, Changes, Question, Version, View
+from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    AppliedCommit,
+    Buffer,
+    Changes,
+    StateQuery,
+    StateView,
+    Version,
+)
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
@@ -232,7 +240,7 @@ class PostgresTransaction:
         self._seen: list[Any] = []
         self._changes: list[Statement] = []
 
-    def load(self, question: Question) -> View:
+    def load(self, question: StateQuery) -> StateView:
         """Wait for the lock, and see what the question asks for."""
         ids, places = list(question.commit_ids), question.places
         self._looks = [
@@ -245,7 +253,7 @@ class PostgresTransaction:
         ]
         now, self._seen = self._look()
         buffers, applied, latest, *abandoned, (head, seq, digest) = self._seen
-        return View(
+        return StateView(
             now=now,
             head=head,
             tip=Tip() if seq is None else Tip(seq=seq, hash=digest),
@@ -268,7 +276,7 @@ class PostgresTransaction:
     def append(self, changes: Changes) -> None:
         """Note the rows, parents before children; they travel with the COMMIT."""
         if not self._looks:
-            self.load(Question())
+            self.load(StateQuery())
         buffers = list({buffer.commit_id: buffer for buffer in changes.buffers}.values())
         inserts = (
             (_INSERT_ENTRIES, changes.entries),

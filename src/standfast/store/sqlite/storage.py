@@ -17,7 +17,15 @@ from msgspec.structs import astuple
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
 from standfast.ledger.chain import Entry, Tip
-from standfast.store.protocol import BEHIND_ALL_KEYS, AppliedCommit, Buffer, Changes, Question, Version, View
+from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    AppliedCommit,
+    Buffer,
+    Changes,
+    StateQuery,
+    StateView,
+    Version,
+)
 from standfast.store.sqlite import tables
 from standfast.store.sqlite.file import (
     close_quietly,
@@ -315,7 +323,7 @@ class SQLiteTransaction:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._storage.end(self._ends, error, erased=self._erased)
 
-    def load(self, question: Question) -> View:
+    def load(self, question: StateQuery) -> StateView:
         """See what the question asks for."""
         connection = self._connection
         now = self._storage.clock.now().timestamp()
@@ -324,7 +332,7 @@ class SQLiteTransaction:
         if question.abandoned:
             abandoned = connection.execute(tables.ABANDONED, (now, question.abandoned))
             buffers |= {row[0]: tables.buffer_of(row) for row in abandoned}
-        return View(
+        return StateView(
             now=now,
             head=ends.head,
             tip=ends.tip,

@@ -18,9 +18,9 @@ class LedgerSealer:
 
     def propose(self, change: PromptChange) -> str:
         """Enter what is about to be done; gives the entry's number and hash, which the override then carries."""
-        entry = self._store.tell(Fact.of(PROPOSED, change.as_json()))
+        entry = self._store.append_fact(Fact.of(PROPOSED, change.as_json()))
         return f"{entry.seq}-{entry.hash[:32]}"
 
     def settle(self, seal_id: str, *, applied: bool) -> None:
         """Enter whether it was done."""
-        self._store.tell(Fact.of(SETTLED, {"applied": applied, "seal_id": seal_id}))
+        self._store.append_fact(Fact.of(SETTLED, {"applied": applied, "seal_id": seal_id}))

@@ -1,4 +1,4 @@
-"""Group commit: every question is worked on once and answered to who asked it, whatever becomes of the others."""
+"""GroupCommit commit: every question is worked on once and answered to who asked it, whatever becomes of the others."""
 
 import signal
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from standfast.limits import MAX_GROUP_COMMITS
-from standfast.store.group import Group
+from standfast.store.group_commit import GroupCommit
 
 PATIENCE_SECONDS = 30.0
 
@@ -43,7 +43,7 @@ class Works:
 class Caller(threading.Thread):
     """A thread that asks once and keeps what came out."""
 
-    def __init__(self, group: "Group[int, int]", number: int) -> None:
+    def __init__(self, group: "GroupCommit[int, int]", number: int) -> None:
         super().__init__()
         self._group = group
         self._number = number
@@ -53,7 +53,7 @@ class Caller(threading.Thread):
     def run(self) -> None:
         """Ask."""
         try:
-            self.answers.append(self._group.ask(self._number))
+            self.answers.append(self._group.submit(self._number))
         except Refused as error:
             self.answers.append(error)
 
@@ -71,11 +71,11 @@ def _until(condition: Callable[[], object]) -> None:
         time.sleep(0.0005)
 
 
-def _held_up(numbers: Sequence[int]) -> tuple["Group[int, int]", Works, list[Caller]]:
+def _held_up(numbers: Sequence[int]) -> tuple["GroupCommit[int, int]", Works, list[Caller]]:
     """A group whose first caller is at work, with the others waiting behind it, in that order."""
     works = Works()
     works.may_go_on.clear()
-    group: Group[int, int] = Group(works)
+    group: GroupCommit[int, int] = GroupCommit(works)
     callers = [Caller(group, numbers[0])]
     _until(lambda: works.batches)
     for place, number in enumerate(numbers[1:], 1):
@@ -91,7 +91,7 @@ def test_a_lone_caller_is_answered_in_its_own_thread() -> None:
         threads.append(threading.current_thread())
         return [word.upper() for word in batch]
 
-    assert Group(work).ask("a") == "A"
+    assert GroupCommit(work).submit("a") == "A"
     assert threads == [threading.current_thread()]
 
 
@@ -109,7 +109,7 @@ def test_a_lone_caller_waits_for_company_once_at_the_most(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(group, "_await_company", counted)
     for number in range(100):
-        group.ask(number)
+        group.submit(number)
 
     assert waits[0] <= 1
 
@@ -129,7 +129,7 @@ def test_an_error_reaches_every_caller_of_its_batch_and_nobody_else() -> None:
 
     assert answers[0] == 2
     assert [type(answer) for answer in answers[1:]] == [Refused] * 3
-    assert group.ask(5) == 10
+    assert group.submit(5) == 10
 
 
 def test_an_error_of_the_lead_does_not_stop_those_who_wait() -> None:
@@ -149,11 +149,11 @@ def test_work_that_miscounts_is_an_error_and_not_a_wait_without_end(answers: lis
         assert gate.wait(PATIENCE_SECONDS)
         return list(batch) if len(batch) == 1 else answers
 
-    group: Group[int, int] = Group(work)
+    group: GroupCommit[int, int] = GroupCommit(work)
 
     def ask(number: int) -> None:
         try:
-            heard.append(group.ask(number))
+            heard.append(group.submit(number))
         except ValueError as error:
             heard.append(type(error))
 
@@ -181,7 +181,7 @@ def test_the_lead_is_handed_on_with_the_own_answer() -> None:
         return works(batch)
 
     works.may_go_on.clear()
-    group: Group[int, int] = Group(work)
+    group: GroupCommit[int, int] = GroupCommit(work)
     first = Caller(group, 1)
     _until(lambda: works.batches)
     others = [Caller(group, 2), Caller(group, 3)]
@@ -206,14 +206,14 @@ def test_a_batch_has_a_bound() -> None:
 def test_of_many_threads_none_is_forgotten_and_none_answered_twice(hasty_threads: None) -> None:
     """64 threads ask 100 times each; some batches are refused, and only those in them hear of it."""
     works = Works()
-    group: Group[int, int] = Group(works)
+    group: GroupCommit[int, int] = GroupCommit(works)
     heard: list[tuple[int, object]] = []
 
     def ask(thread: int) -> None:
         for number in range(thread * 100, thread * 100 + 100):
             asked = -number if number % 97 == 50 else number
             try:
-                heard.append((asked, group.ask(asked)))
+                heard.append((asked, group.submit(asked)))
             except Refused:
                 heard.append((asked, Refused))
 
@@ -277,13 +277,13 @@ def test_who_is_interrupted_while_it_waits_is_taken_off_the_list(interrupt: Call
 
     helper = _soon(lambda: group._waiting, follow_and_interrupt)
     with pytest.raises(Interrupted):
-        group.ask(2)
+        group.submit(2)
     helper.join()
     works.may_go_on.set()
 
     assert (first.answer(), behind[0].answer()) == (2, 6)
     assert works.batches == [[1], [3]]
-    assert group.ask(4) == 8
+    assert group.submit(4) == 8
 
 
 def test_who_is_interrupted_while_it_is_worked_for_holds_nobody_up(interrupt: Callable[[], None]) -> None:
@@ -297,7 +297,7 @@ def test_who_is_interrupted_while_it_is_worked_for_holds_nobody_up(interrupt: Ca
         return answers
 
     works.may_go_on.clear()
-    group: Group[int, int] = Group(work)
+    group: GroupCommit[int, int] = GroupCommit(work)
     callers = [Caller(group, 1)]
     _until(lambda: works.batches)
     callers.append(Caller(group, 2))
@@ -313,9 +313,9 @@ def test_who_is_interrupted_while_it_is_worked_for_holds_nobody_up(interrupt: Ca
 
     helper = _soon(lambda: len(group._waiting) == 2, follow_and_interrupt)
     with pytest.raises(Interrupted):
-        group.ask(3)
+        group.submit(3)
     helper.join()
 
     assert [caller.answer() for caller in callers] == [2, 4, 8]
     assert works.batches == [[1], [2, 3, 4]]
-    assert group.ask(5) == 10
+    assert group.submit(5) == 10

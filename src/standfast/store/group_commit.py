@@ -1,4 +1,4 @@
-"""Group commit: threads that commit at the same time share one transaction, and so one sync.
+"""GroupCommit commit: threads that commit at the same time share one transaction, and so one sync.
 
 Whoever finds nobody at work does the work, for itself and for all who arrive meanwhile; the others wait for their
 answer. There is no background thread, and a lone committer pays nothing for it.
@@ -28,7 +28,7 @@ class _Seat(Generic[Asked, Answered]):
         self.gate.acquire()
 
 
-class Group(Generic[Asked, Answered]):
+class GroupCommit(Generic[Asked, Answered]):
     """Runs ``work`` over batches of what its callers ask. ``work`` gives one answer for each question, in order."""
 
     def __init__(self, work: Callable[[Sequence[Asked]], Sequence[Answered]]) -> None:
@@ -39,7 +39,7 @@ class Group(Generic[Asked, Answered]):
         self._company = 1
         self._assembled: threading.Lock | None = None
 
-    def ask(self, asked: Asked) -> Answered:
+    def submit(self, asked: Asked) -> Answered:
         """The answer to one question, alone or in company."""
         with self._lock:
             if not self._busy:
