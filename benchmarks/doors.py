@@ -25,7 +25,7 @@ Work = Callable[[int], object]
 @contextlib.contextmanager
 def _served(folder: Path) -> Iterator[tuple[str, str]]:
     """A server as users start it: its address and its first key."""
-    command = [sys.executable, "-m", "standfast.cli", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "standfast", "serve", "--port", "0", "--json"]
     server = subprocess.Popen(
         [*command, "--calls-per-second", "1000000"], cwd=folder, stdout=subprocess.PIPE, text=True
     )

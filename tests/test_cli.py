@@ -1,18 +1,18 @@
-"""The command line, used as a user would."""
+"""The command line: its table of commands, help, errors, interrupts."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import click
 from click.testing import CliRunner
 
 from standfast import __version__, fingerprint
-from standfast.cli import COMMANDS, main
+from standfast.cli import COMMANDS, main, output, trace
 
 
 def test_canon_prints_the_canonical_text_and_its_fingerprint(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_canon_prints_the_canonical_text_and_its_fingerprint(tmp_path: Path) -> 
     }
 
 
-def test_a_users_mistake_is_told_in_words_with_exit_code_2() -> None:
+def test_an_error_is_printed_on_stderr_with_exit_code_2() -> None:
     result = CliRunner().invoke(main, ["canon"], input='{"a": NaN}')
 
     assert result.exit_code == 2
@@ -45,31 +45,31 @@ def test_errors_follow_the_json_flag() -> None:
     assert json.loads(result.stdout)["error"]["code"] == "canon_syntax"
 
 
-def test_the_demo_runs_to_its_end_and_every_claim_holds(tmp_path: Path) -> None:
-    told = CliRunner().invoke(main, ["demo", "--folder", str(tmp_path / "told")])
-    counted = json.loads(
-        CliRunner().invoke(main, ["demo", "--json", "--folder", str(tmp_path / "counted")]).output
+def test_every_claim_of_the_demo_is_true(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(main, ["demo", "--folder", str(tmp_path / "printed")])
+    answer = json.loads(
+        CliRunner().invoke(main, ["demo", "--json", "--folder", str(tmp_path / "answer")]).output
     )
 
-    assert told.exit_code == 0
-    assert "✗" not in told.output
-    assert (counted["failed"], len(counted["claims"])) == (0, 14)
-    assert all(claim["holds"] for claim in counted["claims"])
+    assert printed.exit_code == 0
+    assert "✗" not in printed.output
+    assert (answer["failed"], len(answer["claims"])) == (0, 14)
+    assert all(claim["holds"] for claim in answer["claims"])
 
 
-def test_every_command_has_its_file_and_every_file_its_command() -> None:
-    folder = Path(str(import_module("standfast.cli").__file__)).parent
-    parts = {
-        path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
-    files = {
-        "import" if name == "import_" else name
-        for name in parts - {"__init__", "__main__", "lazy", "options", "output", "progress"}
-    }
-
-    assert {name for name in files if name.partition("_")[0] not in files - {name}} == set(COMMANDS)
+def test_every_command_can_be_loaded_and_has_the_name_it_is_called_by() -> None:
     for name in COMMANDS:
-        assert main.get_command(click.Context(main), name) is not None
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+    assert main.get_command(click.Context(main), "no-such-command") is None
+
+
+def test_help_lists_every_command_once() -> None:
+    listed = re.findall(r"^  ([a-z]+)  ", CliRunner().invoke(main, ["--help"]).output, re.MULTILINE)
+
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 def test_help_loads_no_command() -> None:
@@ -77,9 +77,30 @@ def test_help_loads_no_command() -> None:
         "import sys; from standfast.cli import main; main(['--help'], standalone_mode=False);"
         "assert not {'standfast.memory', 'apsw', 'cryptography', 'rich'} & set(sys.modules), sys.modules"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert all(name in told.stdout for name in COMMANDS)
+    assert all(name in result.stdout for name in COMMANDS)
+
+
+def test_json_after_a_double_dash_is_an_argument() -> None:
+    usage = CliRunner().invoke(main, ["canon", "--no-such-option", "--json"])
+    argument = CliRunner().invoke(main, ["canon", "--no-such-option", "--", "--json"])
+
+    assert json.loads(usage.stdout)["error"]["code"] == "usage"
+    assert argument.stdout == ""
+    assert (usage.exit_code, argument.exit_code) == (2, 2)
+
+
+def test_json_keeps_the_order_of_keys_and_does_not_escape_letters() -> None:
+    printed = CliRunner().invoke(main, ["canon", "--json"], input='{"b": "ä", "a": 1}').output
+
+    assert printed.startswith('{"normalization_version": "json-v1", "canonical": ')
+    assert "ä" in printed
+
+
+def test_exit_codes_are_the_documented_ones() -> None:
+    assert (output.ANSWER_IS_NO, output.BAD_INPUT, output.INTERRUPTED) == (1, 2, 130)
+    assert trace.EXIT_CODES == {"equivalent": 0, "different": 1, "rejected": 2}
 
 
 def test_the_version_is_the_packages() -> None:
@@ -95,10 +116,10 @@ def test_an_interrupt_has_its_own_exit_code_and_no_traceback() -> None:
         assert process.stdout.readline() == b"ready\n"
         _wait_until_it_reads(process.pid)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
+        _, complaint = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    assert told == b"Interrupted.\n"
+    assert complaint == b"Interrupted.\n"
 
 
 def _wait_until_it_reads(pid: int) -> None:

@@ -1,4 +1,4 @@
-"""Approvals, retention, receipts and verification, used as a human and an auditor would, with OpenSSH's own keys."""
+"""Approvals, retention, receipts and verification on the command line, with keys made by ssh-keygen."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PROGRAM = [sys.executable, "-c", "from standfast.cli import main; main()"]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with Alice's key and the list that says that she may seal."""
+    """A working folder with Alice's key and a list of signers that names her."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     keygen("alice")
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keygen(name: str, *, kind: str = "ed25519", passphrase: str = "") -> None:
-    """A key of ssh-keygen's own making."""
+    """A key made by ssh-keygen."""
     made = openssh.run("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", name, "-f", name)
     assert made.returncode == 0, made.stderr
 
@@ -55,25 +55,25 @@ def call(*words: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(main, words, input=stdin, catch_exceptions=False)
 
 
-def told(*words: str) -> Any:
-    """The answer for machines."""
+def answer_of(*words: str) -> Any:
+    """The answer with --json."""
     return json.loads(call(*words, "--json").stdout)
 
 
 def refused(*words: str) -> str:
-    """The code of the error; it is told in words, and to machines, with exit code 2."""
-    spoken, answer = call(*words), call(*words, "--json")
+    """The error's code. Checks the text, the JSON form and exit code 2."""
+    text, answer = call(*words), call(*words, "--json")
     code: str = json.loads(answer.stdout)["error"]["code"]
 
-    assert (spoken.exit_code, answer.exit_code) == (2, 2)
-    assert spoken.stderr.startswith("Error: ")
-    assert spoken.stderr.rstrip().endswith(f"[{code}]")
-    assert "Traceback" not in spoken.output
+    assert (text.exit_code, answer.exit_code) == (2, 2)
+    assert text.stderr.startswith("Error: ")
+    assert text.stderr.rstrip().endswith(f"[{code}]")
+    assert "Traceback" not in text.output
     return code
 
 
 def propose(subject: str = "law/1", text: str = LAW) -> str:
-    """An agent's proposal; gives its id."""
+    """An agent proposes a law; returns the proposal's id."""
     with Memory.open("standfast.db") as memory:
         with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
             run.remember(text, subject=subject, source=HANDBOOK, propose=True)
@@ -85,27 +85,27 @@ def texts(band: Band) -> list[str]:
         return [record.text for record in memory.records(band=band)]
 
 
-def test_what_waits_is_listed_and_shown() -> None:
+def test_waiting_proposals_are_listed_and_shown() -> None:
     proposal_id = propose()
     listed, shown = call("approvals", "list"), call("approvals", "show", proposal_id[:8])
 
     assert proposal_id[:12] in listed.output
-    for part in (LAW, "vault_write", "verdict SEAL", "✓ F1_Amanah", f"approve {proposal_id[:12]}"):
+    for part in (LAW, "vault_write", "accepted (SEAL)", "✓ F1_Amanah", f"approve {proposal_id[:12]}"):
         assert part in shown.output
-    assert [one["proposal_id"] for one in told("approvals", "list")["proposals"]] == [proposal_id]
-    assert told("approvals", "show", proposal_id)["record"]["text"] == LAW
-    assert told("approvals", "show", proposal_id)["replaces"] is None
+    assert [one["proposal_id"] for one in answer_of("approvals", "list")["proposals"]] == [proposal_id]
+    assert answer_of("approvals", "show", proposal_id)["record"]["text"] == LAW
+    assert answer_of("approvals", "show", proposal_id)["replaces"] is None
 
 
-def test_a_human_seals_with_a_key_file() -> None:
+def test_a_person_approves_with_a_key_file() -> None:
     proposal_id = propose()
     done = call("approvals", "approve", proposal_id[:8], "--key", "alice", "--yes")
 
     assert done.exit_code == 0
-    assert "VAULT/law/1 is sealed into VAULT by alice@example.com; ledger entry " in done.output
+    assert "VAULT/law/1 is law now, signed by alice@example.com; ledger entry " in done.output
     assert texts(Band.VAULT) == [LAW]
-    assert call("approvals", "list").output == "Nothing waits.\n"
-    assert [one["state"] for one in told("approvals", "list", "--all")["proposals"]] == ["approved"]
+    assert call("approvals", "list").output == "No proposal is waiting.\n"
+    assert [one["state"] for one in answer_of("approvals", "list", "--all")["proposals"]] == ["approved"]
     assert "decided" in call("approvals", "show", proposal_id).output
     assert call("verify").exit_code == 0
 
@@ -114,11 +114,11 @@ def test_the_law_that_would_be_replaced_is_shown() -> None:
     call("approvals", "approve", propose(), "--key", "alice", "--yes")
     newer = propose(text="Refunds above 900 EUR need two people.")
 
-    assert told("approvals", "show", newer)["replaces"] == LAW
+    assert answer_of("approvals", "show", newer)["replaces"] == LAW
     assert f"It would replace this law:\n\n{LAW}" in call("approvals", "show", newer).output
 
 
-def test_nothing_is_signed_without_a_yes() -> None:
+def test_nothing_is_signed_without_confirmation() -> None:
     proposal_id = propose()
     asked = call("approvals", "approve", proposal_id, "--key", "alice", stdin="n\n")
 
@@ -128,20 +128,20 @@ def test_nothing_is_signed_without_a_yes() -> None:
     assert call("approvals", "approve", proposal_id, "--key", "alice", stdin="y\n").exit_code == 0
 
 
-def test_a_human_rejects() -> None:
+def test_a_person_rejects_and_the_content_is_erased() -> None:
     proposal_id = propose()
     done = call("approvals", "reject", proposal_id, "--key", "alice", "--yes")
 
-    assert "rejected, and its content erased by alice@example.com" in done.output
-    assert told("approvals", "list")["proposals"] == []
+    assert "is rejected and erased, signed by alice@example.com" in done.output
+    assert answer_of("approvals", "list")["proposals"] == []
     assert all(LAW.encode() not in path.read_bytes() for path in Path().iterdir() if path.is_file())
     assert "(erased, because it was rejected)" in call("approvals", "show", proposal_id).output
     assert call("verify").exit_code == 0
 
 
 def test_ssh_keygen_verifies_what_the_command_prints() -> None:
-    """As docs/verify.md tells an auditor."""
-    answer = told("approvals", "approve", propose(), "--key", "alice", "--yes")
+    """docs/verify.md describes this for auditors."""
+    answer = answer_of("approvals", "approve", propose(), "--key", "alice", "--yes")
     approval = answer["approval"]
     statement = json.dumps(approval["statement"], sort_keys=True, separators=(",", ":")).encode()
 
@@ -156,7 +156,7 @@ def test_ssh_keygen_verifies_what_the_command_prints() -> None:
     )
 
 
-def test_a_key_in_ssh_agent_seals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_ssh_agent_approves(monkeypatch: pytest.MonkeyPatch) -> None:
     proposal_id = propose()
     with openssh.agent() as socket:
         monkeypatch.setenv("SSH_AUTH_SOCK", socket)
@@ -168,7 +168,7 @@ def test_a_key_in_ssh_agent_seals(monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts(Band.VAULT) == [LAW]
 
 
-def test_every_refusal_has_words_and_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_refusal_has_a_message_and_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
     proposal_id = propose()
     keygen("mallory")
     keygen("old", kind="rsa")
@@ -205,17 +205,17 @@ def _aged() -> None:
         run.remember(f"{SECRET} Copy.", source={"kind": "doc", "id": "leak"})
 
 
-def test_a_sweep_can_be_rehearsed_and_carried_out() -> None:
+def test_a_sweep_can_be_rehearsed_and_run() -> None:
     _aged()
-    head = told("verify")["snapshots"]
-    rehearsed, again = call("retention", "sweep", "--dry-run"), told("retention", "sweep", "--dry-run")
+    head = answer_of("verify")["snapshots"]
+    rehearsed, again = call("retention", "sweep", "--dry-run"), answer_of("retention", "sweep", "--dry-run")
 
     assert "nothing was changed" in rehearsed.output
     assert "delete   ACTIVE/geo/france" in rehearsed.output
     assert {one["action"] for one in again["due"]} == {"archive", "delete"}
-    assert (again["dry_run"], again["receipts"], told("verify")["snapshots"]) == (True, [], head)
+    assert (again["dry_run"], again["receipts"], answer_of("verify")["snapshots"]) == (True, [], head)
 
-    swept = told("retention", "sweep")
+    swept = answer_of("retention", "sweep")
     assert len(swept["receipts"]) == 1
     assert swept["due"] == again["due"] or len(swept["due"]) == len(again["due"])
     assert "nothing is due" in call("retention", "sweep").output
@@ -223,11 +223,11 @@ def test_a_sweep_can_be_rehearsed_and_carried_out() -> None:
     assert call("verify").exit_code == 0
 
 
-def test_verify_tells_what_holds() -> None:
+def test_verify_prints_what_it_verified() -> None:
     propose()
-    told_in_words, answer = call("verify"), told("verify")
+    text, answer = call("verify"), answer_of("verify")
 
-    assert told_in_words.output == "standfast.db: 1 snapshots and 2 ledger entries hold\n"
+    assert text.output == "standfast.db: 1 snapshots and 2 ledger entries verified\n"
     assert answer == {"store": "standfast.db", "snapshots": 1, "entries": 2, "problems": []}
 
 
@@ -246,7 +246,7 @@ def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
     assert any("trigger ledger_never_changes is missing" in p for p in json.loads(answer.stdout)["problems"])
 
 
-def test_verify_tells_of_a_file_that_was_rolled_back() -> None:
+def test_verify_reports_a_file_that_was_rolled_back() -> None:
     propose()
     older = Path("standfast.db").read_bytes()
     propose("law/2", "Parcels above 20 kg need two people.")
@@ -272,7 +272,7 @@ def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) 
     for given in (key, "log.pub"):
         result = call("verify", "--receipt", "receipt.json", "--public-key", given)
         assert (result.exit_code, result.output[:44]) == (0, "receipt.json: standfast/standfast vouches fo")
-    answer = told("verify", "--receipt", "receipt.json", "--public-key", key)
+    answer = answer_of("verify", "--receipt", "receipt.json", "--public-key", key)
     assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "standfast/standfast", None)
     assert sorted(path.name for path in elsewhere.iterdir()) == ["log.pub", "receipt.json"], "nothing is made"
 
@@ -291,10 +291,10 @@ def test_a_receipt_that_proves_nothing_exits_with_1() -> None:
         result = call("verify", "--receipt", "receipt.json")
         assert result.exit_code == 1
         assert result.output.startswith("✗ receipt.json: ")
-        assert told("verify", "--receipt", "receipt.json")["entry"] is None
+        assert answer_of("verify", "--receipt", "receipt.json")["entry"] is None
 
 
-def test_receipts_of_what_is_not_there_are_refused_in_words() -> None:
+def test_a_missing_entry_or_key_is_reported() -> None:
     propose()
     Path("receipt.json").write_text("{}", encoding="utf-8")
     Path("good.json").write_text(call("receipt", "2").output, encoding="utf-8")
@@ -309,7 +309,7 @@ def test_receipts_of_what_is_not_there_are_refused_in_words() -> None:
 @pytest.mark.parametrize(
     "words", [("approvals", "list"), ("retention", "sweep"), ("verify",), ("receipt", "1")]
 )
-def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...]) -> None:
+def test_a_missing_store_is_not_created_by_reading(words: tuple[str, ...]) -> None:
     result = call(*words)
 
     assert result.exit_code == 2
@@ -317,8 +317,7 @@ def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...
     assert not Path("standfast.db").exists()
 
 
-def test_the_whole_path_in_processes_of_their_own() -> None:
-    """Propose, list, seal by ssh-agent, receipt, verify: each a process, as in a shell."""
+def test_propose_approve_receipt_and_verify_work_as_separate_processes() -> None:
     proposal_id = propose()
 
     def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -335,16 +334,16 @@ def test_the_whole_path_in_processes_of_their_own() -> None:
     Path("receipt.json").write_text(run("receipt", str(seq)).stdout, encoding="utf-8")
 
     assert run("verify", "--receipt", "receipt.json").returncode == 0
-    assert run("verify").stdout == "standfast.db: 2 snapshots and 4 ledger entries hold\n"
+    assert run("verify").stdout == "standfast.db: 2 snapshots and 4 ledger entries verified\n"
 
 
 def _typed(words: list[str], answer: str) -> Iterator[str]:
-    """What a program says on a terminal where a human types an answer."""
+    """What a program prints on a terminal while someone types an answer, then its exit code."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(words[0], words)
     said = b""
-    with suppress(OSError):  # Linux's way to say that the terminal was closed.
+    with suppress(OSError):  # Linux raises when the terminal is closed.
         while piece := os.read(terminal, 1_024):
             said += piece
             if b"Passphrase of" in said and answer:
@@ -364,5 +363,5 @@ def test_an_encrypted_key_asks_for_its_passphrase_on_the_terminal(typed: str, co
     said, exit_code = _typed(words, typed)
 
     assert exit_code == code
-    assert ("sealed into VAULT by bob@example.com" if code == "0" else "[signing_failed]") in said
+    assert ("is law now, signed by bob@example.com" if code == "0" else "[signing_failed]") in said
     assert "open sesame" not in said

@@ -1,4 +1,4 @@
-"""A user's mistake is told in words by every command: no traceback, a documented exit code, and with --json an object."""
+"""Every command reports a user's mistake: no traceback, a documented exit code, and with --json an object."""
 
 import json
 import sqlite3
@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from standfast.cli import main
 from tests.project.cli_reference import contexts
 
-# These end when they are told to; each of the mistakes below must keep them from beginning.
+# These run until they are stopped; each mistake below must keep them from starting.
 SERVERS = ("standfast serve", "standfast mcp")
-# It makes all that it needs, and takes as long as a tour takes.
+# It creates all that it needs, and is slow.
 TOUR = "standfast demo"
 LEAVES = {
     context.command_path: context.command
@@ -48,11 +48,11 @@ def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call(name: str, *words: str) -> Result:
     result = CliRunner().invoke(main, [*name.split()[1:], *words], input="")
-    told = f"{name} {words!r:.300}: {result.exception!r:.200} {result.output:.300}"
+    shown = f"{name} {words!r:.300}: {result.exception!r:.200} {result.output:.300}"
 
-    assert result.exception is None or isinstance(result.exception, SystemExit), told
-    assert result.exit_code in (0, 1, 2), told
-    assert "Traceback" not in result.output, told
+    assert result.exception is None or isinstance(result.exception, SystemExit), shown
+    assert result.exit_code in (0, 1, 2), shown
+    assert "Traceback" not in result.output, shown
     return result
 
 
@@ -64,7 +64,7 @@ def parts(name: str) -> tuple[list[click.Argument], list[click.Option]]:
 
 
 def filled(name: str, value: str) -> list[str]:
-    """A call in which all that must be given is this."""
+    """Arguments in which every required value is this one."""
     arguments, options = parts(name)
     needed = [f"{one.opts[-1]}={value}" for one in options if one.required]
     needed += ["--yes" for one in LEAVES[name].params if "--yes" in one.opts]
@@ -73,13 +73,13 @@ def filled(name: str, value: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_bad_arguments_are_told_in_words(name: str) -> None:
+def test_bad_arguments_are_reported(name: str) -> None:
     for value in BAD_VALUES:
         call(name, *filled(name, value))
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_bad_options_are_told_in_words(name: str) -> None:
+def test_bad_options_are_reported(name: str) -> None:
     for option in parts(name)[1]:
         for value in BAD_VALUES:
             call(name, f"{option.opts[-1]}={value}", *filled(name, "1"))
@@ -93,18 +93,18 @@ def test_an_unknown_option_and_a_missing_argument_have_exit_code_2() -> None:
 
 
 @pytest.mark.parametrize("store", ["garbage.bin", "theirs.db", "folder", "no/such/folder/x.db"])
-def test_a_store_that_is_none_is_refused_in_words_and_left_alone(store: str) -> None:
+def test_a_file_that_is_no_store_is_refused_and_not_changed(store: str) -> None:
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     for name in WITH_STORE:
         result = call(name, "--store", store, *filled(name, "1"))
-        # A file that is no store is read as JSON lines, each of which may be bad.
+        # `read` takes a file that is no store for JSON lines, whose bad lines are skipped.
         expected = 0 if (name, store) == ("standfast read", "garbage.bin") else 2
         assert result.exit_code == expected, f"{name}: {result.output}"
 
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_server_that_is_not_there_is_told_in_words() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     result = call("standfast history", "--store", "postgresql://127.0.0.1:1/x", "cats")
 
     assert result.exit_code == 2
@@ -122,7 +122,7 @@ def test_a_server_that_is_not_there_is_told_in_words() -> None:
         "\xff",
     ],
 )
-def test_bad_settings_are_told_in_words_with_the_file_and_the_name(text: str) -> None:
+def test_bad_settings_are_reported_with_file_and_name(text: str) -> None:
     Path("standfast.toml").write_text(text, encoding="latin-1")
     result = call("standfast history", "cats")
 
@@ -131,16 +131,16 @@ def test_bad_settings_are_told_in_words_with_the_file_and_the_name(text: str) ->
     assert "standfast.toml" in result.output or "settings" in result.output
 
 
-def test_errors_are_objects_where_json_is_asked_for() -> None:
+def test_errors_are_objects_with_json() -> None:
     for name in WITH_STORE:
         if any("--json" in one.opts for one in LEAVES[name].params):
             result = call(name, "--json", "--store", "theirs.db", *filled(name, "1"))
-            told = json.loads(result.stdout)
-            assert set(told["error"]) == {"code", "message", "facts"}, name
+            answer = json.loads(result.stdout)
+            assert set(answer["error"]) == {"code", "message", "facts"}, name
 
 
-def test_every_command_that_answers_has_json() -> None:
-    """The server over standard input speaks a protocol of its own."""
+def test_every_command_has_json() -> None:
+    """Except the MCP server, whose standard output carries its protocol."""
     without = [name for name, one in LEAVES.items() if not any("--json" in part.opts for part in one.params)]
 
     assert without == ["standfast mcp"]

@@ -1,4 +1,4 @@
-"""The commands around a store, used as a user would."""
+"""The commands for stores."""
 
 import json
 from pathlib import Path
@@ -26,21 +26,21 @@ def _imported() -> None:
     assert _call("import", "facts.jsonl").output == "2 read, 2 new, 0 updated, 0 unchanged\n"
 
 
-def test_what_is_imported_is_exported_again() -> None:
+def test_an_import_is_exported_unchanged() -> None:
     _imported()
 
     assert _call("export").output == LINES
     assert json.loads(_call("import", "facts.jsonl", "--json").output)["unchanged"] == 2
 
 
-def test_the_doctor_finds_nothing_in_a_sound_store() -> None:
+def test_doctor_finds_no_problem_in_an_intact_store() -> None:
     _imported()
 
-    assert _call("doctor").output == "standfast.db: all of 1 snapshots hold\n"
+    assert _call("doctor").output == "standfast.db: no problem in 1 snapshots\n"
     assert json.loads(_call("doctor", "--rebuild", "--json").output)["problems"] == []
 
 
-def test_the_doctor_finds_a_row_that_somebody_edited() -> None:
+def test_doctor_finds_an_edited_row() -> None:
     _imported()
     with apsw.Connection("standfast.db", vfs="cksmvfs") as connection:
         connection.execute("DROP TRIGGER versions_never_change")
@@ -52,7 +52,7 @@ def test_the_doctor_finds_a_row_that_somebody_edited() -> None:
     assert "default/LEDGER/m1 in snapshot 1" in result.output
 
 
-def test_the_doctor_finds_a_flipped_bit() -> None:
+def test_doctor_finds_a_flipped_bit() -> None:
     _imported()
     damaged = bytearray(Path("standfast.db").read_bytes())
     damaged[damaged.rindex(b"EU refunds")] ^= 1
@@ -71,7 +71,7 @@ def test_a_backup_is_verified_and_kept_up_to_date() -> None:
     assert _call("export", "--store", "copy.db").output == LINES
 
 
-def test_recover_tells_what_it_did() -> None:
+def test_recover_prints_what_it_did() -> None:
     _imported()
 
     assert _call("recover").output == "0 applied, 0 aborted, 0 discarded\n"
@@ -79,7 +79,7 @@ def test_recover_tells_what_it_did() -> None:
 
 
 @pytest.mark.parametrize("words", [("export",), ("doctor",), ("recover",), ("backup", "copy.db")])
-def test_a_store_that_is_not_there_is_not_made_by_accident(words: tuple[str, ...]) -> None:
+def test_a_missing_store_is_not_created_by_reading(words: tuple[str, ...]) -> None:
     result = _call(*words)
 
     assert result.exit_code == 2
@@ -107,7 +107,7 @@ def test_a_database_of_another_program_is_left_alone() -> None:
     assert "another program" in result.stderr
 
 
-def test_a_bad_line_is_told_by_its_number() -> None:
+def test_a_bad_line_is_reported_with_its_number() -> None:
     Path("facts.jsonl").write_text(LINES + "{}\n", encoding="utf-8")
     result = _call("import", "facts.jsonl")
 

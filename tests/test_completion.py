@@ -1,4 +1,4 @@
-"""Shell completion, by click's own machinery: what a shell would offer after each of these beginnings."""
+"""Shell completion: what a shell offers after each of these words."""
 
 import os
 import subprocess
@@ -11,14 +11,14 @@ from standfast.cli import COMMANDS, main
 
 
 def offered(*words: str, beginning: str = "") -> list[str]:
-    """What the shell offers for the word that is begun."""
+    """The completions of the last, unfinished word."""
     complete = BashComplete(main, {}, "standfast", "_STANDFAST_COMPLETE")
     return [item.value for item in complete.get_completions(list(words), beginning)]
 
 
 def test_every_command_is_offered() -> None:
     assert offered() == sorted(COMMANDS)
-    assert offered(beginning="re") == ["read", "receipt", "recover", "remember", "retention"]
+    assert offered(beginning="re") == ["read", "recall", "receipt", "recover", "remember", "retention"]
     assert offered("trace") == ["compare", "replay", "show", "validate"]
 
 
@@ -29,19 +29,19 @@ def test_options_and_their_choices_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "told"), [("bash", "complete -o nosort"), ("zsh", "compdef"), ("fish", "complete ")]
+    ("shell", "expected"), [("bash", "complete -o nosort"), ("zsh", "compdef"), ("fish", "complete ")]
 )
-def test_each_shell_gets_its_script(shell: str, told: str) -> None:
+def test_each_shell_gets_its_script(shell: str, expected: str) -> None:
     """As the help says: eval "$(_STANDFAST_COMPLETE=bash_source standfast)"."""
     environment = os.environ | {"_STANDFAST_COMPLETE": f"{shell}_source"}
     result = subprocess.run(
         [sys.executable, "-m", "standfast"], capture_output=True, text=True, check=False, env=environment
     )
 
-    assert told in result.stdout, result.stderr
+    assert expected in result.stdout, result.stderr
 
 
-def test_the_completion_that_a_shell_asks_for_is_answered() -> None:
+def test_a_shell_gets_its_completions() -> None:
     environment = os.environ | {
         "_STANDFAST_COMPLETE": "bash_complete",
         "COMP_WORDS": "standfast hist",

@@ -218,3 +218,21 @@ def test_tags_in_their_form_are_kept_as_they_are(tags: list[str]) -> None:
 def test_only_the_live_mode_gives_up_determinism() -> None:
     assert [mode for mode in words.VisibilityMode if not mode.is_deterministic] == ["live_read_write"]
     assert [mode for mode in words.VisibilityMode if mode.may_write] == ["buffered_write", "live_read_write"]
+
+
+def test_people_read_plain_words_for_verdicts_and_bands() -> None:
+    assert [verdict.label for verdict in words.Verdict] == [
+        "accepted",
+        "accepted, with a reason noted",
+        "needs review",
+        "rejected",
+        "on hold",
+    ]
+    assert [band.label for band in words.Band] == [
+        "law",
+        "long-term memory",
+        "working memory",
+        "waiting",
+        "observations",
+        "rejected",
+    ]

@@ -1,7 +1,7 @@
-"""The ``standfast`` command, and ``python -m standfast``: Ctrl-C is answered in words from the first moment to the last.
+"""The entry point of the ``standfast`` command and of ``python -m standfast``.
 
-Nothing is imported before that is arranged. An interrupt unwinds whatever is under way, as an exit would: a commit that was not
-acknowledged happened in full or not at all, and all that was acknowledged is there.
+It handles Ctrl-C before anything else is imported: one line on stderr and exit code 130, never a traceback. An interrupted
+commit either happened in full or not at all; everything acknowledged is stored.
 """
 
 import os
@@ -14,33 +14,33 @@ INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line on the process's own words."""
-    # A command in the background of a shell ignores Ctrl-C, and goes on doing so.
+    """Run the command line with the process's arguments."""
+    # A shell starts background commands with Ctrl-C ignored; that stays so.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _interrupted)
-    from standfast.cli import main as command_line  # noqa: PLC0415  # Only now an interrupt is answered in words.
+        signal.signal(signal.SIGINT, _on_interrupt)
+    from standfast.cli import main as command_line  # noqa: PLC0415  # After the handler is in place.
 
     try:
         command_line(prog_name="standfast")
     finally:
-        # The answer is given or never will be; what is left is Python's own tidying up.
+        # The command is over; an interrupt must not disturb the interpreter's shutdown.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _flush()
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # The signature of signal handlers.
-    # Written past the buffers, which the interrupted code may be in the middle of.
+def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # The signature of signal handlers.
+    # Not through the buffered stream: the interrupted code may be in the middle of using it.
     os.write(2, b"Interrupted.\n")
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            # A library that is unwound while it loads may crash the process. What a kill leaves is whole, too.
+            # Unwinding a library while it is imported may crash the process. Exiting at once loses nothing.
             os._exit(INTERRUPTED)
         frame = frame.f_back
     raise SystemExit(INTERRUPTED)
 
 
 def _flush() -> None:
-    """Hand the answer over. A reader that went away, as ``head`` does, has what it wanted."""
+    """Flush stdout. A reader that closed the pipe early, as ``head`` does, is not an error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

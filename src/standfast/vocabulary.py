@@ -170,6 +170,21 @@ class Verdict(StrEnum):
         except ValueError:
             raise InvalidValue(what="Verdict", problem=none_of(text, cls)) from None
 
+    @property
+    def label(self) -> str:
+        """The plain word that people read; data and ``--json`` keep the contract's word."""
+        return LABEL_OF_VERDICT[self]
+
+
+LABEL_OF_VERDICT: Final = {
+    Verdict.SEAL: "accepted",
+    Verdict.SABAR: "accepted, with a reason noted",
+    Verdict.PARTIAL: "needs review",
+    Verdict.HOLD: "on hold",
+    Verdict.VOID: "rejected",
+}
+assert set(LABEL_OF_VERDICT) == set(Verdict)
+
 
 class Band(StrEnum):
     """Where a remembered thing lives."""
@@ -185,6 +200,22 @@ class Band(StrEnum):
     def tier(self) -> "Tier":
         """How long this band keeps what it holds."""
         return TIER_OF_BAND[self]
+
+    @property
+    def label(self) -> str:
+        """The plain words that people read; data and ``--json`` keep the contract's word."""
+        return LABEL_OF_BAND[self]
+
+
+LABEL_OF_BAND: Final = {
+    Band.VAULT: "law",
+    Band.LEDGER: "long-term memory",
+    Band.ACTIVE: "working memory",
+    Band.PHOENIX: "waiting",
+    Band.WITNESS: "observations",
+    Band.VOID: "rejected",
+}
+assert set(LABEL_OF_BAND) == set(Band)
 
 
 class Tier(StrEnum):

@@ -94,7 +94,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_
 
 
 def test_a_process_that_is_killed_leaves_what_it_did(files: list[Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "standfast.cli", "bench", "run"]
+    command = [sys.executable, "-m", "standfast", "bench", "run"]
     program = "from standfast.cli import main; import sys; main(sys.argv[1:])"
     arguments = [
         "bench",

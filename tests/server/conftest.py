@@ -146,7 +146,7 @@ class Served:
     def standfast(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same store."""
         return subprocess.run(
-            [sys.executable, "-m", "standfast.cli", *words],
+            [sys.executable, "-m", "standfast", *words],
             cwd=self.folder,
             capture_output=True,
             text=True,

@@ -27,7 +27,7 @@ def stdio(folder: Path, *options: str, **environment: str) -> StdioServerParamet
     """How a client's configuration starts the server."""
     return StdioServerParameters(
         command=sys.executable,
-        args=["-m", "standfast.cli", "mcp", "--store", str(folder / "mcp.db"), *options],
+        args=["-m", "standfast", "mcp", "--store", str(folder / "mcp.db"), *options],
         env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **environment},
         cwd=folder,
     )

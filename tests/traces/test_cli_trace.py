@@ -80,7 +80,7 @@ def test_validate_tells_each_file(tmp_path: Path) -> None:
 
     assert trace("validate", BASE).exit_code == 0
     assert mixed.exit_code == 2
-    assert "base.json: keeps the contract" in mixed.output
+    assert "base.json: valid" in mixed.output
     assert "[unreadable]" in mixed.output
     assert [fall["code"] for fall in told[str(garbage)]] == ["unreadable"]
 
@@ -123,10 +123,10 @@ def test_replay_runs_the_agent_that_is_named(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["no-colon"], "MODULE:NAME"),
-        (["no.such.module:agent"], "can't be loaded"),
-        ([f"{__name__}:nobody"], "can't be loaded"),
-        ([f"{__name__}:NOT_A_FUNCTION"], "no function"),
-        ([f"{__name__}:replayed_agent", "--tools", f"{__name__}:NOT_A_FUNCTION"], "no mapping"),
+        (["no.such.module:agent"], "can't load"),
+        ([f"{__name__}:nobody"], "can't load"),
+        ([f"{__name__}:NOT_A_FUNCTION"], "not a function"),
+        ([f"{__name__}:replayed_agent", "--tools", f"{__name__}:NOT_A_FUNCTION"], "not a dict"),
         ([f"{__name__}:replayed_agent", "--tools", f"{__name__}:TOOLS"], "snapshot 41"),
     ],
 )

@@ -4,12 +4,14 @@ from typing import Final
 
 import click
 
-from standfast.cli.lazy import LazyGroup
+from standfast.cli.output import LazyGroup
 
 BELOW: Final = ("generate", "import", "leaderboard", "manifest", "policies", "report", "run")
 
 
-@click.group("bench", cls=LazyGroup, modules={name: f"standfast.cli.bench_{name}" for name in BELOW})
+@click.group(
+    "bench", cls=LazyGroup, commands_at={name: f"standfast.cli.bench_{name}:command" for name in BELOW}
+)
 def command() -> None:
     """Find out which write policy keeps what matters when bytes run out, and deploy the winner.
 

@@ -63,7 +63,7 @@ def command(  # noqa: PLR0917  # One argument for each option.
     from standfast.bench import engines  # noqa: PLC0415  # Help must not wait for the benchmark.
     from standfast.bench.grid import PRIMARY_BUDGETS, Folder, plan_grid, run_grid  # noqa: PLC0415  # As above.
     from standfast.bench.sources.collection import default_files, episode_files  # noqa: PLC0415  # As above.
-    from standfast.cli.progress import progress_bar  # noqa: PLC0415  # As above.
+    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
     from standfast.policies.bytes import ByteModel  # noqa: PLC0415  # As above.
     from standfast.policies.registry import names  # noqa: PLC0415  # As above.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from standfast.cli.options import memory, namespace_option, opened, store_option
+from standfast.cli.options import namespace_option, opened_memory, opened_store, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import InvalidValue, OptimizationFailed
 from standfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
@@ -222,7 +222,7 @@ def _chosen(names: Sequence[str], *, recalls: bool) -> list[str]:
 @contextmanager
 def _memory(store_url: str | None, namespace: str | None) -> "Iterator[Memory]":
     """What a memory section recalls from."""
-    with memory(store_url, namespace) as recalled:
+    with opened_memory(store_url, namespace) as recalled:
         # A trace of each of thousands of evaluations would bury those of the runs that matter.
         recalled.traces = None
         yield recalled
@@ -233,7 +233,7 @@ def _sealer(store_url: str | None) -> Iterator["LedgerSealer"]:
     """Who answers for the change: the store's ledger. The store is made if it is not there."""
     from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # Only these commands pay for it.
 
-    with opened(store_url, create=True) as store:
+    with opened_store(store_url, create=True) as store:
         yield LedgerSealer(store)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and opening the store or memory that they name."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,41 +17,60 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def store_option(command: _F) -> _F:
-    """Give a command ``--store``, which the settings fill in."""
-    text = "Path of a SQLite file, or postgresql://…; by default what the settings say (STANDFAST_STORE)."
+    """Add ``--store``; without it, the settings decide."""
+    text = "Path of a SQLite file, or postgresql://…; default: the setting `store` (STANDFAST_STORE)."
     return click.option("--store", "store_url", default=None, help=text)(command)
 
 
 def namespace_option(command: _F) -> _F:
-    """Give a command ``--namespace``, which the settings fill in."""
-    text = "Whose memory; by default what the settings say."
+    """Add ``--namespace``; without it, the settings decide."""
+    text = "Namespace (tenant); default: the setting `namespace` (STANDFAST_NAMESPACE)."
     return click.option("--namespace", default=None, help=text)(command)
 
 
-def settings() -> Settings:
-    """The deployment's settings, read anew for each command."""
-    return Settings.load(os.environ)
+def load_settings(*, store_url: str | None = None, namespace: str | None = None) -> Settings:
+    """Settings from file and environment; a store or namespace from the command line replaces theirs."""
+    settings = Settings.load(os.environ)
+    options = {"store": store_url, "namespace": namespace}
+    return msgspec.structs.replace(settings, **{name: value for name, value in options.items() if value})
 
 
 @contextmanager
-def memory(
-    store_url: str | None, namespace: str | None, *, create: bool = False, signs: bool = True
+def opened_memory(
+    store_url: str | None, namespace: str | None, *, create: bool = False, sign: bool = True
 ) -> Iterator[Memory]:
-    """The memory that a command works on, closed when it is done, and its ledger's head signed unless told otherwise."""
-    chosen = {"store": store_url, "namespace": namespace}
-    told = msgspec.structs.replace(settings(), **{name: value for name, value in chosen.items() if value})
-    opened_memory = open_memory(told, create=create)
+    """Open the memory a command works on, and close it afterwards.
+
+    Closing signs the ledger's head, unless ``sign`` is false.
+    """
+    memory = open_memory(load_settings(store_url=store_url, namespace=namespace), create=create)
     try:
-        yield opened_memory
+        yield memory
     finally:
-        (opened_memory if signs else opened_memory.store).close()
+        (memory if sign else memory.store).close()
 
 
 @contextmanager
-def opened(store_url: str | None, *, create: bool = False, recover: bool = True) -> Iterator[Store]:
-    """The store that a command works on, closed when it is done."""
-    store = open_store(store_url or settings().store, create=create, recover=recover)
+def opened_store(store_url: str | None, *, create: bool = False, recover: bool = True) -> Iterator[Store]:
+    """Open the store a command works on, and close it afterwards."""
+    store = open_store(store_url or load_settings().store, create=create, recover=recover)
     try:
         yield store
     finally:
         store.close()
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Draw a progress bar on standard error, if that is a terminal.
+
+    Yields a function that takes the number done and the total.
+    """
+    from rich.console import Console  # noqa: PLC0415  # Only commands with a bar load it.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415  # As above.
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,7 +1,11 @@
-"""How every command speaks: words for people, one JSON object for machines (``--json``), and errors in either form."""
+"""What every command prints and returns: text for people, one JSON object with ``--json``, errors in the same form.
+
+Loaded for every call, ``--help`` included, so it imports nothing heavy.
+"""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import click
@@ -16,31 +20,25 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def json_option(command: _F) -> _F:
-    """Give a command ``--json``; errors follow it too."""
+    """Add ``--json`` to a command; its errors are then printed as JSON too."""
 
-    def remember(context: click.Context, _: click.Parameter, as_json: bool) -> bool:
+    def store(context: click.Context, _: click.Parameter, as_json: bool) -> bool:
         context.meta[_JSON] = as_json
         return as_json
 
     option = click.option(
-        "--json", "as_json", is_flag=True, callback=remember, help="Print one JSON object, for machines."
+        "--json", "as_json", is_flag=True, callback=store, help="Print one JSON object, for programs."
     )
     return option(command)
 
 
-def note_json(context: click.Context, words: list[str]) -> None:
-    """Whether ``--json`` is asked for, seen before all words are understood, so that a mistake in them is told in that form."""
-    options = words[: words.index("--")] if "--" in words else words
-    context.meta[_JSON] = "--json" in options
-
-
 def print_json(answer: dict[str, Any]) -> None:
-    """Print one JSON object on one line, keys in the order in which they are told."""
+    """Print one JSON object on one line, with its keys in the given order."""
     click.echo(json.dumps(answer, ensure_ascii=False))
 
 
-class Failure(click.ClickException):
-    """One of our errors at the door: told in words on stderr, or as an object on stdout with ``--json``."""
+class CommandError(click.ClickException):
+    """A ``StandfastError`` on the command line: text on stderr, or with ``--json`` an object on stdout."""
 
     exit_code = BAD_INPUT
 
@@ -50,25 +48,75 @@ class Failure(click.ClickException):
         self.as_json = bool(click.get_current_context().meta.get(_JSON))
 
     def show(self, file: Any = None) -> None:
-        """Print the error where a reader of this command's output looks for it."""
+        """Print the error."""
         if self.as_json:
             print_json({"error": self.error.as_json()})
         else:
             click.echo(f"Error: {self.message} [{self.error.code}]", file=file, err=True)
 
 
-class Misuse(click.ClickException):
-    """A call that click can't make sense of, for machines: an object on stdout, as all errors are with ``--json``."""
+class JsonUsageError(click.ClickException):
+    """A usage error of click's with ``--json``: an object on stdout with the code ``usage``."""
 
     def __init__(self, error: click.ClickException) -> None:
         super().__init__(error.format_message())
         self.exit_code = error.exit_code  # type: ignore[misc]  # click reads it off the instance.
 
-    def show(self, file: Any = None) -> None:  # noqa: ARG002  # click's signature; machines read stdout.
-        """Print it as the other errors are printed."""
+    def show(self, file: Any = None) -> None:  # noqa: ARG002  # click's signature; programs read stdout.
+        """Print the error."""
         print_json({"error": {"code": "usage", "message": self.message, "facts": {}}})
 
 
-def wants_json(context: click.Context) -> bool:
-    """Whether the answer, and so an error, is for a machine."""
-    return bool(context.meta.get(_JSON))
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is called, so that help and the other commands start fast.
+
+    ``commands_at`` maps each command name to ``"module:attribute"``.
+    """
+
+    def __init__(self, *args: Any, commands_at: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._commands_at = commands_at
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """All command names, sorted."""
+        return sorted(self._commands_at)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """Import the command of that name; None if there is none."""
+        if cmd_name not in self._commands_at:
+            return None
+        module, _, attribute = self._commands_at[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+class RootGroup(LazyGroup):
+    """The ``standfast`` command: prints every error in the form that was asked for, with its exit code."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """List the commands by section without importing them."""
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Look for ``--json`` before parsing, so that a usage error is printed in that form too."""
+        options = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_JSON] = "--json" in options
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command and turn its errors into messages and exit codes."""
+        try:
+            return super().invoke(ctx)
+        except StandfastError as error:
+            raise CommandError(error) from error
+        except click.ClickException as error:
+            raise (JsonUsageError(error) if ctx.meta.get(_JSON) else error) from None
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            raise SystemExit(INTERRUPTED) from None

@@ -1,12 +1,13 @@
-"""``standfast verify``: whether memory is what was written, judged and sealed."""
+"""``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was written."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 from rich.console import Console
 
-from standfast.canon import parse
-from standfast.cli.options import memory, settings, store_option
+from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
+from standfast.cli.options import load_settings, opened_memory, opened_store, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
@@ -15,55 +16,134 @@ from standfast.ledger.note import VerifyingKey
 
 @click.command("verify")
 @click.option(
-    "--receipt", type=click.Path(exists=True, dir_okay=False), help="Check a receipt instead; needs no store."
+    "--receipt", type=click.Path(exists=True, dir_okay=False), help="Check this receipt instead of a store."
 )
-@click.option("--public-key", help="The log's public key, as a word or a file; by default <store>-log.pub.")
+@click.option("--public-key", help="The log's public key, or a file that holds it. [<store>-log.pub]")
 @store_option
 @json_option
-def command(receipt: str | None, public_key: str | None, store_url: str | None, as_json: bool) -> None:
-    """Walk everything: storage, ledger, signed checkpoints, commits, evidence, seals. The first break is told first.
+def verify_command(receipt: str | None, public_key: str | None, store_url: str | None, as_json: bool) -> None:
+    """Verify everything: storage, ledger, signed checkpoints, commits, evidence, signatures.
 
-    With --receipt, check one entry's proof offline, with the public key alone. Exit code 1 if anything is wrong.
+    With --receipt, check one entry's proof offline, with the public key alone. Exit code 1 if there is a problem.
     """
-    name = store_url or settings().store
+    store = store_url or load_settings().store
     if receipt is not None:
-        _verify_receipt(receipt, public_key or f"{name}-log.pub", as_json=as_json)
+        _verify_receipt(receipt, public_key or f"{store}-log.pub", as_json=as_json)
         return
     problems: list[str] = []
     counts: dict[str, int | None] = {"snapshots": None, "entries": None}
     try:
-        # Who only verifies signs nothing: what they were asked to doubt is not theirs to vouch for.
-        with memory(store_url, None, signs=False) as opened, Console(stderr=True).status(f"walking {name} …"):
-            problems += opened.verify()
-            counts = {"snapshots": opened.store.head(), "entries": sum(1 for _ in opened.store.entries())}
+        # Verifying must not sign a head that may turn out to be wrong.
+        with (
+            opened_memory(store_url, None, sign=False) as memory,
+            Console(stderr=True).status(f"verifying {store} …"),
+        ):
+            problems += memory.verify()
+            counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
     except (Corruption, BrokenChain) as error:
         if str(error) not in problems:
             problems.append(str(error))
     if as_json:
-        print_json({"store": name, **counts, "problems": problems})
+        print_json({"store": store, **counts, "problems": problems})
     else:
-        for problem in problems:
-            click.echo(f"✗ {problem}")
-        summary = f"{counts['snapshots']} snapshots and {counts['entries']} ledger entries hold"
-        click.echo(f"{name}: {len(problems)} problems" if problems else f"{name}: {summary}")
+        verified = f"{counts['snapshots']} snapshots and {counts['entries']} ledger entries verified"
+        _print_problems(store, problems, verified)
     if problems:
         raise SystemExit(ANSWER_IS_NO)
 
 
 def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
-    known = Path(public_key).read_text(encoding="ascii").strip() if Path(public_key).is_file() else public_key
-    key = VerifyingKey.parse(known)
-    told = None
+    key_text = (
+        Path(public_key).read_text(encoding="ascii").strip() if Path(public_key).is_file() else public_key
+    )
+    key = VerifyingKey.parse(key_text)
+    entry = problem = None
     try:
-        told = verify_receipt(InclusionReceipt.from_json(parse(Path(path).read_bytes())), key)
-        problem = None
+        entry = verify_receipt(InclusionReceipt.from_json(parse(Path(path).read_bytes())), key)
     except NotProven as error:
         problem = str(error)
     if as_json:
-        print_json({"receipt": path, "log": key.name, "entry": told, "problem": problem})
-    elif told is not None:
-        click.echo(f"{path}: {key.name} vouches for entry {told['seq']}, a {told['kind']} of {told['at']}")
+        print_json({"receipt": path, "log": key.name, "entry": entry, "problem": problem})
+    elif entry is not None:
+        click.echo(
+            f"{path}: {key.name} vouches for entry {entry['seq']}, kind {entry['kind']}, of {entry['at']}"
+        )
     else:
         click.echo(f"✗ {path}: {problem}")
     if problem is not None:
         raise SystemExit(ANSWER_IS_NO)
+
+
+@click.command("receipt")
+@click.argument("entry", type=click.IntRange(1))
+@store_option
+@json_option
+def receipt_command(entry: int, store_url: str | None, as_json: bool) -> None:  # noqa: ARG001  # A receipt is JSON anyway; errors follow the flag.
+    """Print a receipt for ledger entry number ENTRY: the entry, its inclusion proof and a signed checkpoint.
+
+    Keep it in a file. `standfast verify --receipt FILE` checks it later with the public key alone.
+    """
+    with opened_memory(store_url, None) as memory:
+        click.echo(canonical_bytes(memory.receipt(entry).as_json()).decode())
+
+
+@click.command("doctor")
+@store_option
+@click.option("--rebuild", is_flag=True, help="Rebuild every index from the records first.")
+@json_option
+def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
+    """Check a store for damage: pages, indexes, record fingerprints, commits, the ledger's hash chain.
+
+    Exit code 1 if there is a problem.
+    """
+    name = store_url or load_settings().store
+    problems: list[str] = []
+    head = None
+    try:
+        with (
+            opened_store(store_url, recover=False) as store,
+            Console(stderr=True).status(f"checking {name} …"),
+        ):
+            if rebuild:
+                store.rebuild_indexes()
+            problems += store.verify()
+            head = store.head()
+    except (Corruption, BrokenChain) as error:
+        problems.append(str(error))
+    if as_json:
+        print_json({"store": name, "head": head, "rebuilt": rebuild, "problems": problems})
+    else:
+        _print_problems(name, problems, f"no problem in {head} snapshots")
+    if problems:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _print_problems(store: str, problems: list[str], summary: str) -> None:
+    for problem in problems:
+        click.echo(f"✗ {problem}")
+    click.echo(f"{store}: {len(problems)} problems" if problems else f"{store}: {summary}")
+
+
+@click.command("canon")
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "--fingerprint", "only_fingerprint", is_flag=True, help="Print the SHA-256 instead of the text."
+)
+@json_option
+def canon_command(file: BinaryIO, only_fingerprint: bool, as_json: bool) -> None:
+    """Print the canonical form (json-v1) of the JSON text in FILE or on standard input.
+
+    Equal values give equal bytes. A value that json-v1 does not allow is refused, with the reason and the place.
+    """
+    canonical = canonical_bytes(parse(file.read()))
+    digest = fingerprint_of_bytes(canonical)
+    if as_json:
+        print_json(
+            {
+                "normalization_version": NORMALIZATION_VERSION,
+                "canonical": canonical.decode(),
+                "fingerprint": digest,
+            }
+        )
+    else:
+        click.echo(digest if only_fingerprint else canonical)

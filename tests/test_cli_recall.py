@@ -1,4 +1,4 @@
-"""``standfast read``, used as a user would."""
+"""``standfast recall`` and ``standfast read``."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from standfast.memory import Memory
 from standfast.recall.package import ContextPackage
 
 LINES = (
@@ -26,7 +27,7 @@ def _call(*words: str) -> Result:
     return CliRunner().invoke(main, ["read", *words], catch_exceptions=False, env={"COLUMNS": "160"})
 
 
-def test_what_is_read_is_text_for_a_prompt_and_the_rest_is_told_beside_it() -> None:
+def test_read_prints_text_for_a_prompt_and_a_summary_on_stderr() -> None:
     result = _call("eu refunds", "--store", "facts.jsonl", "--tokens", "6")
 
     assert "EU refunds take 14 days.\n[END " in result.stdout
@@ -34,7 +35,7 @@ def test_what_is_read_is_text_for_a_prompt_and_the_rest_is_told_beside_it() -> N
     assert "1 invalid_record_schema, 1 budget_exhausted" in result.stderr
 
 
-def test_the_package_is_the_contracts_and_has_its_hash() -> None:
+def test_json_is_the_context_package_of_the_contract() -> None:
     words = ("eu refunds", "--store", "facts.jsonl", "--tokens", "100", "--json")
     counted, full = json.loads(_call(*words).stdout), json.loads(_call(*words, "--dropped", "full").stdout)
 
@@ -44,17 +45,17 @@ def test_the_package_is_the_contracts_and_has_its_hash() -> None:
     assert full["selection"]["selected"] == counted["selection"]["selected"]
 
 
-def test_an_explanation_is_a_table_that_a_memory_can_not_scribble_on() -> None:
+def test_explain_prints_a_table_without_control_characters() -> None:
     result = _call("eu refunds", "--store", "facts.jsonl", "--tokens", "100", "--explain")
 
     assert [
         word in result.stdout for word in ("rank", "tag bonus", "recency", "eu, refunds", "selected")
     ] == [True] * 5
-    assert "passed over: facts.jsonl, line 3: not JSON" in result.stdout
+    assert "skipped: facts.jsonl, line 3: not JSON" in result.stdout
     assert "\x1b2" not in result.stdout
-    told = json.loads(_call("eu", "--store", "facts.jsonl", "--tokens", "9", "--explain", "--json").stdout)
-    assert told["explanation"]["items"][0]["matched_tags"] == ["eu"]
-    assert told["package"]["controller_version"] == "phase6-v1"
+    answer = json.loads(_call("eu", "--store", "facts.jsonl", "--tokens", "9", "--explain", "--json").stdout)
+    assert answer["explanation"]["items"][0]["matched_tags"] == ["eu"]
+    assert answer["package"]["controller_version"] == "phase6-v1"
 
 
 def test_every_option_reaches_the_request() -> None:
@@ -78,7 +79,7 @@ def test_every_option_reaches_the_request() -> None:
     assert read("--trust", "trust.jsonl", "--deny", "spam")[0][0] == "m\x1b2"
 
 
-def test_a_cache_changes_nothing_but_the_time() -> None:
+def test_a_cache_does_not_change_the_answer() -> None:
     Path("stores").mkdir()
     Path("facts.jsonl").rename("stores/facts.jsonl")
     words = ("eu", "--store", "stores/facts.jsonl", "--tokens", "100", "--json")
@@ -101,6 +102,52 @@ def test_a_standfast_store_is_read_at_any_snapshot() -> None:
     assert before["selection"]["selected"] == []
 
 
+def _recall(*words: str) -> Result:
+    return CliRunner().invoke(main, ["recall", *words], catch_exceptions=False, env={"COLUMNS": "160"})
+
+
+@pytest.fixture
+def _two_versions() -> None:
+    for days, source in ((14, "doc:handbook#4"), (30, "doc:handbook#5")):
+        text = f"EU refunds take {days} days."
+        words = ["remember", text, "--subject", "policy/eu-refunds", "--source", source]
+        assert CliRunner().invoke(main, words).exit_code == 0
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_recall_prints_what_the_library_recalls() -> None:
+    result = _recall("refunds", "--json")
+    with Memory.open("standfast.db") as memory:
+        package = memory.recall("refunds", tokens=500)
+
+    assert json.loads(result.stdout) == package.as_json()
+    assert "EU refunds take 30 days.\n[END " in _recall("refunds").stdout
+    assert _recall("refunds").stderr.startswith("1 selected, 6 of 500 tokens")
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_recall_takes_a_snapshot_a_budget_and_a_number_of_items() -> None:
+    assert "14 days" in _recall("refunds", "--at", "1").stdout
+    assert _recall("refunds", "--at", "0").stdout == ""
+    assert _recall("refunds", "--tokens", "1").stderr.startswith("1 selected, 1 of 1 tokens")
+    assert "14 days" not in _recall("refunds", "--max-items", "1").stdout
+    assert _recall("refunds", "--at", "3").exit_code == 2
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_recall_explains_ranks_and_trust() -> None:
+    table = _recall("refunds", "--explain").stdout
+    answer = json.loads(_recall("refunds", "--explain", "--json").stdout)
+
+    assert [word in table for word in ("rank", "trust", "policy/eu-refunds", "selected")] == [True] * 4
+    assert 0 < answer["explanation"]["items"][0]["ceiling"]["confidence"] <= 0.85
+
+
+def test_recall_does_not_create_a_store() -> None:
+    assert _recall("refunds").exit_code == 2
+    assert not Path("standfast.db").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -111,7 +158,7 @@ def test_a_standfast_store_is_read_at_any_snapshot() -> None:
         (("x", "--tokens", "9"), "recall_missing_store"),
     ],
 )
-def test_a_bad_call_is_told_with_its_code(words: tuple[str, ...], code: str) -> None:
+def test_a_bad_call_is_reported_with_its_code(words: tuple[str, ...], code: str) -> None:
     result = _call(*words, "--json")
 
     assert result.exit_code == 2

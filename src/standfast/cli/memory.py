@@ -1,0 +1,200 @@
+"""``standfast remember``, ``forget``, ``history``, ``diff`` and ``at``."""
+
+from typing import Any
+
+import click
+
+from standfast.cli.options import namespace_option, opened_memory, store_option
+from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.govern.authority import Role
+from standfast.store.records import HistoryEntry
+from standfast.vocabulary import Band, Receipt, Remembered, Verdict, VisibilityMode
+
+_ID_CHARS = 12
+# Proposals are listed by `standfast approvals`.
+_LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
+
+
+@click.command("remember")
+@click.argument("text")
+@click.option("--subject", help="What the text is about; a subject has one current text and a history.")
+@click.option(
+    "--source", help="Where it comes from, as KIND:ID (doc:handbook#4, web:https://…, person:alice)."
+)
+@click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
+@click.option("--propose", is_flag=True, help="Propose it as law; a person has to sign it.")
+@click.option("--hold", help="Put it on hold for a person, with this reason.")
+@click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
+@store_option
+@namespace_option
+@json_option
+def remember_command(
+    text: str,
+    *,
+    subject: str | None,
+    source: str | None,
+    tags: tuple[str, ...],
+    propose: bool,
+    hold: str | None,
+    as_human: bool,
+    store_url: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
+    """Judge TEXT and store it if it is accepted. Exit code 1 if it is rejected.
+
+    The store is created if it does not exist.
+    """
+    kind, colon, name = (source or "").partition(":")
+    if source and not (kind and colon and name):
+        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    with opened_memory(store_url, namespace, create=True) as memory:
+        with memory.run(workflow="cli", mode=VisibilityMode.BUFFERED_WRITE) as run:
+            remembered = run.remember(
+                text,
+                subject=subject,
+                source={"kind": kind, "id": name} if source else None,
+                tags=tags,
+                propose=propose,
+                hold=hold,
+                role=Role.HUMAN if as_human else Role.AGENT,
+            )
+        receipt = run.receipt
+    if as_json:
+        print_json({**remembered.as_json(), "receipt": receipt.as_json() if receipt else None})
+    else:
+        _print_remembered(remembered, receipt)
+    if remembered.verdict is Verdict.VOID:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
+    # A rejected text is kept among the rejected ones; naming that band would say the same word twice.
+    bands = [band.label for band in remembered.bands if band is not Band.VOID]
+    where = f" → {', '.join(bands)}" if bands else ""
+    click.echo(f"{remembered.verdict.label}: {remembered.memory_id}{where}")
+    for reason in remembered.reasons:
+        click.echo(f"  {reason}")
+    if remembered.proposal_id is not None:
+        click.echo(f"  next: standfast approvals show {remembered.proposal_id[:_ID_CHARS]}")
+    if receipt is not None:
+        click.echo(f"  snapshot {receipt.memory_snapshot_id}, ledger entry {receipt.ledger_seq}")
+
+
+@click.command("forget")
+@click.argument("subject")
+@click.option("--reason", required=True, help="Why; recorded in the ledger.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
+@store_option
+@namespace_option
+@json_option
+def forget_command(
+    subject: str, *, reason: str, yes: bool, store_url: str | None, namespace: str | None, as_json: bool
+) -> None:
+    """Erase SUBJECT (or a memory id) from memory and from every snapshot. Law stays: only a person can end it."""
+    if not yes:
+        click.confirm(f"Erase everything stored about {subject}?", abort=True, err=True)
+    with (
+        opened_memory(store_url, namespace) as memory,
+        memory.run(workflow="cli", mode=VisibilityMode.BUFFERED_WRITE) as run,
+    ):
+        run.forget(subject, reason=reason)
+        receipt = run.commit()
+    assert receipt is not None, "forget either changes something or raises"
+    if as_json:
+        print_json({"subject": subject, "receipt": receipt.as_json()})
+    else:
+        click.echo(
+            f"{subject}: forgotten; snapshot {receipt.memory_snapshot_id}, ledger entry {receipt.ledger_seq}"
+        )
+
+
+@click.command("history")
+@click.argument("subject")
+@store_option
+@namespace_option
+@json_option
+def history_command(subject: str, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """List every version of SUBJECT (or a memory id), oldest first. Exit code 1 if there is none."""
+    with opened_memory(store_url, namespace) as memory:
+        versions = memory.history(subject)
+    if as_json:
+        print_json({"subject": subject, "versions": [_version_json(version) for version in versions]})
+    else:
+        for version in versions:
+            _print_version(version)
+        if not versions:
+            click.echo(f"No version of {subject} exists, and none ever did.")
+    if not versions:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _version_json(version: HistoryEntry) -> dict[str, Any]:
+    fields = {name: getattr(version, name) for name in version.__struct_fields__}
+    return fields | {"record": version.record.as_json() if version.record else None}
+
+
+def _print_version(version: HistoryEntry) -> None:
+    record, when = version.record, version.committed_at[:19]
+    click.echo(f"{version.memory_snapshot_id:>6}  {when}  {version.action:6}  {version.key}")
+    if record is not None:
+        checks = record.evidence.floor_checks if record.evidence else ()
+        failed = [check.floor for check in checks if not check.passed]
+        why = f" ({', '.join(failed)})" if failed else ""
+        click.echo(f"        {record.verdict.label if record.verdict else 'not judged'}{why}: {record.text}")
+    elif version.erased_by is not None:
+        click.echo(f"        erased in snapshot {version.erased_by}")
+
+
+@click.command("diff")
+@click.argument("old", type=click.IntRange(0))
+@click.argument("new", type=click.IntRange(0), required=False)
+@store_option
+@namespace_option
+@json_option
+def diff_command(
+    old: int, new: int | None, store_url: str | None, namespace: str | None, as_json: bool
+) -> None:
+    """Show what changed between snapshot OLD and snapshot NEW (default: the newest)."""
+    with opened_memory(store_url, namespace) as memory:
+        changes = memory.diff(old, new)
+    if as_json:
+        rows = [
+            {
+                "key": change.key,
+                "before": change.before.as_json() if change.before else None,
+                "after": change.after.as_json() if change.after else None,
+            }
+            for change in changes
+        ]
+        print_json({"old": old, "new": new, "changes": rows})
+        return
+    for change in changes:
+        if change.before is not None:
+            click.secho(f"- {change.key}: {change.before.text}", fg="red")
+        if change.after is not None:
+            click.secho(f"+ {change.key}: {change.after.text}", fg="green")
+
+
+@click.command("at")
+@click.argument("snapshot", type=click.IntRange(0))
+@click.option(
+    "--band",
+    type=click.Choice([band.value for band in _LISTED_BANDS]),
+    help=f"List one band only: {', '.join(f'{band.value} ({band.label})' for band in _LISTED_BANDS)}.",
+)
+@store_option
+@namespace_option
+@json_option
+def at_command(
+    snapshot: int, *, band: str | None, store_url: str | None, namespace: str | None, as_json: bool
+) -> None:
+    """List the records of SNAPSHOT by band and id, as they were then. Content erased since is left out."""
+    with opened_memory(store_url, namespace) as memory:
+        records = list(memory.records(band=Band(band) if band else None, at=snapshot))
+    if as_json:
+        print_json({"snapshot": snapshot, "records": [record.as_json() for record in records]})
+        return
+    for record in records:
+        click.echo(f"{record.key}: {record.text}")
+    click.echo(f"{len(records)} records in snapshot {snapshot}")

@@ -1,0 +1,258 @@
+"""``standfast recall`` over a store, and ``standfast read``, which is the contract's ``memory.read`` over JSONL files or a store."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from standfast.cli.options import load_settings, namespace_option, opened_memory, opened_store, store_option
+from standfast.cli.output import json_option, print_json
+from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.memory import Memory
+from standfast.recall.controller import Reading, explain
+from standfast.recall.explanation import Explanation
+from standfast.recall.request import DroppedForm, MemoryControllerInput
+from standfast.recall.sources.corpus import Corpus
+from standfast.recall.sources.jsonl import JsonlSource
+from standfast.recall.sources.proved import Source
+
+DEFAULT_TOKENS: Final = 500
+_SQLITE_MAGIC: Final = b"SQLite format 3\0"
+_EXPLAIN: Final = click.option(
+    "--explain", "explains", is_flag=True, help="Print how each candidate got its rank, as a table."
+)
+
+
+@click.command("recall")
+@click.argument("query")
+@click.option(
+    "--tokens",
+    type=int,
+    default=DEFAULT_TOKENS,
+    show_default=True,
+    help="Token budget of all excerpts together.",
+)
+@click.option(
+    "--max-items", type=int, default=DEFAULT_MAX_ITEMS, show_default=True, help="At most this many excerpts."
+)
+@click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to recall from.")
+@_EXPLAIN
+@store_option
+@namespace_option
+@json_option
+def recall_command(
+    query: str,
+    *,
+    tokens: int,
+    max_items: int,
+    at: int | None,
+    explains: bool,
+    store_url: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
+    """Print what memory knows about QUERY, as text for a prompt, within a token budget.
+
+    The same snapshot and the same call give the same answer, byte for byte. With --json the context package is printed;
+    its package_hash proves the content. With --explain each record's present trust is shown as well.
+    """
+    with opened_memory(store_url, namespace) as memory:
+        view = memory.at(memory.store.head() if at is None else at)
+        reading = view.explain(query, tokens=tokens, max_items=max_items)
+    _print_reading(reading, explains=explains, as_json=as_json)
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of ``standfast read``, as click passes them."""
+
+    tokens: int
+    per_item_tokens: int | None
+    max_items: int | None
+    terms: tuple[str, ...]
+    no_tags: bool
+    now_utc: str | None
+    half_life: int | None
+    trust: str | None
+    denied: tuple[str, ...]
+    dropped: str
+    at: int | None
+    cache: str | None
+    namespace: str | None
+
+    def request(self, query: str, paths: list[str]) -> MemoryControllerInput:
+        """The request in the contract's form; options that were not given get the contract's defaults."""
+        parts: dict[str, dict[str, Any]] = {
+            "budget": {
+                "max_excerpt_tokens": self.tokens,
+                "per_item_max_excerpt_tokens": self.per_item_tokens,
+                "max_items": self.max_items,
+            },
+            "scoring": {
+                "enable_recency_weight": self.now_utc is not None,
+                "recency_half_life_days": self.half_life,
+                "enable_tag_overlap": not self.no_tags,
+                "query_terms": list(self.terms) or None,
+            },
+            "trust_filter": {
+                "trust_snapshot_path": self.trust,
+                "deny_classifications": list(self.denied) or None,
+            },
+        }
+        given = {
+            part: {name: value for name, value in fields.items() if value is not None}
+            for part, fields in parts.items()
+        }
+        return MemoryControllerInput.from_json(
+            {
+                "query": query,
+                "store_paths": paths,
+                "now_utc": self.now_utc,
+                "dropped": self.dropped,
+                **given,
+            }
+        )
+
+
+@click.command("read")
+@click.argument("query")
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    help="A JSONL file or a Standfast store; repeatable. Default: the setting `store`.",
+)
+@click.option("--tokens", type=int, required=True, help="Token budget of all excerpts together.")
+@click.option("--per-item-tokens", type=int, default=None, help="Token budget of one excerpt.")
+@click.option("--max-items", type=int, default=None, help="At most this many excerpts. [50]")
+@click.option("--term", "terms", multiple=True, help="Match this instead of the query's words; repeatable.")
+@click.option("--no-tags", is_flag=True, help="Give no bonus for a term that is a tag.")
+@click.option("--now", "now_utc", default=None, help="Weigh recency as of this ISO 8601 time in UTC.")
+@click.option("--half-life", type=int, default=None, help="Half-life of recency in days. [30]")
+@click.option("--trust", default=None, help="A trust snapshot: JSON lines that classify records.")
+@click.option(
+    "--deny",
+    "denied",
+    multiple=True,
+    help="Leave out records classified as this instead of malicious; repeatable.",
+)
+@click.option(
+    "--dropped",
+    type=click.Choice([form.value for form in DroppedForm]),
+    default=DroppedForm.COUNTS.value,
+    help="List dropped candidates as counts (the default) or in full.",
+)
+@click.option(
+    "--at", type=click.IntRange(min=0), default=None, help="The snapshot of a Standfast store to read."
+)
+@click.option("--cache", default=None, help="A folder that caches decoded files for the next call.")
+@_EXPLAIN
+@namespace_option
+@json_option
+def read_command(query: str, stores: tuple[str, ...], as_json: bool, explains: bool, **options: Any) -> None:
+    """Run memory.read (controller phase6-v1) for QUERY over JSONL files or a store. Only reads.
+
+    The same files and the same call give the same package, byte for byte. With --json the package is printed; its
+    package_hash proves the content.
+    """
+    chosen = ReadOptions(**options)
+    with ExitStack() as stack:
+        sources = _Sources(stack, chosen)
+        paths = [path for store in stores or (load_settings().store,) for path in sources.paths_of(store)]
+        reading = explain(chosen.request(query, paths), sources.open)
+    _print_reading(reading, explains=explains, as_json=as_json)
+
+
+class _Sources:
+    """Finds out what each ``--store`` is. A Standfast store is read as ``Memory.recall`` reads it."""
+
+    def __init__(self, stack: ExitStack, options: ReadOptions) -> None:
+        self._stack = stack
+        self._namespace = options.namespace or load_settings().namespace
+        self._at = options.at
+        self._corpus = None if options.cache is None else Corpus(cache_folder=options.cache)
+        self._bands: dict[str, Source] = {}
+
+    def paths_of(self, store: str) -> list[str]:
+        """The store paths that records are attributed to. The URL of a server may hold a password and is not shown."""
+        if not (store.startswith(("postgresql://", "postgres://")) or _is_sqlite(store)):
+            return [store]
+        if self._bands:
+            raise click.UsageError("give at most one Standfast store; JSONL files may be added to it")
+        opened = self._stack.enter_context(opened_store(store, recover=False))
+        memory = Memory(opened, namespace=self._namespace)
+        self._bands = {source.store_path: source for source in memory.reader.sources(at=self._at)}
+        return list(self._bands)
+
+    def open(self, store_path: str) -> Source:
+        """Open the source that a store path names."""
+        if store_path in self._bands:
+            return self._bands[store_path]
+        return JsonlSource(store_path) if self._corpus is None else self._corpus.open(store_path)
+
+
+def _is_sqlite(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+    except OSError:
+        return False
+
+
+def _print_reading(reading: Reading, *, explains: bool, as_json: bool) -> None:
+    if as_json:
+        package = reading.package.as_json()
+        print_json(
+            {"package": package, "explanation": reading.explanation.as_json()} if explains else package
+        )
+        return
+    if explains:
+        _print_table(reading.explanation)
+    else:
+        click.echo(reading.package.text, nl=False)
+    click.echo(_summary(reading), err=True)
+
+
+def _summary(reading: Reading) -> str:
+    budget, selected = reading.package.budget, reading.package.selection.selected
+    dropped = [f"{count} {reason}" for reason, count in reading.explanation.counts.items() if count]
+    spent = f"{budget.used_excerpt_tokens} of {budget.max_excerpt_tokens} tokens"
+    as_text = f"{reading.package.text_tokens} as text"
+    return f"{len(selected)} selected, {spent} ({as_text}); dropped: {', '.join(dropped) or 'nothing'}"
+
+
+def _print_table(explanation: Explanation) -> None:
+    items = explanation.as_json()["items"]
+    shows_trust = any("ceiling" in item for item in items)
+    table = Table("rank", "id", "score", "terms", "tag bonus", "recency", "outcome")
+    if shows_trust:
+        table.add_column("trust")
+    for item in items:
+        cells = [
+            item["rank"],
+            item["memory_id"],
+            item["score"],
+            ", ".join(item["matched_terms"]),
+            item["tag_bonus"],
+            item["recency_bonus"],
+            item["outcome"],
+        ]
+        if shows_trust:
+            cells.append(item["ceiling"]["confidence"] if "ceiling" in item else "")
+        table.add_row(*(_printable(cell) for cell in cells))
+    console = Console()
+    console.print(table)
+    for fault in explanation.faults:
+        line = f"{'line ' if isinstance(fault.line.place, int) else ''}{fault.line.place}"
+        place = _printable(f"{fault.store_path}, {line}")
+        console.print(Text.assemble("skipped: ", place, ": ", fault.line.fault.value))
+
+
+def _printable(cell: object) -> Text:
+    """Text from a store, with control characters escaped so that a terminal does not obey them."""
+    return Text(json.dumps(cell, ensure_ascii=False)[1:-1] if isinstance(cell, str) else str(cell))

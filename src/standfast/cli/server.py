@@ -1,0 +1,218 @@
+"""``standfast serve``, ``mcp`` and ``keys``."""
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
+from standfast.cli.output import json_option, print_json
+from standfast.errors import MissingExtra
+from standfast.limits import CALLS_PER_SECOND
+from standfast.server.access.keys import Keyring
+from standfast.server.access.table import ALL_NAMESPACES, Caller, KeyRole
+from standfast.settings import KEY_VARIABLE
+
+if TYPE_CHECKING:
+    from standfast.server.operations.hall import Hall
+
+DEFAULT_PORT: Final = 8765
+_ROLES: Final = [role.value for role in KeyRole]
+
+
+@click.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port; 0 picks a free one.",
+)
+@click.option(
+    "--behind-tls",
+    is_flag=True,
+    help="A proxy in front terminates TLS; required to listen on other than this machine's addresses.",
+)
+@click.option(
+    "--calls-per-second",
+    type=click.FloatRange(min=1),
+    default=CALLS_PER_SECOND,
+    show_default=True,
+    help="Rate limit of each key.",
+)
+@store_option
+@json_option
+def serve_command(
+    host: str, port: int, *, behind_tls: bool, calls_per_second: float, store_url: str | None, as_json: bool
+) -> None:
+    """Serve the HTTP API under /v1, the console under /console, and MCP at /mcp if it is installed.
+
+    /openapi.json describes the API. Prints the address and, if no API key exists yet, a first one. Every request needs a
+    key (see `standfast keys`).
+    """
+    try:
+        from standfast.server.http.doors import doors  # noqa: PLC0415  # An optional dependency, slow to import.
+        from standfast.server.http.server import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As above.
+    except ImportError as error:
+        raise MissingExtra(feature="standfast serve", extra="server") from error
+    settings = load_settings(store_url=store_url)
+    hall = Hall.open(settings, create=True, calls_per_second=calls_per_second)
+    try:
+        has_keys = any(True for _ in hall.keyring.valid())
+        check_bind(host, behind_tls=behind_tls, has_keys=has_keys)
+        bound = listening(host, port)
+        address = address_of(bound, host)
+        token = None if has_keys else _create_first_key(hall)
+        app, paths = doors(hall, any_host=behind_tls, settings=settings)
+        serve(app, bound, started=lambda: _print_started(address, paths, token, as_json=as_json))
+    finally:
+        hall.close()
+
+
+def _create_first_key(hall: "Hall") -> str:
+    name = os.environ.get("USER") or "first"
+    _, token = hall.keyring.create(name=name, role=KeyRole.OPERATOR, namespaces=[ALL_NAMESPACES])
+    return token
+
+
+def _print_started(address: str, paths: list[str], token: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"address": address, "paths": paths, "key": token})
+        return
+    click.echo(f"Standfast serves {address} ({', '.join(paths)}). Press Ctrl-C to stop.")
+    if "/console" in paths:
+        click.echo(f"Console: {address}/console")
+    if token is not None:
+        click.echo(f"First API key (operator, all namespaces); it is not shown again:\n\n  {token}\n")
+        click.echo(
+            f'Try: curl -H "Authorization: Bearer {token[:6]}…" {address}/v1/namespaces/default/status'
+        )
+    click.echo("More keys: standfast keys create NAME --role agent")
+
+
+@click.command("mcp")
+@click.option(
+    "--agent", default="mcp", show_default=True, help="Name of the agent, the author of its proposals."
+)
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    default=KeyRole.AGENT.value,
+    show_default=True,
+    help="What the agent may do if there is no API key.",
+)
+@store_option
+@namespace_option
+def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | None) -> None:
+    """Serve memory to one MCP client over standard input and output. The client starts this command.
+
+    No key is needed, because whoever can run this can read the store's file; --role limits the agent. If the environment
+    variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
+    """
+    try:
+        from standfast.server.mcp.server import local_caller, run_stdio  # noqa: PLC0415  # An optional dependency, slow to import.
+        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As above.
+    except ImportError as error:
+        raise MissingExtra(feature="standfast mcp", extra="mcp") from error
+    settings = load_settings(store_url=store_url, namespace=namespace)
+    caller = Caller(key_id=f"stdio-{agent}", name=agent, role=KeyRole(role), namespaces=(settings.namespace,))
+    hall = Hall.open(settings, create=True)
+    try:
+        run_stdio(hall, local_caller(hall, caller, os.environ.get(KEY_VARIABLE)))
+    finally:
+        hall.close()
+
+
+@click.group("keys")
+def keys_command() -> None:
+    """Create, list and revoke API keys. The ledger records each change."""
+
+
+@keys_command.command("create")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    default=KeyRole.AGENT.value,
+    show_default=True,
+    help="What the key's holder may do.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="A namespace the key is for, or * for all; repeatable. Default: the setting `namespace`.",
+)
+@click.option("--days", type=click.IntRange(1, 36_500), help="Expire after this many days. [never]")
+@store_option
+@json_option
+def create_key(
+    name: str,
+    *,
+    role: str,
+    namespaces: tuple[str, ...],
+    days: int | None,
+    store_url: str | None,
+    as_json: bool,
+) -> None:
+    """Create a key for NAME and print it once: only its hash is stored.
+
+    An agent's NAME is the author of its proposals.
+    """
+    with opened_store(store_url, create=True) as store:
+        key, token = Keyring(store).create(
+            name=name,
+            role=role,
+            namespaces=namespaces or (load_settings().namespace,),
+            lifetime=None if days is None else timedelta(days=days),
+        )
+    if as_json:
+        print_json({"key": key.as_shown(), "token": token})
+        return
+    where = "all namespaces" if ALL_NAMESPACES in key.namespaces else f"namespace {', '.join(key.namespaces)}"
+    ends = "until it is revoked" if key.expires_at is None else f"until {key.expires_at[:10]}"
+    click.echo(token)
+    click.echo(
+        f"Key {key.key_id} of {key.name}: {key.role}, {where}, {ends}. It is not shown again.", err=True
+    )
+
+
+@keys_command.command("list")
+@click.option("--all", "everything", is_flag=True, help="Include revoked and expired keys.")
+@store_option
+@json_option
+def list_keys(everything: bool, store_url: str | None, as_json: bool) -> None:
+    """List the valid keys."""
+    with opened_store(store_url) as store:
+        keyring, now = Keyring(store), store.clock.now()
+        keys = list(keyring.all() if everything else keyring.valid())
+    if as_json:
+        print_json({"keys": [key.as_shown() for key in keys]})
+    elif not keys:
+        click.echo("There is no key. Create one: standfast keys create NAME")
+    else:
+        table = Table("id", "name", "role", "namespaces", "since", "state")
+        for key in keys:
+            ends = "valid" if key.expires_at is None else f"until {key.expires_at[:10]}"
+            namespaces, state = ", ".join(key.namespaces), key.problem_at(now) or ends
+            table.add_row(key.key_id, key.name, key.role, namespaces, key.created_at[:10], state)
+        Console().print(table)
+
+
+@keys_command.command("revoke")
+@click.argument("key_id")
+@store_option
+@json_option
+def revoke_key(key_id: str, store_url: str | None, as_json: bool) -> None:
+    """Revoke a key, at once and for good. KEY_ID is the id from `standfast keys list`, not the key itself."""
+    with opened_store(store_url) as store:
+        key = Keyring(store).revoke(key_id)
+    if as_json:
+        print_json({"key": key.as_shown()})
+    else:
+        click.echo(f"Key {key.key_id} of {key.name} was revoked at {key.revoked_at}.")
