@@ -9,13 +9,11 @@ from typing import Any
 from benchmarks.measure import Ratio, at_least, at_most
 from standfast.optimize.evals.cache import InMemoryResultCache
 from standfast.optimize.evals.samples import Dataset, Sample
-from standfast.optimize.loops.in_process import optimize_in_process
-from standfast.optimize.loops.strategies.ablation import Ablation
-from standfast.optimize.loops.strategies.proposals import Strategies
-from standfast.optimize.loops.strategies.rewriting import rewriting_strategies
+from standfast.optimize.loops.optimize import optimize_in_process
+from standfast.optimize.loops.rewriting import rewriting_strategies
+from standfast.optimize.loops.strategies import Ablation, Strategies
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 
@@ -28,7 +26,7 @@ TEMPLATE = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="Role",
+            title="MessageRole",
             body="Please note that you are a calculator.\n\nYou like the sea.\n\nOne and one make two.",
         ),
         Section(key="task", title="Task", body="Add ${a} and ${b}."),

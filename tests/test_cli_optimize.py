@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from standfast.cli import main
 from standfast.memory import Memory
 from standfast.optimize.evals.samples import Dataset
-from standfast.optimize.loops.choices import strategy_of
-from standfast.optimize.loops.in_process import optimize_in_process
+from standfast.optimize.loops.optimize import optimize_in_process
+from standfast.optimize.loops.strategies import strategy_of
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.wiring import open_overrides, open_provider, read_prompt
 from tests.servers.s3 import REGION
@@ -22,7 +22,7 @@ key = "sum"
 
 [[sections]]
 key = "role"
-title = "Role"
+title = "MessageRole"
 body = '''
 Please note that you are a calculator that people like.
 

@@ -106,11 +106,7 @@ def open_overrides(url: str) -> "PromptOverridesStore":
 
 def open_result_cache(url: str) -> "ResultCache":
     """The cache of eval results at a folder, ``redis://…`` or ``:memory:``."""
-    from standfast.optimize.evals.cache import (  # noqa: PLC0415  # Only its users pay for it.
-        InMemoryResultCache,
-        LocalResultCache,
-        RedisResultCache,
-    )
+    from standfast.optimize.evals.cache import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Only its users pay for it.
 
     if url == ":memory:":
         return InMemoryResultCache()

@@ -8,8 +8,7 @@ from standfast.bench.files import write_jsonl
 from standfast.bench.grid import Folder, plan_grid, run_grid
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.bench.episodes import small
 from tests.server.conftest import House, make_hall
 from tests.traces.scripted import Script, a_run, recorded

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     # The help of all commands is printed without waiting for the loops.
     from standfast.memory import Memory
     from standfast.optimize.evals.samples import Dataset
-    from standfast.optimize.loops.trials.ledger import LedgerSealer
-    from standfast.optimize.loops.trials.report import OptimizationReport
+    from standfast.optimize.loops.apply import LedgerSealer
+    from standfast.optimize.loops.report import OptimizationReport
     from standfast.optimize.prompts.template import PromptTemplate
 
 _FILE: Final = click.Path(dir_okay=False)
@@ -99,10 +99,11 @@ def run(prompt: str, dataset: str, out: str, as_json: bool, **options: Any) -> N
     from rich.console import Console  # noqa: PLC0415  # Only this command pays for all of these.
 
     from standfast.canon import canonical_bytes  # noqa: PLC0415  # As above.
+    from standfast.optimize.evals.evaluators import evaluator_of  # noqa: PLC0415  # As above.
     from standfast.optimize.evals.samples import Dataset  # noqa: PLC0415  # As above.
-    from standfast.optimize.loops.choices import evaluator_of, strategy_of  # noqa: PLC0415  # As above.
-    from standfast.optimize.loops.gate.settings import GateSettings  # noqa: PLC0415  # As above.
-    from standfast.optimize.loops.in_process import optimize_in_process  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.gate import GateSettings  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.optimize import optimize_in_process  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.strategies import strategy_of  # noqa: PLC0415  # As above.
 
     template, samples = read_prompt(prompt), Dataset.read_jsonl(dataset)
     provider = open_provider(
@@ -147,7 +148,7 @@ def report(file: str, html: str | None, as_json: bool) -> None:
     """Show the report in FILE."""
     known = _read(file)
     if html is not None:
-        from standfast.optimize.loops.trials.html import html_report  # noqa: PLC0415  # Only this command pays for it.
+        from standfast.optimize.loops.report import html_report  # noqa: PLC0415  # Only this command pays for it.
 
         with click.open_file(html, "w", encoding="utf-8") as page:
             page.write(html_report(known))
@@ -168,7 +169,7 @@ def apply(
 
     The store's ledger is told before and after, as of any change that somebody must answer for.
     """
-    from standfast.optimize.loops.trials.apply import apply_report  # noqa: PLC0415  # Only this command pays for it.
+    from standfast.optimize.loops.apply import apply_report  # noqa: PLC0415  # Only this command pays for it.
 
     known = _read(file)
     if not known.has_modifications:
@@ -192,7 +193,7 @@ def apply(
 @json_option
 def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | None, as_json: bool) -> None:
     """Make the tag of PROMPT what it was before the last apply; doing it again undoes it."""
-    from standfast.optimize.loops.trials.apply import rollback  # noqa: PLC0415  # Only this command pays for it.
+    from standfast.optimize.loops.apply import rollback  # noqa: PLC0415  # Only this command pays for it.
 
     with _sealer(store_url) as sealer:
         restored = rollback(open_overrides(overrides_url), read_prompt(prompt), tag=tag, sealer=sealer)
@@ -204,7 +205,7 @@ def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | Non
 
 def _recalls(template: "PromptTemplate", samples: "Dataset[Any, Any]") -> bool:
     """Whether memory is asked for what a memory section shows."""
-    from standfast.optimize.prompts.section import MEMORY  # noqa: PLC0415  # As above.
+    from standfast.optimize.prompts.template import MEMORY  # noqa: PLC0415  # As above.
 
     asks = any(section.recall_tokens for section in template.descriptor.sections)
     return asks and not all(MEMORY in sample.params for sample in samples)
@@ -231,7 +232,7 @@ def _memory(store_url: str | None, namespace: str | None) -> "Iterator[Memory]":
 @contextmanager
 def _sealer(store_url: str | None) -> Iterator["LedgerSealer"]:
     """Who answers for the change: the store's ledger. The store is made if it is not there."""
-    from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # Only these commands pay for it.
+    from standfast.optimize.loops.apply import LedgerSealer  # noqa: PLC0415  # Only these commands pay for it.
 
     with opened_store(store_url, create=True) as store:
         yield LedgerSealer(store)
@@ -240,7 +241,7 @@ def _sealer(store_url: str | None) -> Iterator["LedgerSealer"]:
 def _read(file: str) -> "OptimizationReport":
     import json  # noqa: PLC0415  # Only these commands pay for them.
 
-    from standfast.optimize.loops.trials.report import OptimizationReport  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.report import OptimizationReport  # noqa: PLC0415  # As above.
 
     try:
         with click.open_file(file, "rb") as source:
@@ -250,7 +251,7 @@ def _read(file: str) -> "OptimizationReport":
 
 
 def _tell(known: "OptimizationReport", *, as_json: bool) -> None:
-    from standfast.optimize.loops.trials.report import as_lines  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.report import as_lines  # noqa: PLC0415  # As above.
 
     if as_json:
         print_json(known.as_json())

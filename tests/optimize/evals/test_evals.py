@@ -15,10 +15,10 @@ from standfast.optimize.evals.evaluators import (
     Evaluator,
     Exact,
     JsonSchema,
+    ModelJudge,
     Numeric,
     Score,
 )
-from standfast.optimize.evals.judge import ModelJudge
 from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox

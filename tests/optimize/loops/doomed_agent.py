@@ -12,11 +12,9 @@ from typing import Any
 import redis
 
 from standfast.memory import Memory
-from standfast.optimize.loops.main import MainLoop, ToRemember
-from standfast.optimize.loops.requests import MainLoopRequest, MainLoopResult
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult, ToRemember
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.optimize.providers.scripted import ScriptedProvider
 
 TEMPLATE = PromptTemplate(

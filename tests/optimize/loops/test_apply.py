@@ -7,13 +7,12 @@ import msgspec
 import pytest
 
 from standfast.errors import BaselineMoved, NoRollback, StaleOverride, VersionConflict
-from standfast.optimize.loops.trials.apply import PromptChange, apply_modifications, apply_report, rollback
-from standfast.optimize.loops.trials.report import Modification, OptimizationReport
+from standfast.optimize.loops.apply import PromptChange, apply_modifications, apply_report, rollback
+from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride
 from standfast.optimize.prompts.prompt import Fallback, Prompt
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.optimize.loops.world import TEMPLATE
 
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "sum"}

@@ -10,17 +10,15 @@ import pytest
 from redis import Redis
 
 from standfast.optimize.evals.samples import Dataset, Sample
+from standfast.optimize.loops.apply import apply_modifications
 from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.group import LoopGroup
 from standfast.optimize.loops.main import MainLoop
-from standfast.optimize.loops.optimize import OptimizeLoop
-from standfast.optimize.loops.requests import OptimizeRequest
-from standfast.optimize.loops.strategies.compress import LLMCompressStrategy
-from standfast.optimize.loops.trials.apply import apply_modifications
+from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest
+from standfast.optimize.loops.strategies import LLMCompressStrategy
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptTemplate
+from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptTemplate, Section
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from tests.servers.redis import RedisServer
@@ -31,7 +29,7 @@ prompt = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="Role",
+            title="MessageRole",
             body="You are a reviewer who looks at code with great care and who is always friendly to its author.",
         ),
         Section(key="task", title="Task", body="Review: ${input}"),

@@ -14,8 +14,9 @@ import pytest
 import redis
 
 from standfast.canon import canonical_bytes
-from standfast.optimize.loops.requests import MainLoopRequest, OptimizeRequest, OptimizeResult
-from standfast.optimize.loops.trials.report import OptimizationReport
+from standfast.optimize.loops.main import MainLoopRequest
+from standfast.optimize.loops.optimize import OptimizeRequest, OptimizeResult
+from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.mailboxes.mailbox import MailboxCounts
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
 from tests.figures import Figures

@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
-from standfast.optimize.loops.gate.rulings import RejectReason, in_doubt, rule
-from standfast.optimize.loops.gate.settings import GateSettings
-from standfast.optimize.loops.gate.static import objection, protected
-from standfast.optimize.loops.gate.statistics import (
+from standfast.optimize.loops.gate import (
+    GateSettings,
+    RejectReason,
+    in_doubt,
     loss_p_value,
     losses_allowed,
     power_statement,
+    rule,
     samples_needed,
 )
+from standfast.optimize.loops.protected_text import objection, protected
 from tests.optimize.loops.world import COUNTER, TEMPLATE
 
 GATE = GateSettings()

@@ -10,15 +10,13 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
 from standfast.memory import Memory
-from standfast.optimize.loops.main import MainLoop, ToRemember
-from standfast.optimize.loops.requests import MainLoopRequest
-from standfast.optimize.loops.tools import Tool, ToolContext
+from standfast.optimize.loops.agent import Tool, ToolContext
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, ToRemember
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
-from standfast.optimize.prompts.section import Section, memory_section
-from standfast.optimize.prompts.template import PromptTemplate
-from standfast.optimize.providers.adapter import ModelReply, ModelRequest, TokenUsage, ToolCall, ToolSpec
+from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
+from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ModelToolCall, TokenUsage, ToolSpec
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.traces.identity import ToolProfile
 from standfast.vocabulary import Band, Budget, Experiment
@@ -142,8 +140,8 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
         if len(request.turns) > 1:
             return request.turns[-1].text
         calls = (
-            ToolCall(call_id="1", name="no such tool", arguments={}),
-            ToolCall(call_id="2", name="look_up", arguments={"word": "standfast"}),
+            ModelToolCall(call_id="1", name="no such tool", arguments={}),
+            ModelToolCall(call_id="2", name="look_up", arguments={"word": "standfast"}),
         )
         return ModelReply(text="", tool_calls=calls, model="m", usage=TokenUsage(input_tokens=5))
 
@@ -164,7 +162,7 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
 
 
 def test_a_model_that_only_calls_tools_is_stopped() -> None:
-    call = ToolCall(call_id="1", name="again", arguments={})
+    call = ModelToolCall(call_id="1", name="again", arguments={})
     adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))
 
     with pytest.raises(ProviderGarbled, match="never answered"):

@@ -17,15 +17,11 @@ from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.gate.rulings import RejectReason
-from standfast.optimize.loops.gate.settings import GateSettings
-from standfast.optimize.loops.requests import OptimizeRequest
-from standfast.optimize.loops.strategies.ablation import Ablation
-from standfast.optimize.loops.strategies.duplicates import DuplicateRemoval
-from standfast.optimize.loops.strategies.proposals import Strategies
-from standfast.optimize.loops.strategies.rewriting import rewriting_strategies
-from standfast.optimize.loops.trials.html import html_report
-from standfast.optimize.loops.trials.report import OptimizationReport, as_lines
+from standfast.optimize.loops.gate import GateSettings, RejectReason
+from standfast.optimize.loops.optimize import OptimizeRequest
+from standfast.optimize.loops.report import OptimizationReport, as_lines, html_report
+from standfast.optimize.loops.rewriting import rewriting_strategies
+from standfast.optimize.loops.strategies import Ablation, DuplicateRemoval, Strategies
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.providers.adapter import ModelRequest

@@ -13,11 +13,9 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import RequestReused
 from standfast.memory import Memory
-from standfast.optimize.loops.main import ToRemember
-from standfast.optimize.loops.requests import MainLoopRequest, MainLoopResult
-from standfast.optimize.mailboxes.mailbox import MailboxCounts
+from standfast.optimize.loops.main import MainLoopRequest, MainLoopResult, ToRemember
+from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, MailboxCounts
 from standfast.optimize.mailboxes.redis import RedisMailbox
-from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band

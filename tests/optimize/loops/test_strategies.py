@@ -9,23 +9,28 @@ from hypothesis import strategies as st
 
 from standfast.errors import ProviderRefused
 from standfast.optimize.evals.cache import InMemoryResultCache
-from standfast.optimize.loops.gate.static import protected
-from standfast.optimize.loops.strategies import compress
-from standfast.optimize.loops.strategies.ablation import Ablation, Place, largest_removal
-from standfast.optimize.loops.strategies.compress import LLMCompressStrategy
-from standfast.optimize.loops.strategies.duplicates import DuplicateRemoval
-from standfast.optimize.loops.strategies.proposals import SectionEdit, Strategies, StrategySession
-from standfast.optimize.loops.strategies.recall import RecallBudget
-from standfast.optimize.loops.strategies.rewriting import (
+from standfast.optimize.loops import strategies
+from standfast.optimize.loops.protected_text import protected
+from standfast.optimize.loops.rewriting import (
     compact_markdown,
     compact_whitespace,
     minify_json,
     plain_words,
     rewriting_strategies,
 )
-from standfast.optimize.loops.strategies.units import units_of
-from standfast.optimize.prompts.section import Section, memory_section
-from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
+from standfast.optimize.loops.strategies import (
+    Ablation,
+    DuplicateRemoval,
+    LLMCompressStrategy,
+    Place,
+    RecallBudget,
+    SectionEdit,
+    Strategies,
+    StrategySession,
+    largest_removal,
+    units_of,
+)
+from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider
 from tests.optimize.loops.world import COUNTER, TEMPLATE
 
@@ -225,5 +230,5 @@ def test_what_a_model_proposed_is_kept_by_model_section_and_instruction(
         return provider.calls
 
     assert [calls(bodies[0]), calls(bodies[0]), calls(bodies[1]), calls(bodies[0], seed=1)] == [1, 0, 1, 1]
-    monkeypatch.setattr(compress, "_REQUEST", f"Shorter! {compress._REQUEST}")
+    monkeypatch.setattr(strategies, "_REQUEST", f"Shorter! {strategies._REQUEST}")
     assert [calls(bodies[0]), calls(bodies[0])] == [1, 0]

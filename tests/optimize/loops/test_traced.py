@@ -16,17 +16,20 @@ from standfast.memory import Memory
 from standfast.optimize.evals.cache import InMemoryResultCache
 from standfast.optimize.evals.results import EvalRequest
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.loops.agent.record import identity_of
+from standfast.optimize.loops.agent import Tool, ToolContext, identity_of
 from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.main import MainLoop, ToRemember
-from standfast.optimize.loops.requests import MainLoopRequest
-from standfast.optimize.loops.tools import Tool, ToolContext
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, ToRemember
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
-from standfast.optimize.prompts.section import Section, memory_section
-from standfast.optimize.prompts.template import PromptTemplate
-from standfast.optimize.providers.adapter import ModelConfig, ModelReply, ModelRequest, ToolCall, ToolSpec
+from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
+from standfast.optimize.providers.adapter import (
+    ModelReply,
+    ModelRequest,
+    ModelToolCall,
+    ProviderConfig,
+    ToolSpec,
+)
 from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.traces.artifact import Trace
@@ -103,7 +106,7 @@ class Scene:
     def _script(self, request: ModelRequest) -> ModelReply:
         if len(request.turns) > 1:
             return ModelReply(text=self.answer, model=self.revision)
-        call = ToolCall(call_id=RandomIds().new_id(), name=self.tool, arguments={"days": self.days})
+        call = ModelToolCall(call_id=RandomIds().new_id(), name=self.tool, arguments={"days": self.days})
         return ModelReply(text="", tool_calls=(call,), model=self.revision)
 
     def _calendar(self, arguments: dict[str, Any], _context: ToolContext) -> str:
@@ -241,7 +244,7 @@ def test_two_loops_over_one_memory_are_proved_equivalent(tmp_path: Path) -> None
 
 
 def test_a_model_without_a_seed_claims_nothing() -> None:
-    identity = identity_of(ModelConfig(provider="anthropic", model="m", temperature=0.5), repeat=2)
+    identity = identity_of(ProviderConfig(provider="anthropic", model="m", temperature=0.5), repeat=2)
 
     assert identity.stochastic_unseeded
     assert not identity.is_reproducible

@@ -8,13 +8,10 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import StandfastError
 from standfast.memory import Memory
-from standfast.optimize.loops.main import MainLoop, ToRemember
-from standfast.optimize.loops.requests import MainLoopRequest
-from standfast.optimize.loops.trials.apply import PromptChange, apply_modifications
-from standfast.optimize.loops.trials.ledger import LedgerSealer
+from standfast.optimize.loops.apply import LedgerSealer, PromptChange, apply_modifications
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, ToRemember
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.section import Section, memory_section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band
 from tests.store.builders import memory_store

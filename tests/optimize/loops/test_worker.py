@@ -12,12 +12,11 @@ from standfast.clock import ManualClock
 from standfast.errors import MailboxUnavailable, OverridesUnavailable
 from standfast.optimize.evals.results import EvalRequest, Outcome
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.loops.requests import OptimizeRequest
+from standfast.optimize.loops.optimize import OptimizeRequest
 from standfast.optimize.loops.worker import WorkerLoop
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.mailboxes.mailbox import DeadReason
+from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver
 from tests.optimize.loops.world import Planted, World, agent, dataset
 from tests.optimize.mailboxes.desks import AnyMailbox, GarblingCodec
 

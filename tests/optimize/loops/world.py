@@ -18,22 +18,20 @@ from standfast.optimize.evals.cache import InMemoryResultCache, ResultCache
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.gate.settings import GateSettings
+from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import MainLoop
-from standfast.optimize.loops.optimize import OptimizeLoop
-from standfast.optimize.loops.requests import OptimizeRequest, OptimizeResult
-from standfast.optimize.loops.strategies.proposals import (
-    CompressStrategy,
-    SectionEdit,
-    StrategySession,
-    edit_of,
-)
-from standfast.optimize.loops.trials.report import OptimizationReport
+from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest, OptimizeResult
+from standfast.optimize.loops.report import OptimizationReport
+from standfast.optimize.loops.strategies import CompressStrategy, SectionEdit, StrategySession, edit_of
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver
+from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptDescriptor, PromptTemplate
+from standfast.optimize.prompts.template import (
+    InMemoryPromptRegistry,
+    PromptDescriptor,
+    PromptTemplate,
+    Section,
+)
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.recall.tokens import BpeCounter
@@ -44,7 +42,7 @@ TEMPLATE = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="Role",
+            title="MessageRole",
             body="You are a calculator that people like.\n\nYou are proud of it, and you like the sea.",
         ),
         Section(

@@ -20,9 +20,8 @@ from standfast.errors import (
 from standfast.optimize.mailboxes import in_memory as in_memory_module
 from standfast.optimize.mailboxes import redis as redis_module
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.mailboxes.mailbox import DeadReason, Message
+from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver, MailboxResolver, Message
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver, MailboxResolver
 from tests.optimize.mailboxes.desks import Advance, AnyMailbox
 
 PATIENCE_SECONDS = 20.0

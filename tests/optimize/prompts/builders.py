@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from standfast.optimize.prompts.overrides import SectionOverride
-from standfast.optimize.prompts.section import Section, content_hash, memory_section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section, content_hash, memory_section
 
 RULES = Section(
     key="rules", title="Rules", body="Answer in ${language}. You must NEVER guess; say when you do not know."
@@ -14,7 +13,7 @@ TEMPLATE = PromptTemplate(
     ns="agent",
     key="support",
     sections=(
-        Section(key="role", title="Role", body="You help customers.", children=(RULES, TONE)),
+        Section(key="role", title="MessageRole", body="You help customers.", children=(RULES, TONE)),
         memory_section(tokens=800),
         Section(key="task", title="Task", body="Question: ${question}"),
     ),

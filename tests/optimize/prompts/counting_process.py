@@ -7,7 +7,7 @@ import sys
 
 from standfast.errors import VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.versioned import VersionedOverrides
+from standfast.optimize.prompts.overrides import VersionedOverrides
 from tests.optimize.prompts.builders import TEMPLATE, tone
 
 

@@ -13,10 +13,9 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import PromptOverridesStore
+from standfast.optimize.prompts.overrides import Kept, Name, PromptOverridesStore, VersionedOverrides
 from standfast.optimize.prompts.prompt import Prompt
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.optimize.prompts.versioned import Kept, Name, VersionedOverrides
 from tests.optimize.prompts.builders import TEMPLATE, rules, tone
 from tests.optimize.prompts.counting_process import count
 

@@ -21,8 +21,16 @@ from standfast.errors import (
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride, applied, overrides_in_full
 from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, RenderedPrompt
-from standfast.optimize.prompts.section import Section, content_hash, filled, memory_section, placeholders
-from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptTemplate, descriptor_for_prompt
+from standfast.optimize.prompts.template import (
+    InMemoryPromptRegistry,
+    PromptTemplate,
+    Section,
+    content_hash,
+    descriptor_for_prompt,
+    filled,
+    memory_section,
+    placeholders,
+)
 from tests.optimize.prompts.builders import TEMPLATE, TONE, Package, rules, tone
 
 PARAMS = {"language": "German", "question": "Where is my parcel?"}
@@ -41,7 +49,7 @@ def test_the_source_renders_with_headings_values_and_memory() -> None:
     rendered = _render(Prompt(TEMPLATE))
 
     assert rendered.text == (
-        "## Role\n\nYou help customers.\n\n"
+        "## MessageRole\n\nYou help customers.\n\n"
         "### Rules\n\nAnswer in German. You must NEVER guess; say when you do not know.\n\n"
         "### Tone\n\nPlease be so kind as to be polite at all times.\n\n"
         "## Memory\n\nEU refunds take 14 days.\n\n"
@@ -81,7 +89,11 @@ def test_a_stale_override_never_renders_silently(store: LocalPromptOverridesStor
         ns="agent",
         key="support",
         sections=(
-            Section(key="role", title="Role", children=(Section(key="tone", title="Tone", body="Be rude."),)),
+            Section(
+                key="role",
+                title="MessageRole",
+                children=(Section(key="tone", title="Tone", body="Be rude."),),
+            ),
             *others,
         ),
     )

@@ -14,12 +14,12 @@ from standfast.errors import (
     ProviderUnavailable,
 )
 from standfast.optimize.providers.adapter import (
+    ChatMessage,
+    MessageRole,
     ModelRequest,
-    Role,
+    ModelToolCall,
     TokenUsage,
-    ToolCall,
     ToolSpec,
-    Turn,
 )
 from standfast.optimize.providers.scripted import ScriptedProvider
 from tests.optimize.providers.protocol_server import CUT, HANG, Answer, ProtocolServer, overloaded
@@ -71,17 +71,17 @@ def test_an_answer_comes_with_its_usage_and_model(opener: Opener) -> None:
 def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     provider, server = opener()
     server.tool_call = {"name": "look_up", "arguments": {"word": "standfast"}}
-    asked = Turn(role=Role.USER, text="What is a standfast?")
+    asked = ChatMessage(role=MessageRole.USER, text="What is a standfast?")
     first = provider.complete(ModelRequest(turns=(asked,), tools=(LOOK_UP,)))
     [call] = first.tool_calls
     turns = (
         asked,
-        Turn(role=Role.ASSISTANT, text="", tool_calls=(call,)),
-        Turn(role=Role.TOOL, text="roots", call_id=call.call_id),
+        ChatMessage(role=MessageRole.ASSISTANT, text="", tool_calls=(call,)),
+        ChatMessage(role=MessageRole.TOOL, text="roots", call_id=call.call_id),
     )
     second = provider.complete(ModelRequest(turns=turns, tools=(LOOK_UP,)))
 
-    assert call == ToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
+    assert call == ModelToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
     assert "look_up" in str(server.asked[0]["tools"])
     assert second.text == "stoor"
 

@@ -18,8 +18,8 @@ from standfast.bench.grid import CURVES, RESULTS, Folder, plan_grid, run_grid
 from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
-from standfast.optimize.loops.gate.rulings import RejectReason
-from standfast.optimize.loops.trials.report import (
+from standfast.optimize.loops.gate import RejectReason
+from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,
@@ -27,8 +27,7 @@ from standfast.optimize.loops.trials.report import (
 )
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
-from standfast.optimize.prompts.section import Section
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.policies.band_budget import BandBudget
 from standfast.server.access.table import Caller
 from standfast.server.console.rendering import link

@@ -7,9 +7,8 @@ from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, k
 from standfast.optimize.evals.evaluators import Evaluator, Exact
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import ExpectedT, InputT
-from standfast.optimize.loops.main import MainLoop, Rendering
-from standfast.optimize.loops.requests import MainLoopRequest, error_text
-from standfast.optimize.loops.worker import WorkerLoop
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, Rendering
+from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.mailbox import Mailbox
 
 

@@ -7,53 +7,117 @@ the request succeeds and discarded if it does not. Under an experiment the run o
 A request that is delivered twice has one effect: an idempotency record in the commit's own transaction tells that it had it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, Generic
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from standfast.canon import utc_text
-from standfast.clock import Clock, IdSource, RandomIds
+from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import CommitAborted, DeadlinePassed, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
-from standfast.optimize.loops.agent.memory import AgentMemory, MemoryRun, ToRemember
-from standfast.optimize.loops.agent.record import (
+from standfast.optimize.loops.agent import (
     AGENT,
     ASSISTANT,
     EVAL_CACHE,
     MAIN_LOOP,
     PROVIDER,
+    AgentMemory,
+    AgentSession,
+    Bus,
+    MemoryRun,
+    Tool,
+    Toolbox,
+    ToolContext,
+    ToRemember,
     Unrecorded,
     identity_of,
     record_output,
     record_prompt,
     shape_of,
 )
-from standfast.optimize.loops.agent.session import Bus, Rendering, Session
-from standfast.optimize.loops.requests import MainLoopRequest, MainLoopResult, UserRequestT, error_text
-from standfast.optimize.loops.tools import Tool, Toolbox, ToolContext
-from standfast.optimize.loops.worker import WorkerLoop
+from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import Mailbox
+from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
-from standfast.optimize.prompts.prompt import Fallback, Prompt
-from standfast.optimize.prompts.section import as_text
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.optimize.prompts.prompt import Fallback, Prompt, RenderedPrompt
+from standfast.optimize.prompts.template import PromptTemplate, as_text
 from standfast.optimize.providers.adapter import (
+    ChatMessage,
+    MessageRole,
     ModelReply,
     ModelRequest,
     ProviderAdapter,
-    Role,
     TokenUsage,
-    Turn,
 )
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Experiment, RunIdentity, VisibilityMode
+from standfast.vocabulary import Budget, Experiment, RunIdentity, Value, VisibilityMode
 
-__all__ = ["Bus", "MainLoop", "Rendering", "Session", "ToRemember"]
+UserRequestT = TypeVar("UserRequestT")
+_DEADLINE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def _now() -> str:
+    return utc_text(SystemClock().now())
+
+
+@message_kind("MainLoopRequest")
+class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
+    """One request to the agent. An experiment decides which overrides are used, and that nothing is remembered.
+
+    A budget caps what memory hands back, whatever the prompt allows; after the deadline nothing is done.
+    """
+
+    request: UserRequestT
+    budget: Budget | None = None
+    deadline: str | None = None
+    experiment: Experiment | None = None
+    repeat: int = 0
+    request_id: str = msgspec.field(default_factory=RandomIds().new_id)
+    created_at: str = msgspec.field(default_factory=_now)
+
+    def __post_init__(self) -> None:
+        self._require_name("request_id", self.request_id)
+        if self.deadline is not None:
+            self._require(
+                _DEADLINE.fullmatch(self.deadline) is not None, "deadline must be as utc_text() writes it"
+            )
+
+
+@message_kind("MainLoopResult")
+class MainLoopResult(Value, frozen=True, kw_only=True):
+    """The agent's answer, with what it was made of: prompt, memory, model, tokens, and the run whose trace tells it."""
+
+    request_id: str
+    output: str = ""
+    prompt_digest: str | None = None
+    rendered_digest: str | None = None
+    package_hash: str | None = None
+    fell_back: str | None = None
+    model: str = ""
+    usage: TokenUsage = TokenUsage()
+    remembered: int = 0
+    run_id: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """A request whose prompt is rendered, and which is about to be sent to the model."""
+
+    request: MainLoopRequest[Any]
+    prompt: RenderedPrompt
+    session: AgentSession
+    recorder: Recorder
+
+
+__all__ = ["AgentSession", "Bus", "MainLoop", "Rendering", "ToRemember"]
 _WITHOUT_MEMORY: Final = "no-memory"
 
 
@@ -86,7 +150,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self._memory, self._workflow = memory, workflow
         self._tools, self._bus = Toolbox(*tools), bus
 
-    def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, Session]:
+    def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, AgentSession]:
         """The prompt for a request, with its values bound. An experiment's tag must be there; the stable one may not yet."""
         assert self._template is not None, "give a template, or say in a subclass what prepare() makes"
         prompt = Prompt(
@@ -95,7 +159,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             fallback=Fallback.ERROR if experiment else Fallback.TEMPLATE,
         )
         params = request if isinstance(request, dict) else {"input": request}
-        return prompt.bind(params), Session()
+        return prompt.bind(params), AgentSession()
 
     def query(self, request: UserRequestT) -> str:
         """What memory is asked for, if the prompt has a memory section."""
@@ -240,7 +304,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
     def _converse(self, rendering: Rendering) -> tuple[ModelReply, TokenUsage]:
-        turns, usage = [Turn(role=Role.USER, text=rendering.prompt.text)], TokenUsage()
+        turns, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
         for _ in range(MAX_TOOL_ROUNDS):
             with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
                 asked = ModelRequest(
@@ -257,16 +321,16 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row and never answered"
         raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)
 
-    def _tool_turns(self, reply: ModelReply, rendering: Rendering) -> Iterator[Turn]:
+    def _tool_turns(self, reply: ModelReply, rendering: Rendering) -> Iterator[ChatMessage]:
         """What the model asked of tools, and what each of them answered."""
         context = ToolContext(resources=rendering.session.resources, request_id=rendering.request.request_id)
-        yield Turn(role=Role.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls)
+        yield ChatMessage(role=MessageRole.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls)
         for call in reply.tool_calls:
             answer = self._tools.handle(call, context, rendering.recorder)
             self._tell(rendering.session, {"event": "tool", "name": call.name, "call_id": call.call_id})
-            yield Turn(role=Role.TOOL, text=answer, call_id=call.call_id)
+            yield ChatMessage(role=MessageRole.TOOL, text=answer, call_id=call.call_id)
 
-    def _tell(self, session: Session, event: dict[str, Any]) -> None:
+    def _tell(self, session: AgentSession, event: dict[str, Any]) -> None:
         session.events.append(event)
         if self._bus is not None:
             self._bus(event)

@@ -235,3 +235,9 @@ class _Keeper:
                 with suppress(MailboxError):
                     held.extend_visibility(self._timeout)
             seen = held
+
+
+def error_text(error: Exception) -> str:
+    """An error as a reply tells it: its code and its words."""
+    code: Any = getattr(error, "code", None)
+    return f"{code or type(error).__name__}: {error}"

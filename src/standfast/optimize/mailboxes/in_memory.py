@@ -13,17 +13,19 @@ from typing import Any, Unpack
 from standfast.canon import utc_text
 from standfast.errors import ReplyMailboxClosed, UndecodableBody
 from standfast.limits import MAX_BLOCK_SECONDS
-from standfast.optimize.mailboxes.front import Front, Options
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,
     DeadLetter,
     DeadReason,
+    Front,
+    InMemoryMailboxResolver,
     Mailbox,
     MailboxCounts,
+    MailboxResolver,
     Message,
+    Options,
     ReplyT,
 )
-from standfast.optimize.mailboxes.resolvers import InMemoryMailboxResolver, MailboxResolver
 
 
 @dataclass(slots=True)

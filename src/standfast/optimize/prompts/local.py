@@ -12,7 +12,7 @@ from typing import Final
 from standfast.clock import Clock, IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
 from standfast.errors import OverridesUnavailable
-from standfast.optimize.prompts.versioned import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
 
 _ENDING: Final = ".json"
 _UNFINISHED: Final = ".unfinished-"

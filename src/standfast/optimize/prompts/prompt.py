@@ -18,8 +18,15 @@ from standfast.errors import (
     UnknownSection,
 )
 from standfast.optimize.prompts.overrides import PromptOverridesStore, applied
-from standfast.optimize.prompts.section import MEMORY, HexDigest, as_text, filled, placeholders
-from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
+from standfast.optimize.prompts.template import (
+    MEMORY,
+    HexDigest,
+    PromptDescriptor,
+    PromptTemplate,
+    as_text,
+    filled,
+    placeholders,
+)
 from standfast.vocabulary import Value
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, MissingExtra, OverridesUnavailable
-from standfast.optimize.prompts.versioned import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
 
 try:
     import redis

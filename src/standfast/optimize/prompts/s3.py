@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import MissingExtra, OverridesUnavailable
-from standfast.optimize.prompts.versioned import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError

@@ -4,15 +4,16 @@ from typing import Any, Final, Unpack
 
 from standfast.errors import MissingExtra
 from standfast.optimize.providers.adapter import (
-    ModelConfig,
+    ChatMessage,
+    MessageRole,
     ModelReply,
     ModelRequest,
-    Role,
+    ModelToolCall,
+    OfficialProvider,
+    Patience,
+    ProviderConfig,
     TokenUsage,
-    ToolCall,
-    Turn,
 )
-from standfast.optimize.providers.official import OfficialProvider, Patience
 
 try:
     import anthropic
@@ -35,7 +36,7 @@ class AnthropicProvider(OfficialProvider):
         max_output_tokens: int = 1024,
         **patience: Unpack[Patience],
     ) -> None:
-        config = ModelConfig(
+        config = ProviderConfig(
             provider=PROVIDER, model=model, temperature=temperature, max_output_tokens=max_output_tokens
         )
         super().__init__(
@@ -63,7 +64,7 @@ class AnthropicProvider(OfficialProvider):
         return ModelReply(
             text="".join(block.text for block in blocks if block.type == "text"),
             tool_calls=tuple(
-                ToolCall(call_id=block.id, name=block.name, arguments=dict(block.input))
+                ModelToolCall(call_id=block.id, name=block.name, arguments=dict(block.input))
                 for block in blocks
                 if block.type == "tool_use"
             ),
@@ -75,8 +76,8 @@ class AnthropicProvider(OfficialProvider):
         )
 
 
-def _message(turn: Turn) -> dict[str, Any]:
-    if turn.role is Role.TOOL:
+def _message(turn: ChatMessage) -> dict[str, Any]:
+    if turn.role is MessageRole.TOOL:
         result = {"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}
         return {"role": "user", "content": [result]}
     content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []

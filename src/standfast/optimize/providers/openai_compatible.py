@@ -5,15 +5,16 @@ from typing import Any, Final, Unpack
 
 from standfast.errors import MissingExtra
 from standfast.optimize.providers.adapter import (
-    ModelConfig,
+    ChatMessage,
+    MessageRole,
     ModelReply,
     ModelRequest,
-    Role,
+    ModelToolCall,
+    OfficialProvider,
+    Patience,
+    ProviderConfig,
     TokenUsage,
-    ToolCall,
-    Turn,
 )
-from standfast.optimize.providers.official import OfficialProvider, Patience
 
 try:
     import openai
@@ -37,7 +38,7 @@ class OpenAICompatibleProvider(OfficialProvider):
         seed: int | None = None,
         **patience: Unpack[Patience],
     ) -> None:
-        config = ModelConfig(
+        config = ProviderConfig(
             provider=PROVIDER,
             model=model,
             temperature=temperature,
@@ -67,7 +68,7 @@ class OpenAICompatibleProvider(OfficialProvider):
     def _read(self, answer: Any) -> ModelReply:
         choice, usage = answer.choices[0], answer.usage
         calls = tuple(
-            ToolCall(
+            ModelToolCall(
                 call_id=call.id,
                 name=call.function.name,
                 arguments=json.loads(call.function.arguments or "{}"),
@@ -85,8 +86,8 @@ class OpenAICompatibleProvider(OfficialProvider):
         )
 
 
-def _message(turn: Turn) -> dict[str, Any]:
-    if turn.role is Role.TOOL:
+def _message(turn: ChatMessage) -> dict[str, Any]:
+    if turn.role is MessageRole.TOOL:
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     message: dict[str, Any] = {"role": turn.role.value, "content": turn.text}
     if turn.tool_calls:

@@ -14,7 +14,7 @@ import msgspec
 from standfast.canon import fingerprint
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ProviderRefused
-from standfast.optimize.providers.adapter import ModelConfig, ModelReply, ModelRequest, TokenUsage
+from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ProviderConfig, TokenUsage
 
 Script = Callable[[ModelRequest], str | ModelReply] | Mapping[str, str]
 _WHOLE: Final = 1 << 52
@@ -45,10 +45,10 @@ class ScriptedProvider:
         self._lock = threading.Lock()
         self._calls = 0
         label = name if not noise else f"{name}+noise={noise:g}"
-        self._config = ModelConfig(provider="scripted", model=label, seed=seed)
+        self._config = ProviderConfig(provider="scripted", model=label, seed=seed)
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> ProviderConfig:
         """A configuration that says what this is."""
         return self._config
 

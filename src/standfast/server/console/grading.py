@@ -15,7 +15,7 @@ from standfast.vocabulary import Value
 from standfast.wiring import open_overrides
 
 if TYPE_CHECKING:
-    from standfast.optimize.loops.trials.report import OptimizationReport
+    from standfast.optimize.loops.report import OptimizationReport
 
 CURVE_PLACES: Final = 21
 REPORT_NAMES: Final = "optimization*.json"
@@ -162,7 +162,7 @@ def _report_files(visit: Visit) -> list[Path]:
 
 
 def _report(file: Path) -> "OptimizationReport":
-    from standfast.optimize.loops.trials.report import OptimizationReport  # noqa: PLC0415  # Only who looks pays for it.
+    from standfast.optimize.loops.report import OptimizationReport  # noqa: PLC0415  # Only who looks pays for it.
 
     try:
         if file.stat().st_size > MAX_REPORT_BYTES:

@@ -24,8 +24,7 @@ def put_prompt(
     hall: Hall, caller: Caller, ns: str, prompt_key: str, wanted: PutOverride, *, if_version: int
 ) -> PromptOverride:
     """Set all that a tag overrides, if it still has the version that was read; the way back is kept beside it."""
-    from standfast.optimize.loops.trials.apply import set_overrides  # noqa: PLC0415  # Only who changes a prompt pays for it.
-    from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.apply import LedgerSealer, set_overrides  # noqa: PLC0415  # Only callers that change a prompt load it.
 
     store = _store(hall, caller, Act.CHANGE_PROMPT)
     _require_own(wanted.prompt, ns, prompt_key)
@@ -45,8 +44,7 @@ def roll_back_prompt(
     hall: Hall, caller: Caller, ns: str, prompt_key: str, wanted: RollBack, *, if_version: int
 ) -> PromptOverride:
     """Make the tag what it was before the last change, if it still has the version that was read."""
-    from standfast.optimize.loops.trials.apply import restore  # noqa: PLC0415  # As above.
-    from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.apply import LedgerSealer, restore  # noqa: PLC0415  # Only callers that change a prompt load it.
 
     store = _store(hall, caller, Act.CHANGE_PROMPT)
     _require_own(wanted.prompt, ns, prompt_key)

@@ -1,10 +1,10 @@
 """From a report to production and back: one compare-and-set, sealed like any other change, with the way back beside it."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from standfast.errors import BaselineMoved, NoRollback, StandfastError, VersionConflict
-from standfast.optimize.loops.trials.report import Modification, OptimizationReport
+from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
     STABLE,
     PromptOverride,
@@ -16,6 +16,8 @@ from standfast.optimize.prompts.overrides import (
 )
 from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, ResolvedPrompt
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.store.commit import Fact
+from standfast.store.store import Store
 from standfast.vocabulary import Value
 
 
@@ -238,3 +240,23 @@ def _resolved(store: PromptOverridesStore, prompt: Any, tag: str) -> ResolvedPro
     if found.fell_back is FellBack.STALE:
         return Prompt(template, overrides_tag=tag, overrides_store=store).resolve()
     return found
+
+
+PROPOSED: Final = "prompt_change"
+SETTLED: Final = "prompt_settled"
+
+
+class LedgerSealer:
+    """Tells a store's ledger of prompt changes. A proposal that no entry settles tells of a crash in between."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def propose(self, change: PromptChange) -> str:
+        """Enter what is about to be done; gives the entry's number and hash, which the override then carries."""
+        entry = self._store.append_fact(Fact.of(PROPOSED, change.as_json()))
+        return f"{entry.seq}-{entry.hash[:32]}"
+
+    def settle(self, seal_id: str, *, applied: bool) -> None:
+        """Enter whether it was done."""
+        self._store.append_fact(Fact.of(SETTLED, {"applied": applied, "seal_id": seal_id}))

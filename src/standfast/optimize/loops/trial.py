@@ -15,8 +15,7 @@ from standfast.errors import EvalsUnanswered, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset, Sample
-from standfast.optimize.loops.gate.rulings import RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
-from standfast.optimize.loops.gate.settings import GateSettings
+from standfast.optimize.loops.gate import GateSettings, RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, overrides_in_full
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate

@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from standfast.optimize.loops.gate.json_text import FENCED, compact_json
-from standfast.optimize.loops.gate.static import protected_spans
-from standfast.optimize.loops.strategies.proposals import SectionEdit, StrategySession, edit_of
-from standfast.optimize.prompts.section import placeholders
-from standfast.optimize.prompts.template import PromptDescriptor
+from standfast.optimize.loops.protected_text import FENCED, compact_json, protected_spans
+from standfast.optimize.loops.strategies import SectionEdit, StrategySession, edit_of
+from standfast.optimize.prompts.template import PromptDescriptor, placeholders
 from standfast.optimize.providers.adapter import ProviderAdapter
 
 # Protected text is hidden behind these while the rest is changed: private characters, one a span.

@@ -13,27 +13,27 @@ from typing import Any
 
 from standfast.errors import NoBaselinePass
 from standfast.optimize.evals.samples import Dataset
-from standfast.optimize.loops.gate.rulings import RejectReason, Ruling, pass_rate, passing
-from standfast.optimize.loops.gate.settings import GateSettings
-from standfast.optimize.loops.gate.static import objection, prompt_tokens, section_cost
-from standfast.optimize.loops.gate.statistics import PowerStatement, power_statement
-from standfast.optimize.loops.strategies.proposals import (
-    CompressStrategy,
-    SectionEdit,
-    StrategySession,
-    edited,
+from standfast.optimize.loops.gate import (
+    GateSettings,
+    PowerStatement,
+    RejectReason,
+    Ruling,
+    pass_rate,
+    passing,
+    power_statement,
 )
-from standfast.optimize.loops.trials.report import (
+from standfast.optimize.loops.protected_text import objection, prompt_tokens, section_cost
+from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,
     RejectedModification,
     pareto_front,
 )
-from standfast.optimize.loops.trials.trial import Arm, Trial
+from standfast.optimize.loops.strategies import CompressStrategy, SectionEdit, StrategySession, edited
+from standfast.optimize.loops.trial import Arm, Trial
 from standfast.optimize.prompts.prompt import ResolvedPrompt
-from standfast.optimize.prompts.section import Path, path_text
-from standfast.optimize.prompts.template import PromptDescriptor
+from standfast.optimize.prompts.template import Path, PromptDescriptor, path_text
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.recall.tokens import TokenCounter
 

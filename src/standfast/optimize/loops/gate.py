@@ -1,14 +1,110 @@
-"""From the runs of a baseline and a candidate to a ruling. Pure: no clock, no mailbox, no model."""
+"""What is declared before anything is tried."""
 
 from collections.abc import Mapping
 from enum import StrEnum
-from math import ceil
+from math import ceil, exp, lgamma, log, log1p
 
 import msgspec
 
-from standfast.optimize.loops.gate.settings import GateSettings
-from standfast.optimize.loops.gate.statistics import loss_p_value, samples_needed
+from standfast.limits import GATE_LEVEL, GATE_MARGIN
 from standfast.vocabulary import Value
+
+
+class GateSettings(Value, frozen=True, kw_only=True):
+    """The promise: a prompt that loses ``margin`` of what the baseline passes is reported with a chance of ``level`` at most."""
+
+    level: float = GATE_LEVEL
+    margin: float = GATE_MARGIN
+    held_out_share: float = 0.4
+    repeats: int = 3
+    max_repeats: int = 9
+    regression_share: float = 0.4
+    max_rounds: int = 2
+
+    def __post_init__(self) -> None:
+        for field in ("level", "margin", "held_out_share", "regression_share"):
+            value = getattr(self, field)
+            self._require(0 < value < 1, f"{field} must be between 0 and 1, not {value!r:.40}")
+        self._require_whole("repeats", self.repeats, least=1)
+        self._require_whole("max_rounds", self.max_rounds, least=1)
+        self._require(
+            self.repeats % 2 == 1 and self.max_repeats % 2 == 1,
+            "repeats and max_repeats must be odd, so that a majority exists",
+        )
+        self._require(self.max_repeats >= self.repeats, "max_repeats can't be below repeats")
+
+    def level_of(self, round_number: int, candidates: int) -> float:
+        """The level for one candidate of a round: halved with every round and shared among its candidates."""
+        return self.level * 0.5**round_number / max(candidates, 1)
+
+
+class PowerStatement(Value, frozen=True, kw_only=True):
+    """What the test on so many samples can see."""
+
+    samples: int
+    margin: float
+    level: float
+    losses_allowed: int
+    """The most losses with which a candidate can still pass; -1 if even none would not be enough."""
+    samples_needed: int
+    """How many samples it takes for a candidate without losses to pass."""
+    accepts_harmless: float
+    """The probability that a candidate passes which loses 1 sample in 200."""
+    rejects_at_margin: float
+    """The probability that a candidate is refused which loses just the margin."""
+    rejects_at_twice: float
+    """The probability that a candidate is refused which loses twice the margin."""
+
+
+def loss_p_value(*, samples: int, losses: int, margin: float) -> float:
+    """The probability of at most so many losses among so many samples, if each is lost with probability ``margin``."""
+    if samples == 0:
+        return 1.0
+    if losses >= samples:
+        return 1.0
+    total = sum(exp(_log_term(samples, lost, margin)) for lost in range(losses + 1))
+    return min(total, 1.0)
+
+
+def _log_term(samples: int, lost: int, share: float) -> float:
+    choose = lgamma(samples + 1) - lgamma(lost + 1) - lgamma(samples - lost + 1)
+    return choose + lost * log(share) + (samples - lost) * log1p(-share)
+
+
+def losses_allowed(*, samples: int, margin: float, level: float) -> int:
+    """The most losses with which the null hypothesis is still rejected; -1 if there is no such number."""
+    allowed = -1
+    while allowed + 1 < samples and loss_p_value(samples=samples, losses=allowed + 1, margin=margin) <= level:
+        allowed += 1
+    return allowed
+
+
+def samples_needed(*, margin: float, level: float) -> int:
+    """The fewest samples with which a candidate without losses passes."""
+    needed = max(int(log(level) / log1p(-margin)), 1)
+    while (1 - margin) ** needed > level:
+        needed += 1
+    return needed
+
+
+def power_statement(*, samples: int, margin: float, level: float) -> PowerStatement:
+    """What the test on so many samples can see."""
+    allowed = losses_allowed(samples=samples, margin=margin, level=level)
+
+    def accepts(share: float) -> float:
+        return 0.0 if allowed < 0 else loss_p_value(samples=samples, losses=allowed, margin=share)
+
+    return PowerStatement(
+        samples=samples,
+        margin=margin,
+        level=level,
+        losses_allowed=allowed,
+        samples_needed=samples_needed(margin=margin, level=level),
+        accepts_harmless=accepts(1 / 200),
+        rejects_at_margin=1 - accepts(margin),
+        rejects_at_twice=1 - accepts(min(2 * margin, 0.999)),
+    )
+
 
 Runs = Mapping[str, tuple[bool, ...]]
 """Of each sample, whether its runs passed, in the order of their repeats."""

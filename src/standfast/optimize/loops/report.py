@@ -1,0 +1,260 @@
+"""What an optimisation says in the end: what can be changed, what can't and why, and how sure that is."""
+
+import difflib
+import re
+from html import escape
+from typing import Final
+
+from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason
+from standfast.optimize.prompts.template import HexDigest, Path
+from standfast.optimize.providers.adapter import TokenUsage
+from standfast.vocabulary import Value
+
+
+class Modification(Value, frozen=True, kw_only=True):
+    """A validated prompt modification ready for application.
+
+    ``original_hash`` is the hash of the section's source, as an override must name it; ``original_body`` is what the
+    baseline said.
+    """
+
+    section_path: Path
+    original_hash: HexDigest
+    proposed_body: str
+    token_reduction: int
+    baseline_pass_rate: float
+    candidate_pass_rate: float
+    original_body: str = ""
+    recall_tokens: int | None = None
+    original_recall_tokens: int | None = None
+    strategy: str = ""
+
+
+class RejectedModification(Value, frozen=True, kw_only=True):
+    """A modification that was rejected, and why."""
+
+    section_path: Path
+    token_reduction: int
+    regression_count: int = 0
+    reason: RejectReason
+    detail: str = ""
+    proposed_body: str = ""
+    strategy: str = ""
+
+
+class ParetoPoint(Value, frozen=True, kw_only=True):
+    """A prompt that was tried and that no other one beats in both tokens and pass rate."""
+
+    label: str
+    tokens: int
+    pass_rate: float
+
+
+class OptimizationReport(Value, frozen=True, kw_only=True):
+    """Result of an optimization run. The same request on the same answers gives the same report, to the byte."""
+
+    experiment_id: str
+    prompt_ns: str
+    prompt_key: str
+    baseline_pass_rate: float
+    baseline_token_count: int
+    modifications: tuple[Modification, ...] = ()
+    rejected: tuple[RejectedModification, ...] = ()
+    candidate_pass_rate: float = 0.0
+    candidate_token_count: int = 0
+    tokenizer: str = ""
+    tokens_are_exact: bool = False
+    baseline_tag: str = ""
+    baseline_version: int | None = None
+    baseline_fell_back: str | None = None
+    baseline_digest: HexDigest | None = None
+    candidate_digest: HexDigest | None = None
+    dataset_digest: HexDigest | None = None
+    choosing_samples: int = 0
+    confirming_samples: int = 0
+    settings: GateSettings | None = None
+    choosing_power: PowerStatement | None = None
+    confirming_power: PowerStatement | None = None
+    confirming_p_value: float | None = None
+    pareto: tuple[ParetoPoint, ...] = ()
+    evaluations: int = 0
+    usage: TokenUsage = TokenUsage()
+
+    @property
+    def total_token_reduction(self) -> int:
+        """The tokens that all modifications save together."""
+        return sum(modification.token_reduction for modification in self.modifications)
+
+    @property
+    def has_modifications(self) -> bool:
+        """Whether anything can be changed."""
+        return len(self.modifications) > 0
+
+    def cost(self, *, input_price: float, output_price: float) -> float:
+        """What the evaluations cost, at prices for a million tokens."""
+        return (self.usage.input_tokens * input_price + self.usage.output_tokens * output_price) / 1e6
+
+    @classmethod
+    def failed(cls, *, ns: str, prompt_key: str) -> "OptimizationReport":
+        """The empty report of an optimisation that came to no result."""
+        return cls(
+            experiment_id="failed",
+            prompt_ns=ns,
+            prompt_key=prompt_key,
+            baseline_pass_rate=0.0,
+            baseline_token_count=0,
+        )
+
+
+def pareto_front(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
+    """The points that no other beats: none has fewer tokens at the same or a better pass rate, nor the other way round."""
+    front: list[ParetoPoint] = []
+    best = -1.0
+    for point in sorted(points, key=lambda point: (point.tokens, -point.pass_rate, point.label)):
+        if point.pass_rate > best:
+            front.append(point)
+            best = point.pass_rate
+    return tuple(front)
+
+
+def as_lines(report: OptimizationReport) -> list[str]:
+    """The report in a few lines, for people at a terminal."""
+    label = report.tokenizer + ("" if report.tokens_are_exact else ", an estimate")
+    tokens = f"{report.baseline_token_count} → {report.candidate_token_count} tokens ({label})"
+    rates = f"pass rate {report.baseline_pass_rate:.1%} → {report.candidate_pass_rate:.1%}"
+    counts = f"{report.choosing_samples} samples to choose by and {report.confirming_samples} to confirm by"
+    lines = [
+        f"{report.prompt_ns}/{report.prompt_key}, tag {report.baseline_tag}: {tokens}",
+        f"{rates} on {counts}, {report.evaluations} evaluations",
+    ]
+    lines += [
+        f"  + {'/'.join(one.section_path)}: {one.token_reduction} tokens less ({one.strategy})"
+        for one in report.modifications
+    ]
+    lines += [
+        f"  - {'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}) {one.detail}".rstrip()
+        for one in report.rejected
+    ]
+    if report.confirming_power is not None:
+        lines.append(_promise(report.confirming_power))
+    return lines
+
+
+def _promise(power: PowerStatement) -> str:
+    if power.losses_allowed < 0:
+        return (
+            f"{power.samples} samples to confirm by prove nothing at margin {power.margin:g} and level {power.level:g}; "
+            f"{power.samples_needed} would"
+        )
+    return (
+        f"a prompt that loses {power.margin:.0%} is refused with a probability of {power.rejects_at_margin:.1%} or more, "
+        f"one that loses {2 * power.margin:.0%} with {power.rejects_at_twice:.1%}"
+    )
+
+
+_STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #d9dee3; vertical-align: top; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre { white-space: pre-wrap; background: #f6f8fa; padding: .8rem; border-radius: .4rem; overflow-wrap: anywhere; }
+del { background: #ffd7d5; } ins { background: #c9f0d0; text-decoration: none; }
+@media (prefers-color-scheme: dark) { body { background: #14171a; color: #dfe3e8; } pre { background: #1e2329; }
+th, td { border-color: #343a41; } del { background: #6b2020; } ins { background: #1d4d2b; } }
+"""
+
+
+def html_report(report: OptimizationReport) -> str:
+    """The page."""
+    title = f"{report.prompt_ns}/{report.prompt_key}"
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{escape(title)}</h1>",
+        *(f"<p>{escape(line)}</p>" for line in as_lines(report)[:2]),
+        _facts(report),
+        "<h2>Modifications</h2>" if report.modifications else "<h2>No modifications</h2>",
+        *(_modification(one) for one in report.modifications),
+        _rejected(report.rejected),
+        _pareto(report.pareto),
+        _power("Samples to choose by", report.choosing_power),
+        _power("Samples to confirm by", report.confirming_power),
+        "</body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(report: OptimizationReport) -> str:
+    usage = report.usage
+    facts = {
+        "experiment": report.experiment_id,
+        "baseline": f"tag {report.baseline_tag}, version {report.baseline_version}, digest {report.baseline_digest}",
+        "candidate": f"digest {report.candidate_digest}",
+        "dataset": f"digest {report.dataset_digest}",
+        "tokeniser": report.tokenizer + ("" if report.tokens_are_exact else " (an estimate)"),
+        "evaluations": f"{report.evaluations}, {usage.input_tokens} tokens in, {usage.output_tokens} out",
+    }
+    if report.baseline_fell_back:
+        facts["note"] = f"the tag's override was {report.baseline_fell_back}, so the baseline is the source"
+    return _table([], [[name, value] for name, value in facts.items()])
+
+
+def _modification(one: Modification) -> str:
+    head = f"<h3>{escape('/'.join(one.section_path))}: {one.token_reduction} tokens less ({escape(one.strategy)})</h3>"
+    budget = ""
+    if one.recall_tokens != one.original_recall_tokens:
+        budget = f"<p>Recall budget {one.original_recall_tokens} → {one.recall_tokens} tokens</p>"
+    return f"{head}{budget}<pre>{difference(one.original_body, one.proposed_body)}</pre>"
+
+
+def difference(before: str, after: str) -> str:
+    """Two texts as one, with what went and what came marked, word by word."""
+    old, new = (re.findall(r"\s+|\w+|[^\w\s]", text) for text in (before, after))
+    pieces = []
+    for what, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(
+        None, old, new, False
+    ).get_opcodes():
+        gone, come = escape("".join(old[old_from:old_to])), escape("".join(new[new_from:new_to]))
+        if what == "equal":
+            pieces.append(gone)
+            continue
+        pieces.append((f"<del>{gone}</del>" if gone else "") + (f"<ins>{come}</ins>" if come else ""))
+    return "".join(pieces)
+
+
+def _rejected(rejected: tuple[RejectedModification, ...]) -> str:
+    if not rejected:
+        return ""
+    rows = [
+        ["/".join(one.section_path), one.strategy, one.reason.value, str(one.token_reduction), one.detail]
+        for one in rejected
+    ]
+    return "<h2>Rejected</h2>" + _table(["section", "strategy", "reason", "tokens", "detail"], rows)
+
+
+def _pareto(points: tuple[ParetoPoint, ...]) -> str:
+    rows = [[point.label, str(point.tokens), f"{point.pass_rate:.1%}"] for point in points]
+    return "<h2>Tokens and pass rate</h2>" + _table(["prompt", "tokens", "pass rate"], rows) if rows else ""
+
+
+def _power(title: str, power: PowerStatement | None) -> str:
+    if power is None:
+        return ""
+    rows = [
+        ["samples that the baseline passes", str(power.samples)],
+        ["declared margin and level", f"{power.margin:g}, {power.level:.3g}"],
+        ["losses with which a candidate still passes", str(max(power.losses_allowed, 0))],
+        ["samples needed to prove anything", str(power.samples_needed)],
+        ["a harmless candidate is accepted", f"{power.accepts_harmless:.1%}"],
+        ["one that loses the margin is refused", f"{power.rejects_at_margin:.1%}"],
+        ["one that loses twice the margin is refused", f"{power.rejects_at_twice:.1%}"],
+    ]
+    return f"<h2>{escape(title)}</h2>" + _table([], rows)
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    head = "<tr>" + "".join(f"<th>{escape(one)}</th>" for one in heads) + "</tr>" if heads else ""
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{head}{body}</table>"
