@@ -14,7 +14,8 @@ from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.group import LoopGroup
 from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop
-from standfast.optimize.loops.strategies import Ablation, CompressStrategy, Strategies
+from standfast.optimize.loops.proposals import CompressStrategy, Strategies
+from standfast.optimize.loops.strategies import Ablation
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
 from standfast.optimize.prompts.template import InMemoryPromptRegistry

@@ -19,9 +19,10 @@ from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings, RejectReason
 from standfast.optimize.loops.optimize import OptimizeRequest
+from standfast.optimize.loops.proposals import Strategies
 from standfast.optimize.loops.report import OptimizationReport, as_lines, html_report
 from standfast.optimize.loops.rewriting import rewriting_strategies
-from standfast.optimize.loops.strategies import Ablation, DuplicateRemoval, Strategies
+from standfast.optimize.loops.strategies import Ablation, DuplicateRemoval
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.providers.adapter import ModelRequest

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from standfast.errors import ProviderRefused
 from standfast.optimize.evals.cache import InMemoryResultCache
 from standfast.optimize.loops import strategies
+from standfast.optimize.loops.proposals import SectionEdit, Strategies, StrategySession, units_of
 from standfast.optimize.loops.protected_text import protected
 from standfast.optimize.loops.rewriting import (
     compact_markdown,
@@ -24,11 +25,7 @@ from standfast.optimize.loops.strategies import (
     LLMCompressStrategy,
     Place,
     RecallBudget,
-    SectionEdit,
-    Strategies,
-    StrategySession,
     largest_removal,
-    units_of,
 )
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider

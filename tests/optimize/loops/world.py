@@ -21,8 +21,8 @@ from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest, OptimizeResult
+from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
 from standfast.optimize.loops.report import OptimizationReport
-from standfast.optimize.loops.strategies import CompressStrategy, SectionEdit, StrategySession, edit_of
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver
 from standfast.optimize.prompts.local import LocalPromptOverridesStore

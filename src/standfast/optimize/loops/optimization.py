@@ -22,6 +22,7 @@ from standfast.optimize.loops.gate import (
     passing,
     power_statement,
 )
+from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, edited
 from standfast.optimize.loops.protected_text import objection, prompt_tokens, section_cost
 from standfast.optimize.loops.report import (
     Modification,
@@ -30,7 +31,6 @@ from standfast.optimize.loops.report import (
     RejectedModification,
     pareto_front,
 )
-from standfast.optimize.loops.strategies import CompressStrategy, SectionEdit, StrategySession, edited
 from standfast.optimize.loops.trial import Arm, Trial
 from standfast.optimize.prompts.prompt import ResolvedPrompt
 from standfast.optimize.prompts.template import Path, PromptDescriptor, path_text

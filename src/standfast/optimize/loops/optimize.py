@@ -23,8 +23,8 @@ from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimization import Optimization, Subject
+from standfast.optimize.loops.proposals import CompressStrategy
 from standfast.optimize.loops.report import OptimizationReport
-from standfast.optimize.loops.strategies import CompressStrategy
 from standfast.optimize.loops.trial import Progress, Trial, TrialSetting
 from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox

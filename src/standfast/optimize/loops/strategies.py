@@ -1,172 +1,35 @@
-"""What a strategy proposes, and what it has at hand to do so."""
+"""The strategies that propose shorter prompts."""
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol
-
-import msgspec
+from typing import Final
 
 from standfast.canon import fingerprint
 from standfast.errors import ProviderRefused
 from standfast.limits import STRATEGY_NAMES
 from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, kept
 from standfast.optimize.evals.evaluators import Score
-from standfast.optimize.loops.protected_text import protected, section_tokens
+from standfast.optimize.loops.proposals import (
+    CompressStrategy,
+    EditUnit,
+    SectionEdit,
+    Strategies,
+    StrategySession,
+    edit_of,
+    edited,
+    joined,
+    units_of,
+)
+from standfast.optimize.loops.protected_text import protected
 from standfast.optimize.loops.rewriting import rewriting_strategies
 from standfast.optimize.prompts.template import (
-    HexDigest,
     Path,
     PromptDescriptor,
     SectionDescriptor,
     placeholders,
 )
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
-from standfast.recall.tokens import TokenCounter
-from standfast.vocabulary import Value
-
-
-class SectionEdit(Value, frozen=True, kw_only=True):
-    """Proposed edit to a single section. ``original_hash`` is the hash of the section's source."""
-
-    path: Path
-    original_hash: HexDigest
-    proposed_body: str
-    original_tokens: int
-    proposed_tokens: int
-    recall_tokens: int | None = None
-    strategy: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategySession:
-    """What a strategy has at hand: a tokeniser, and, for those that need it, an eval of what they think of."""
-
-    counter: TokenCounter
-    survives: Callable[[Sequence[PromptDescriptor]], list[bool]] | None = None
-    """Of each of these prompts, whether it shows no regression on the samples to choose by. A screen, not the gate."""
-
-
-class CompressStrategy(Protocol):
-    """Generates compressed prompt variants."""
-
-    def propose(
-        self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
-    ) -> Sequence[SectionEdit]:
-        """Generate compressed sections. Several for one section are rivals; the best that passes is taken."""
-        ...
-
-
-class Strategies:
-    """Several strategies; each one's proposals stand beside the others'."""
-
-    def __init__(self, *strategies: CompressStrategy) -> None:
-        self._strategies = strategies
-
-    def propose(
-        self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
-    ) -> Sequence[SectionEdit]:
-        """What all of them propose."""
-        return [
-            edit
-            for strategy in self._strategies
-            for edit in strategy.propose(prompt, adapter=adapter, session=session)
-        ]
-
-
-def edit_of(
-    section: SectionDescriptor,
-    body: str,
-    *,
-    session: StrategySession,
-    strategy: str,
-    recall_tokens: int | None = None,
-) -> SectionEdit:
-    """A new text for a section, with what it saves."""
-    recall = recall_tokens if recall_tokens is not None else section.recall_tokens
-    changed = msgspec.structs.replace(section, body=body, recall_tokens=recall)
-    return SectionEdit(
-        path=section.path,
-        original_hash=section.source_hash,
-        proposed_body=body,
-        original_tokens=section_tokens(section, session.counter),
-        proposed_tokens=section_tokens(changed, session.counter),
-        recall_tokens=recall,
-        strategy=strategy,
-    )
-
-
-def edited(prompt: PromptDescriptor, edits: Sequence[SectionEdit]) -> PromptDescriptor:
-    """A prompt with edits made to it, at most one a section."""
-    by_path = {edit.path: edit for edit in edits}
-    assert len(by_path) == len(edits), "two edits of one section can't both be made"
-    sections = tuple(
-        msgspec.structs.replace(
-            section,
-            body=by_path[section.path].proposed_body,
-            recall_tokens=by_path[section.path].recall_tokens,
-        )
-        if section.path in by_path
-        else section
-        for section in prompt.sections
-    )
-    return msgspec.structs.replace(prompt, sections=sections)
-
-
-_CODE: Final = re.compile(r"(```|~~~).*?(?:\n\1|\Z)", re.DOTALL)
-_BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]")
-
-
-@dataclass(frozen=True, slots=True)
-class EditUnit:
-    """A piece of text with the empty lines that follow it. Joined together, units are the text again, to the byte."""
-
-    text: str
-    is_code: bool = False
-
-
-def units_of(body: str) -> list[EditUnit]:
-    """The units of a text, in order."""
-    units: list[EditUnit] = []
-    at = 0
-    for block in _CODE.finditer(body):
-        units += _prose(body[at : block.start()])
-        end = _after_blank(body, block.end())
-        units.append(EditUnit(body[block.start() : end], is_code=True))
-        at = end
-    return units + _prose(body[at:])
-
-
-def joined(units: Sequence[EditUnit]) -> str:
-    """The text of units, without empty lines at its end."""
-    return "".join(unit.text for unit in units).rstrip("\n")
-
-
-def _after_blank(body: str, at: int) -> int:
-    blank = re.compile(r"(?:[ \t]*\n)+").match(body, at)
-    return blank.end() if blank else at
-
-
-def _prose(text: str) -> list[EditUnit]:
-    """A bullet with the lines that continue it is a unit, and so is a paragraph."""
-    units: list[list[str]] = []
-    fresh = True
-    for line in text.splitlines(keepends=True):
-        if not line.strip():
-            if units:
-                units[-1].append(line)
-            else:
-                units.append([line])
-            fresh = True
-            continue
-        if fresh or _BULLET.match(line):
-            units.append([line])
-        else:
-            units[-1].append(line)
-        fresh = False
-    return [EditUnit("".join(lines)) for lines in units]
-
 
 NEAR: Final = 0.85
 _SHORTEST_WORDS: Final = 4
