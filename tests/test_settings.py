@@ -1,12 +1,15 @@
-"""Settings: one name everywhere, safe defaults, and no silent typos."""
+"""Settings: one name everywhere, safe defaults, and every mistake reported with its name and source."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from standfast.errors import InvalidSettings
 from standfast.settings import Settings
-from standfast.vocabulary import VisibilityMode
+from standfast.store.store import open_store
+from standfast.vocabulary import Band, VisibilityMode
+from standfast.wiring import notary_of, signers_of
 
 
 @pytest.fixture(autouse=True)
@@ -14,12 +17,13 @@ def _empty_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
 
 
-def test_defaults_write_nothing() -> None:
+def test_the_defaults_are_read_only() -> None:
     settings = Settings.load({})
 
     assert settings == Settings()
     assert settings.visibility_mode is VisibilityMode.READ_ONLY
     assert not settings.allow_live_read_write
+    assert settings.strict
 
 
 def test_the_environment_wins_over_the_file() -> None:
@@ -31,27 +35,90 @@ def test_the_environment_wins_over_the_file() -> None:
     assert (settings.store, settings.namespace) == ("from-env.db", "file")
 
 
-def test_a_key_in_the_environment_is_no_setting() -> None:
+def test_an_api_key_in_the_environment_is_not_a_setting() -> None:
     assert Settings.load({"STANDFAST_API_KEY": "sf_secret"}) == Settings()
 
 
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)])
+def test_a_boolean_in_the_environment_is_converted(text: str, value: bool) -> None:
+    assert Settings.load({"STANDFAST_STRICT": text}).strict is value
+
+
+def test_a_boolean_in_the_file_is_not_text() -> None:
+    Path("standfast.toml").write_text("strict = 1\n", encoding="utf-8")
+
+    with pytest.raises(InvalidSettings, match="strict"):
+        Settings.load({})
+
+
 @pytest.mark.parametrize(
-    ("environment", "words"),
+    ("environment", "name", "problem"),
     [
-        ({"STANDFAST_STOER": "x"}, "STOER"),
-        ({"STANDFAST_API_KEYS": "x"}, "API_KEYS"),
-        ({"STANDFAST_VISIBILITY_MODE": "everything"}, "everything"),
-        ({"STANDFAST_ALLOW_LIVE_READ_WRITE": "perhaps"}, "ALLOW_LIVE_READ_WRITE"),
-        ({"STANDFAST_VISIBILITY_MODE": "live_read_write"}, "allow_live_read_write"),
-        ({"STANDFAST_STORE": ""}, "empty"),
+        (
+            {"STANDFAST_STOER": "x"},
+            "stoer",
+            "there is no such setting; the settings are allow_live_read_write",
+        ),
+        ({"STANDFAST_API_KEYS": "x"}, "api_keys", "there is no such setting"),
+        ({"STANDFAST_VISIBILITY_MODE": "everything"}, "visibility_mode", "everything"),
+        ({"STANDFAST_ALLOW_LIVE_READ_WRITE": "perhaps"}, "allow_live_read_write", "bool"),
+        ({"STANDFAST_VISIBILITY_MODE": "live_read_write"}, "visibility_mode", "allow_live_read_write = true"),
+        ({"STANDFAST_STORE": ""}, "store", "it is empty; give a path or a URL"),
     ],
 )
-def test_a_wrong_setting_is_told_by_its_name(environment: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidSettings, match=words):
+def test_a_wrong_variable_is_reported_with_the_name_of_the_setting_and_of_the_variable(
+    environment: dict[str, str], name: str, problem: str
+) -> None:
+    with pytest.raises(InvalidSettings) as refused:
         Settings.load(environment)
 
+    assert refused.value.facts["name"] == name
+    assert refused.value.facts["source"] == next(iter(environment))
+    assert problem in refused.value.facts["problem"]
 
-def test_the_live_mode_needs_two_words() -> None:
+
+@pytest.mark.parametrize(
+    ("lines", "name", "problem"),
+    [
+        ('band_policies = { VAULT = "RecencyBias" }', "band_policies", "law never expires"),
+        (
+            'band_policies = { ACTIVE = "RecencyBias" }\nband_budgets_bytes = { VAULT = 5 }',
+            "band_budgets_bytes",
+            "law never expires",
+        ),
+        ("band_budgets_bytes = { ACTIVE = 500 }", "band_budgets_bytes", "no policy; name one"),
+        (
+            'band_policies = { ACTIVE = "RecencyBias" }\nband_budgets_bytes = { ACTIVE = 0 }',
+            "band_budgets_bytes",
+            "at least 1 byte, not 0",
+        ),
+        ('band_policies = { ACTIVE = "NoSuchPolicy" }', "band_policies", "NoSuchPolicy"),
+        ('store = ""', "store", "it is empty"),
+    ],
+)
+def test_a_wrong_line_is_reported_with_the_file(lines: str, name: str, problem: str) -> None:
+    Path("standfast.toml").write_text(lines, encoding="utf-8")
+
+    with pytest.raises(InvalidSettings) as refused:
+        Settings.load({})
+
+    assert (refused.value.facts["name"], refused.value.facts["source"]) == (name, "standfast.toml")
+    assert problem in refused.value.facts["problem"]
+
+
+def test_a_budget_of_one_byte_is_enough() -> None:
+    lines = 'band_policies = { ACTIVE = "RecencyBias" }\nband_budgets_bytes = { ACTIVE = 1 }'
+    Path("standfast.toml").write_text(lines, encoding="utf-8")
+
+    assert Settings.load({}).band_budgets_bytes == {Band.ACTIVE: 1}
+
+
+def test_wrong_arguments_are_refused_as_well() -> None:
+    with pytest.raises(InvalidSettings, match="Setting store from the arguments is invalid: it is empty"):
+        Settings(store="")
+
+
+def test_the_live_mode_needs_two_settings() -> None:
     settings = Settings.load(
         {"STANDFAST_VISIBILITY_MODE": "live_read_write", "STANDFAST_ALLOW_LIVE_READ_WRITE": "true"}
     )
@@ -60,13 +127,39 @@ def test_the_live_mode_needs_two_words() -> None:
 
 
 @pytest.mark.parametrize("content", ["store = ", "store = 5", 'stor = "x"', "\udcff"])
-def test_a_broken_file_is_told_by_its_path(content: str) -> None:
+def test_a_broken_file_is_reported_with_its_path(content: str) -> None:
     Path("standfast.toml").write_bytes(content.encode("utf-8", "surrogateescape"))
 
     with pytest.raises(InvalidSettings, match=r"standfast\.toml"):
         Settings.load({})
 
 
-def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="no such file"):
         Settings.load({}, file=tmp_path / "none.toml")
+
+
+def test_a_named_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text('namespace = "support"\n', encoding="utf-8")
+    assert Settings.load({}, file=file).namespace == "support"
+    file.write_text('store = ""\n', encoding="utf-8")
+
+    with pytest.raises(InvalidSettings, match=r"deploy\.toml"):
+        Settings.load({}, file=file)
+
+
+@pytest.mark.parametrize("name", ["log_key", "checkpoints"])
+def test_log_key_and_checkpoints_are_set_together(name: str) -> None:
+    with (
+        closing(open_store(":memory:", create=True)) as store,
+        pytest.raises(InvalidSettings, match=f"Setting {name} "),
+    ):
+        notary_of(Settings(**{name: "file"}), store)  # type: ignore[arg-type]  # Both are strings.
+
+
+def test_a_missing_list_of_signers_is_reported_with_an_example() -> None:
+    with pytest.raises(InvalidSettings, match=r"Setting signers .*standfast-seal") as refused:
+        signers_of(Settings(signers="nowhere"))
+
+    assert "nowhere" in str(refused.value)

@@ -1,12 +1,17 @@
-"""What a deployment decides: read once, from a file and the environment, then frozen.
+"""Settings of a deployment, read once from a file and the environment.
 
-A setting has the same name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE`` in the
-environment, which wins. An unknown name is an error, because a misspelt safety setting must not be a silent default.
+A setting has one name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE`` in the
+environment. The environment wins over the file. An unknown name is an error, so that a misspelt safety setting is not
+silently replaced by its default.
+
+    Settings.load(os.environ)
+    Settings.load({}, file="deploy/standfast.toml")
+    Settings(store="agent.db", namespace="support")
 """
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
@@ -15,131 +20,140 @@ from standfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
 TEST_PREFIX: Final = "STANDFAST_TEST_"
-# A secret of one caller is no decision of a deployment, and belongs in no file of settings.
+# The secret of one caller is not a setting of the deployment and must not stand in a settings file.
 KEY_VARIABLE: Final = "STANDFAST_API_KEY"
 FILE_NAME: Final = "standfast.toml"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings, with defaults that are safe: nothing writes unless it is asked to."""
+    """All settings of a deployment. The defaults are safe: runs write only if they ask to.
+
+    Raises ``InvalidSettings`` with the setting's name, where it comes from, and what to change.
+    """
 
     store: str = "standfast.db"
-    """Where memory lives: the path of a SQLite file, or ``postgresql://…``, or ``:memory:``."""
+    """Where memory is stored: the path of a SQLite file, ``postgresql://…``, or ``:memory:``."""
 
     namespace: str = "default"
-    """Whose memory it is, where a command does not say."""
+    """The namespace (tenant) to use if a command or call names none."""
 
     visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
-    """What a run may do that does not say."""
+    """The mode of runs that name none: ``off``, ``read_only``, ``buffered_write`` or ``live_read_write``."""
 
     allow_live_read_write: bool = False
-    """Whether ``live_read_write`` may be used at all: it gives up reproducibility."""
+    """Whether runs may use ``live_read_write``, which gives up reproducibility."""
 
     strict: bool = True
-    """Whether a write that breaks the policy is refused; otherwise it is let pass with a warning, for development."""
+    """Whether a write that breaks the write policy is refused. False lets it pass with a warning, for development."""
 
     signers: str = "allowed_signers"
-    """Who may seal: a file in OpenSSH's ``allowed_signers`` form."""
+    """File that lists who may sign approvals, in the form of OpenSSH's ``allowed_signers``."""
 
     revoked_signers: str = ""
-    """Keys that may not sign any more: a file with one public key a line."""
+    """File with revoked public keys, one a line. Empty: none are revoked."""
 
     log_key: str = ""
-    """The key that signs the ledger's checkpoints; by default ``<store>-log.key`` beside the store's file."""
+    """Private key file that signs the ledger's checkpoints. Empty: ``<store>-log.key`` for a SQLite store, else none."""
 
     checkpoints: str = ""
-    """Where signed checkpoints are kept; by default ``<store>-log.checkpoints`` beside the store's file."""
+    """File of the signed checkpoints. Empty: ``<store>-log.checkpoints`` for a SQLite store, else none."""
 
     traces: str = ""
-    """The folder in which traces of runs are kept; none are kept without one."""
+    """Folder for the traces of runs. Empty: traces are not stored."""
 
     bench_results: str = "bench-results"
-    """The folder of a finished grid, which the console and the API show; 'standfast bench run' writes there."""
+    """Folder of benchmark results for the console and the API; ``standfast bench run`` writes it."""
 
     prompt_reports: str = "."
-    """The folder whose optimization*.json the console shows; 'standfast optimize run' writes such reports."""
+    """Folder whose ``optimization*.json`` files the console shows; ``standfast optimize run`` writes them."""
 
     prompt_overrides: str = "overrides"
-    """Where overrides of prompts are kept, for the console and the API: a folder, redis://… or s3://bucket/prefix."""
+    """Where prompt overrides are stored: a folder, ``redis://…`` or ``s3://bucket/prefix``."""
 
     band_policies: dict[Band, str] = {}
-    """Which write policy spends a band's bytes, by name; 'standfast bench leaderboard --deploy' prints such lines."""
+    """The write policy of each band, by name; ``standfast bench leaderboard --deploy`` prints these lines."""
 
     band_budgets_bytes: dict[Band, int] = {}
-    """How many bytes a band may hold; one without a budget keeps everything."""
+    """The byte budget of each band. A band without one keeps everything."""
 
     def __post_init__(self) -> None:
-        self._check_bands()
         if not self.store:
-            raise InvalidSettings(
-                name="store", source="settings", problem="it is empty; give a path or a URL"
-            )
+            _refuse("store", "it is empty; give a path or a URL")
         if self.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self.allow_live_read_write:
-            raise InvalidSettings(
-                name="visibility_mode",
-                source="settings",
-                problem="live_read_write gives up reproducibility; set allow_live_read_write = true to mean it",
+            _refuse(
+                "visibility_mode",
+                "live_read_write gives up reproducibility; to use it, also set allow_live_read_write = true",
             )
+        self._check_bands()
 
     def _check_bands(self) -> None:
-        """A misspelt policy must not wait for the first commit to be found."""
+        """Check policies and budgets now, so that a mistake does not wait for the first commit."""
         for name, bands in (
             ("band_policies", self.band_policies),
             ("band_budgets_bytes", self.band_budgets_bytes),
         ):
             if Band.VAULT in bands:
-                problem = "what is sealed never expires, so that VAULT has neither a policy nor a budget"
-                raise InvalidSettings(name=name, source="settings", problem=problem)
+                _refuse(name, "law never expires, so VAULT can't have a policy or a budget; remove VAULT")
         for band, budget in self.band_budgets_bytes.items():
             if band not in self.band_policies:
-                problem = f"{band} has a budget and no policy to spend it; name one in band_policies"
-                raise InvalidSettings(name="band_budgets_bytes", source="settings", problem=problem)
+                _refuse("band_budgets_bytes", f"{band} has a budget but no policy; name one in band_policies")
             if budget < 1:
-                problem = f"{band} needs 1 byte or more, not {budget}"
-                raise InvalidSettings(name="band_budgets_bytes", source="settings", problem=problem)
+                _refuse("band_budgets_bytes", f"{band} needs at least 1 byte, not {budget}")
         if self.band_policies:
-            from standfast.policies.registry import PolicySpec  # noqa: PLC0415  # Only a deployment with one pays for it.
+            from standfast.policies.registry import PolicySpec  # noqa: PLC0415  # Slow to import, and rarely needed.
 
             for policy in self.band_policies.values():
                 try:
                     PolicySpec.parse(policy)
                 except UnknownPolicy as error:
-                    raise InvalidSettings(
-                        name="band_policies", source="settings", problem=str(error)
-                    ) from None
+                    _refuse("band_policies", str(error))
 
     @classmethod
     def load(cls, environment: Mapping[str, str], *, file: str | os.PathLike[str] | None = None) -> Self:
-        """Settings from ``file`` (by default ``standfast.toml`` in the working folder, if it is there) and environment."""
-        chosen: dict[str, tuple[Any, str]] = {}
+        """Load settings from a file and from ``STANDFAST_…`` variables, which win.
+
+        Args:
+            environment: Usually ``os.environ``.
+            file: A TOML file, which must exist. Default: ``standfast.toml`` in the working folder, if it exists.
+        """
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
         for name, value in _read_file(file).items():
-            chosen[name] = (value, os.fspath(file or FILE_NAME))
+            values[name], sources[name] = value, os.fspath(file or FILE_NAME)
         for variable in sorted(environment):
-            is_ours = variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX)
-            if is_ours and variable != KEY_VARIABLE:
+            is_setting = variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX)
+            if is_setting and variable != KEY_VARIABLE:
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
-                chosen[name] = (environment[variable], variable)
-        return cls(**{name: cls._checked(name, value, source) for name, (value, source) in chosen.items()})
+                values[name], sources[name] = environment[variable], variable
+        try:
+            return cls(**{name: cls._convert(name, value) for name, value in values.items()})
+        except InvalidSettings as error:
+            name = error.facts["name"]
+            # A check over several settings names one of them; it may have its default value.
+            source = sources.get(name, "the defaults")
+            raise InvalidSettings(name=name, source=source, problem=error.facts["problem"]) from None
 
     @classmethod
-    def _checked(cls, name: str, value: object, source: str) -> Any:
-        kinds = {field.name: field.type for field in msgspec.structs.fields(cls)}
-        if name not in kinds:
-            raise InvalidSettings(
-                name=name, source=source, problem=f"there are only {', '.join(sorted(kinds))}"
-            )
+    def _convert(cls, name: str, value: object) -> Any:
+        types = {field.name: field.type for field in msgspec.structs.fields(cls)}
+        if name not in types:
+            _refuse(name, f"there is no such setting; the settings are {', '.join(sorted(types))}")
         try:
-            # Text from the environment becomes a number or a boolean where the setting is one.
-            return msgspec.convert(value, kinds[name], strict=not isinstance(value, str))
+            # Text from the environment is converted to a number or a boolean where the setting is one.
+            return msgspec.convert(value, types[name], strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
-            raise InvalidSettings(name=name, source=source, problem=str(error)) from None
+            _refuse(name, str(error))
+
+
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise InvalidSettings(name=name, source="the arguments", problem=problem)
 
 
 def _read_file(file: str | os.PathLike[str] | None) -> dict[str, Any]:
     path = os.fspath(file or FILE_NAME)
-    if file is None and not os.path.exists(path):  # noqa: PTH110  # pathlib costs every start 6 ms, and only this file asks.
+    if file is None and not os.path.exists(path):  # noqa: PTH110  # Importing pathlib costs every start 6 ms.
         return {}
-    import tomllib  # noqa: PLC0415  # Only a deployment with a file pays for the parser.
+    import tomllib  # noqa: PLC0415  # Only a deployment with a file needs the parser.
 
     try:
         with open(path, "rb") as toml:  # noqa: PTH123  # As above.

@@ -1,4 +1,4 @@
-"""Turns settings into working parts, for the doors."""
+"""Builds the objects that the settings describe, for the command line and the server."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from standfast.store.store import Store, open_store
 from standfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
-    # Commands that do not optimise prompts should not wait for these.
+    # Slow to import, and only the prompt commands need them.
     from standfast.optimize.evals.cache import ResultCache
     from standfast.optimize.prompts.overrides import PromptOverridesStore
     from standfast.optimize.prompts.template import PromptTemplate
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 
 def open_memory(settings: Settings, *, create: bool) -> Memory:
-    """The memory that the settings describe."""
+    """Open the memory that the settings describe. ``create`` makes the store if it does not exist."""
     store = open_store(settings.store, create=create)
     return memory_in(settings, store, settings.namespace, notary=notary_of(settings, store))
 
 
 def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notary | None = None) -> Memory:
-    """The memory of one namespace of a store, under the settings' rules. One of a store's memories has its notary."""
+    """The memory of one namespace of an open store, configured by the settings.
+
+    Give a notary to one memory of a store only: it signs the ledger of the whole store.
+    """
     return Memory(
         store,
         namespace=namespace,
@@ -42,7 +45,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
 
 
 def budgets_of(settings: Settings) -> list[BandBudget]:
-    """The byte budgets of bands, each with the policy that spends it."""
+    """The byte budgets of the bands, each with its write policy."""
     return [
         BandBudget(band=band, max_bytes=limit, policy=settings.band_policies[band])
         for band, limit in settings.band_budgets_bytes.items()
@@ -50,7 +53,11 @@ def budgets_of(settings: Settings) -> list[BandBudget]:
 
 
 def notary_of(settings: Settings, store: Store) -> Notary | None:
-    """The notary of a store: beside its file, or where the settings say; none for a server without such settings."""
+    """The notary that signs a store's checkpoints.
+
+    Its files are named by the settings or, for a SQLite store, lie next to the store's file. A server without these
+    settings has no notary.
+    """
     is_file = settings.store != ":memory:" and "://" not in settings.store
     path = Path(settings.store)
     if is_file and not settings.log_key and not settings.checkpoints:
@@ -59,7 +66,9 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
         return None
     if not settings.log_key or not settings.checkpoints:
         raise InvalidSettings(
-            name="log_key", source="settings", problem="log_key and checkpoints go together"
+            name="log_key" if settings.log_key else "checkpoints",
+            source="settings",
+            problem="log_key and checkpoints are used together; set both or neither",
         )
     name = log_name(path) if is_file else "standfast/log"
     return Notary(
@@ -68,7 +77,7 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
 
 
 def signers_of(settings: Settings) -> Signers:
-    """Who may seal, as the files that the settings name say now."""
+    """Who may sign approvals, read from the files that the settings name."""
     return Signers.parse(
         _text("signers", settings.signers),
         _text("revoked_signers", settings.revoked_signers) if settings.revoked_signers else "",
@@ -80,16 +89,16 @@ def _text(name: str, path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = (
-            f"{path} can't be read ({error}); write a line for each person who may seal: "
+            f"can't read {path} ({error}); create it with a line for each person who may sign: "
             'alice@example.com namespaces="standfast-seal" ssh-ed25519 AAAA…'
         )
         raise InvalidSettings(name=name, source="settings", problem=problem) from None
 
 
 def open_overrides(url: str) -> "PromptOverridesStore":
-    """The overrides store at a folder, ``redis://…`` or ``s3://bucket/prefix``."""
+    """Open the prompt overrides in a folder, at ``redis://…`` or at ``s3://bucket/prefix``."""
     if _is_redis(url):
-        from standfast.optimize.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Only its users pay for it.
+        from standfast.optimize.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Loaded only when used.
 
         return RedisPromptOverridesStore(client=_redis_client(url))
     if url.startswith("s3://"):
@@ -105,8 +114,8 @@ def open_overrides(url: str) -> "PromptOverridesStore":
 
 
 def open_result_cache(url: str) -> "ResultCache":
-    """The cache of eval results at a folder, ``redis://…`` or ``:memory:``."""
-    from standfast.optimize.evals.cache import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Only its users pay for it.
+    """Open the cache of eval results in a folder, at ``redis://…`` or in ``:memory:``."""
+    from standfast.optimize.evals.cache import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Loaded only when used.
 
     if url == ":memory:":
         return InMemoryResultCache()
@@ -116,16 +125,16 @@ def open_result_cache(url: str) -> "ResultCache":
 def open_provider(
     kind: str, *, model: str | None = None, base_url: str | None = None, script: str | None = None
 ) -> "ProviderAdapter":
-    """A model: ``openai`` (or anything that speaks its protocol), ``anthropic``, or ``scripted`` with a file of rules."""
+    """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file of rules."""
     if kind == "scripted":
         from standfast.optimize.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
 
         if script is None:
-            problem = "a scripted provider needs a file of rules; give --script"
+            problem = "the scripted provider needs a file of rules; give --script"
             raise InvalidSettings(name="script", source="command line", problem=problem)
         return scripted_by(script)
     if model is None:
-        problem = "the provider needs a model's name; give --model"
+        problem = "the provider needs the name of a model; give --model"
         raise InvalidSettings(name="model", source="command line", problem=problem)
     if kind == "anthropic":
         from standfast.optimize.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
@@ -137,19 +146,17 @@ def open_provider(
 
 
 def read_prompt(file: str) -> "PromptTemplate":
-    """A prompt's source from a ``.toml`` or ``.json`` file."""
+    """Read a prompt template from a ``.toml`` or ``.json`` file."""
     import json  # noqa: PLC0415  # As above.
     import tomllib  # noqa: PLC0415  # As above.
 
     from standfast.optimize.prompts.template import PromptTemplate  # noqa: PLC0415  # As above.
 
     try:
-        with open(file, "rb") as source:  # noqa: PTH123  # A string from outside.
+        with open(file, "rb") as source:  # noqa: PTH123  # A path given as a string.
             plain = tomllib.load(source) if file.endswith(".toml") else json.load(source)
         return PromptTemplate.from_json(plain)
-    except (OSError, ValueError) as error:
-        raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
-    except StandfastError as error:
+    except (OSError, ValueError, StandfastError) as error:
         raise InvalidValue(what=f"Prompt file {file}", problem=str(error)) from None
 
 
