@@ -20,7 +20,7 @@ BENCHMARKS = [
     "recall",
     "recall_kinds",
     "recall_kept",
-    "doors",
+    "server",
     "write_policies",
 ]
 

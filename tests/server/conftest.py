@@ -1,4 +1,4 @@
-"""A hall over a fresh store, its keys, an app in this process, and a real server in another."""
+"""A gateway over a fresh store, its keys, an app in this process, and a real server in another."""
 
 import contextlib
 import json
@@ -17,13 +17,13 @@ from standfast.clock import Clock
 from standfast.govern.approvals.signers import Signers
 from standfast.ledger.notary import Notary
 from standfast.optimize.prompts.overrides import PromptOverridesStore
-from standfast.server.access.table import Caller, KeyRole
-from standfast.server.http.app import build_app
-from standfast.server.operations.hall import Hall
+from standfast.server.access.permissions import Caller, KeyRole
+from standfast.server.app import build_app
+from standfast.server.operations.gateway import Gateway
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SIGNERS
-from tests.server.recollecting import memory_over
+from tests.server.harness import memory_over
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
 NO_MCP = "sys.modules['mcp'] = None; "
@@ -32,24 +32,24 @@ FACT = {"text": "EU refunds take 14 days.", "subject": "policy/eu-refunds", "sou
 
 
 @dataclass
-class House:
-    """A hall, and tokens for whoever a test needs."""
+class Harness:
+    """A gateway, and tokens for whoever a test needs."""
 
-    hall: Hall
+    gateway: Gateway
     tokens: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def token(self, role: KeyRole | str, *namespaces: str, name: str | None = None) -> str:
         """A key of this role for these namespaces; the same one each time."""
         wanted = (str(role), *(namespaces or ("*",)), name or str(role))
         if wanted not in self.tokens:
-            _, self.tokens[wanted] = self.hall.keyring.create(
+            _, self.tokens[wanted] = self.gateway.keyring.create(
                 name=wanted[-1], role=wanted[0], namespaces=wanted[1:-1]
             )
         return self.tokens[wanted]
 
     def caller(self, role: KeyRole | str, *namespaces: str, name: str | None = None) -> Caller:
         """Whoever has such a key."""
-        return self.hall.keyring.caller_of(self.token(role, *namespaces, name=name))
+        return self.gateway.keyring.caller_of(self.token(role, *namespaces, name=name))
 
     def headers(self, role: KeyRole | str, *namespaces: str, name: str | None = None) -> dict[str, str]:
         """What such a key's holder sends."""
@@ -57,12 +57,12 @@ class House:
 
     def refusals(self) -> list[dict[str, Any]]:
         """What the access log says."""
-        self.hall.refusals.flush()
-        told = (entry.read() for entry in self.hall.store.entries())
+        self.gateway.access_log.flush()
+        told = (entry.read() for entry in self.gateway.store.entries())
         return [entry["body"]["told"] for entry in told if entry["kind"] == "access"]
 
 
-def make_hall(
+def make_gateway(
     path: Path,
     *,
     url: str = ":memory:",
@@ -73,11 +73,11 @@ def make_hall(
     has_traces: bool = False,
     bench_results: str = "",
     overrides: PromptOverridesStore | None = None,
-) -> Hall:
-    """A hall whose memory can recall; the log's key and checkpoints stand beside the path."""
+) -> Gateway:
+    """A gateway whose memory can recall; the log's key and checkpoints stand beside the path."""
     store = open_store(url, create=True, clock=clock)
     traces = TraceFolder(path.with_name("traces"), ids=store.ids) if has_traces else None
-    return Hall(
+    return Gateway(
         memory_over(store, notary=Notary.for_store_file(path, store.entries), traces=traces),
         memory_in=lambda namespace: memory_over(store, namespace),
         signers=lambda: signers,
@@ -89,17 +89,17 @@ def make_hall(
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    """A fresh hall."""
-    hall = make_hall(tmp_path / "store.db")
-    yield House(hall)
-    hall.close()
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    """A fresh gateway."""
+    gateway = make_gateway(tmp_path / "store.db")
+    yield Harness(gateway)
+    gateway.close()
 
 
 @pytest.fixture
-def http(house: House) -> Iterator[TestClient]:
-    """The app of the hall, in this process."""
-    with TestClient(build_app(house.hall), raise_server_exceptions=True) as client:
+def http(harness: Harness) -> Iterator[TestClient]:
+    """The app of the gateway, in this process."""
+    with TestClient(build_app(harness.gateway), raise_server_exceptions=True) as client:
         yield client
 
 

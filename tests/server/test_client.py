@@ -24,8 +24,8 @@ from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
 from standfast.vocabulary import ActionType, Band, Verdict
 from tests.govern import openssh
-from tests.server.conftest import HANDBOOK, Served
-from tests.server.cutting import Cutting
+from tests.server.harness import HANDBOOK, Served
+from tests.server.cutting_proxy import CuttingProxy
 
 
 @pytest.fixture
@@ -127,9 +127,9 @@ def test_a_human_decides_through_the_client(client: Client, served: Served) -> N
 
 
 @contextmanager
-def _over_a_bad_line(served: Served, namespace: str, *, cuts: int) -> Iterator[tuple[Cutting, Client]]:
+def _over_a_bad_line(served: Served, namespace: str, *, cuts: int) -> Iterator[tuple[CuttingProxy, Client]]:
     with (
-        Cutting(served.port.number, cuts=cuts) as line,
+        CuttingProxy(served.port.number, cuts=cuts) as line,
         Client(
             f"http://127.0.0.1:{line.port}", key=served.key, namespace=namespace, clock=ManualClock()
         ) as client,

@@ -15,8 +15,8 @@ import uvicorn
 from standfast.client import Client
 from standfast.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES
 from standfast.server.http import server as web_server
-from standfast.server.http.doors import doors
-from tests.server.conftest import FACT, House, Served, make_hall
+from standfast.server.app import doors
+from tests.server.harness import FACT, Harness, Served, make_gateway
 
 IN = "/v1/namespaces/default"
 
@@ -24,10 +24,10 @@ IN = "/v1/namespaces/default"
 class Wire:
     """A server in this process, and raw bytes to and from it."""
 
-    def __init__(self, house: House, port: int) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, port: int) -> None:
+        self.harness = harness
         self.port = port
-        self.auth = f"Authorization: Bearer {house.token('operator', '*')}\r\n".encode()
+        self.auth = f"Authorization: Bearer {harness.token('operator', '*')}\r\n".encode()
 
     def send(self, *pieces: bytes, pause_seconds: float = 0.0) -> bytes:
         """All that comes back until the server hangs up, or nothing more comes."""
@@ -69,20 +69,20 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     """A server as ``standfast serve`` sets it up, with less patience, in a thread of this process."""
     patience = pytest.MonkeyPatch()
     patience.setattr(web_server, "HEADERS_SECONDS", 0.5)
-    patience.setattr("standfast.server.http.gate.Gate.deadline", _soon)
-    house = House(make_hall(tmp_path_factory.mktemp("hostile") / "store.db"))
-    app, _ = doors(house.hall, any_host=False)
+    patience.setattr("standfast.server.edge.middleware.EdgeMiddleware.deadline", _soon)
+    harness = Harness(make_gateway(tmp_path_factory.mktemp("hostile") / "store.db"))
+    app, _ = doors(harness.gateway, any_host=False)
     bound = web_server.listening("127.0.0.1", 0)
     server = uvicorn.Server(web_server.configured(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield Wire(house, bound.getsockname()[1])
+    yield Wire(harness, bound.getsockname()[1])
     server.should_exit = True
     thread.join()
     patience.undo()
-    house.hall.close()
+    harness.gateway.close()
 
 
 def _soon(_: Any) -> float:
@@ -99,7 +99,7 @@ def _nothing_leaks(wire: Wire, caplog: pytest.LogCaptureFixture) -> Iterator[Non
         status_of(wire.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")) == 200
     )
     assert "nobody foresaw" not in caplog.text
-    assert list(wire.house.hall.home.verify()) == []
+    assert list(wire.harness.gateway.home.verify()) == []
 
 
 BODIES = {

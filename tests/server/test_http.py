@@ -13,19 +13,19 @@ from standfast.govern.approvals.approvals import Statement
 from standfast.govern.approvals.sshsig import sign
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
-from standfast.server.access.refusals import WINDOW_SECONDS
-from standfast.server.http.app import build_app
+from standfast.server.access.protection import WINDOW_SECONDS
+from standfast.server.app import build_app
 from tests.govern import openssh
-from tests.server.conftest import FACT, HANDBOOK, House, make_hall
+from tests.server.harness import FACT, HANDBOOK, Harness, make_gateway
 
 IN = "/v1/namespaces/default"
 BOT = "agent"
 
 
 @pytest.fixture
-def bot(http: TestClient, house: House) -> TestClient:
+def bot(http: TestClient, harness: Harness) -> TestClient:
     """The app, called by an agent of the namespace."""
-    http.headers.update(house.headers(BOT, "default", name="triage-bot"))
+    http.headers.update(harness.headers(BOT, "default", name="triage-bot"))
     return http
 
 
@@ -53,7 +53,7 @@ def test_what_is_remembered_can_be_recalled_listed_and_looked_back_at(bot: TestC
     assert {change["after"]["text"] for change in diff["changes"]} == {"EU refunds take 30 days."}
 
 
-def test_the_caller_is_the_author_whatever_it_says(bot: TestClient, house: House) -> None:
+def test_the_caller_is_the_author_whatever_it_says(bot: TestClient, harness: Harness) -> None:
     made = remembered(bot, "EU refunds take 14 days.", propose=True)
     shown = bot.get(f"{IN}/proposals/{made['proposal_id']}").json()
 
@@ -68,27 +68,27 @@ def test_a_refused_memory_is_told_with_its_reasons(bot: TestClient) -> None:
     assert answer["reasons"]
 
 
-def test_the_same_request_with_the_same_key_has_one_effect(bot: TestClient, house: House) -> None:
+def test_the_same_request_with_the_same_key_has_one_effect(bot: TestClient, harness: Harness) -> None:
     key = {"Idempotency-Key": "k-1"}
     first = bot.post(f"{IN}/remember", json=FACT, headers=key).json()
-    head = house.hall.store.head()
+    head = harness.gateway.store.head()
     again = bot.post(f"{IN}/remember", json=FACT, headers=key).json()
     other = bot.post(f"{IN}/remember", json={**FACT, "text": "Other."}, headers=key)
     elsewhere = bot.post(f"{IN}/forget", json={"subject": "x", "reason": "y"}, headers=key)
 
     assert again["receipt"] == {**first["receipt"], "replayed": True}
     assert {**again, "receipt": None} == {**first, "receipt": None}
-    assert house.hall.store.head() == head
+    assert harness.gateway.store.head() == head
     assert (other.status_code, other.json()["code"]) == (422, "request_reused")
     assert elsewhere.json()["code"] == "request_reused"
 
 
-def test_two_callers_may_choose_the_same_key(http: TestClient, house: House) -> None:
+def test_two_callers_may_choose_the_same_key(http: TestClient, harness: Harness) -> None:
     answers = [
         http.post(
             f"{IN}/remember",
             json={**FACT, "subject": f"policy/{name}", "text": f"{name} refunds take 14 days."},
-            headers={**house.headers(BOT, "default", name=name), "Idempotency-Key": "k"},
+            headers={**harness.headers(BOT, "default", name=name), "Idempotency-Key": "k"},
         ).json()
         for name in ("ann", "bob")
     ]
@@ -98,11 +98,11 @@ def test_two_callers_may_choose_the_same_key(http: TestClient, house: House) -> 
 
 def test_the_same_request_at_the_same_time_has_one_effect(tmp_path: Path) -> None:
     """Ten callers send one request at once; all of them get the one receipt."""
-    house = House(make_hall(tmp_path / "s.db", url=str(tmp_path / "s.db")))
-    headers = {**house.headers(BOT, "default"), "Idempotency-Key": "k"}
+    harness = Harness(make_gateway(tmp_path / "s.db", url=str(tmp_path / "s.db")))
+    headers = {**harness.headers(BOT, "default"), "Idempotency-Key": "k"}
     answers: list[Any] = []
-    with TestClient(build_app(house.hall)) as client:
-        before = house.hall.store.head()
+    with TestClient(build_app(harness.gateway)) as client:
+        before = harness.gateway.store.head()
 
         def send() -> None:
             answers.append(client.post(f"{IN}/remember", json=FACT, headers=headers).json())
@@ -112,15 +112,15 @@ def test_the_same_request_at_the_same_time_has_one_effect(tmp_path: Path) -> Non
             thread.start()
         for thread in threads:
             thread.join()
-        after = house.hall.store.head()
-    house.hall.close()
+        after = harness.gateway.store.head()
+    harness.gateway.close()
 
     assert after == before + 1
     assert len({answer["receipt"]["commit_id"] for answer in answers}) == 1
     assert sum(not answer["receipt"]["replayed"] for answer in answers) == 1
 
 
-def test_a_run_is_invisible_until_it_commits_and_commits_once(bot: TestClient, house: House) -> None:
+def test_a_run_is_invisible_until_it_commits_and_commits_once(bot: TestClient, harness: Harness) -> None:
     opened = bot.post(f"{IN}/runs", json={"workflow": "triage", "mode": "buffered_write"})
     run = f"{IN}/runs/{opened.json()['run_id']}"
     bot.post(f"{run}/remember", json=FACT)
@@ -140,24 +140,24 @@ def test_a_run_is_invisible_until_it_commits_and_commits_once(bot: TestClient, h
 
 def test_a_run_that_was_lost_is_repeated_under_its_key_with_one_effect(tmp_path: Path) -> None:
     """The server is gone after it committed and before it answered: the client does all of it again."""
-    house = House(make_hall(tmp_path / "s.db", url=str(tmp_path / "s.db")))
-    headers = house.headers(BOT, "default")
+    harness = Harness(make_gateway(tmp_path / "s.db", url=str(tmp_path / "s.db")))
+    headers = harness.headers(BOT, "default")
     receipts = []
     for _ in range(2):
-        with TestClient(build_app(house.hall), headers=headers) as client:
+        with TestClient(build_app(harness.gateway), headers=headers) as client:
             body = {"workflow": "triage", "mode": "buffered_write"}
             opened = client.post(f"{IN}/runs", json=body, headers={"Idempotency-Key": "run-7"}).json()
             again = client.post(f"{IN}/runs", json=body, headers={"Idempotency-Key": "run-7"}).json()
             client.post(f"{IN}/runs/{opened['run_id']}/remember", json=FACT)
             receipts.append(client.post(f"{IN}/runs/{opened['run_id']}/commit").json()["receipt"])
             assert again["run_id"] == opened["run_id"]
-    house.hall.close()
+    harness.gateway.close()
 
     assert receipts[1] == {**receipts[0], "replayed": True}
 
 
-def test_a_run_is_its_openers_alone(http: TestClient, house: House) -> None:
-    ann, bob = house.headers(BOT, "default", name="ann"), house.headers(BOT, "default", name="bob")
+def test_a_run_is_its_openers_alone(http: TestClient, harness: Harness) -> None:
+    ann, bob = harness.headers(BOT, "default", name="ann"), harness.headers(BOT, "default", name="bob")
     body = {"workflow": "triage", "mode": "buffered_write"}
     run = http.post(f"{IN}/runs", json=body, headers=ann).json()["run_id"]
 
@@ -171,8 +171,8 @@ def test_a_run_is_its_openers_alone(http: TestClient, house: House) -> None:
 
 def test_open_runs_are_bounded_and_idle_ones_end(tmp_path: Path) -> None:
     clock = ManualClock()
-    house = House(make_hall(tmp_path / "s.db", clock=clock))
-    with TestClient(build_app(house.hall), headers=house.headers(BOT, "default")) as client:
+    harness = Harness(make_gateway(tmp_path / "s.db", clock=clock))
+    with TestClient(build_app(harness.gateway), headers=harness.headers(BOT, "default")) as client:
         body = {"workflow": "triage", "mode": "buffered_write"}
         for _ in range(MAX_OPEN_RUNS_OF_KEY):
             assert client.post(f"{IN}/runs", json=body).status_code == 201
@@ -212,7 +212,7 @@ def test_pages_show_one_snapshot_whatever_is_written_meanwhile(bot: TestClient) 
     assert bot.get(f"{IN}/records", params={"cursor": "WzAsICJ4Il0"}).status_code == 400
 
 
-def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, house: House, tmp_path: Path) -> None:
+def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, harness: Harness, tmp_path: Path) -> None:
     """Exactly the text that is shown is signed, by OpenSSH itself; the server takes nothing else."""
     made = remembered(bot, "EU refunds take 14 days.", subject="policy/eu-refunds", propose=True)
     path = f"{IN}/proposals/{made['proposal_id']}"
@@ -221,7 +221,7 @@ def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, house: Ho
     statement = Statement.from_json(approve["statement"])
     signature = sign(openssh.private_key("alice"), approve["text"].encode(), "standfast-seal")
     body = {"statement": approve["statement"], "signature": signature}
-    operator = house.headers("operator", "default")
+    operator = harness.headers("operator", "default")
     by_agent = bot.post(f"{path}/decision", json=body)
     forged = bot.post(
         f"{path}/decision",
@@ -239,13 +239,13 @@ def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, house: Ho
     assert (twice.status_code, twice.json()["code"]) == (409, "not_pending")
     assert [record["text"] for record in vault] == ["EU refunds take 14 days."]
     assert bot.get(path).json()["decided"]["approval"]["principal"] == "alice@example.com"
-    assert list(house.hall.home.verify()) == []
+    assert list(harness.gateway.home.verify()) == []
 
 
-def test_an_agents_own_name_can_not_decide(http: TestClient, house: House) -> None:
+def test_an_agents_own_name_can_not_decide(http: TestClient, harness: Harness) -> None:
     """A key named as a signer is an agent's: whoever had one may never sign."""
-    agent = house.headers(BOT, "default", name="alice@example.com")
-    other = house.headers(BOT, "default", name="other")
+    agent = harness.headers(BOT, "default", name="alice@example.com")
+    other = harness.headers(BOT, "default", name="other")
     body = {**FACT, "propose": True}
     made = http.post(f"{IN}/remember", json=body, headers=other).json()["proposal_id"]
     shown = http.get(f"{IN}/proposals/{made}", headers=agent).json()["to_sign"][0]
@@ -253,18 +253,18 @@ def test_an_agents_own_name_can_not_decide(http: TestClient, house: House) -> No
     refused = http.post(
         f"{IN}/proposals/{made}/decision",
         json={"statement": shown["statement"], "signature": signature},
-        headers=house.headers("operator", "*"),
+        headers=harness.headers("operator", "*"),
     )
 
     assert (refused.status_code, refused.json()["code"]) == (422, "self_approval")
 
 
-def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, house: House) -> None:
+def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, harness: Harness) -> None:
     seq = remembered(bot, "EU refunds take 14 days.")["receipt"]["ledger_seq"]
     mine = bot.get(f"/v1/ledger/{seq}/receipt")
     audit = bot.get(f"/v1/ledger/{seq - 1}/receipt")
-    auditor = bot.get(f"/v1/ledger/{seq - 1}/receipt", headers=house.headers("auditor", "*"))
-    notary = house.hall.home._notary
+    auditor = bot.get(f"/v1/ledger/{seq - 1}/receipt", headers=harness.headers("auditor", "*"))
+    notary = harness.gateway.home._notary
     assert notary is not None
 
     assert verify_receipt(InclusionReceipt.from_json(mine.json()), notary.verifying_key)["seq"] == seq
@@ -272,8 +272,8 @@ def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, 
     assert auditor.status_code == 200
 
 
-def test_a_limited_key_learns_that_something_is_wrong_but_not_what(http: TestClient, house: House) -> None:
-    for headers in (house.headers(BOT, "default"), house.headers("auditor", "*")):
+def test_a_limited_key_learns_that_something_is_wrong_but_not_what(http: TestClient, harness: Harness) -> None:
+    for headers in (harness.headers(BOT, "default"), harness.headers("auditor", "*")):
         answer = http.post("/v1/verify", headers=headers).json()
         assert (answer["holds"], answer["problems"]) == (True, [])
 
@@ -313,8 +313,8 @@ def test_every_answer_tells_browsers_to_do_nothing_with_it(http: TestClient) -> 
 
 
 def test_a_caller_who_calls_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
-    house = House(make_hall(tmp_path / "s.db", calls_per_second=1, clock=ManualClock()))
-    with TestClient(build_app(house.hall), headers=house.headers(BOT, "default")) as client:
+    harness = Harness(make_gateway(tmp_path / "s.db", calls_per_second=1, clock=ManualClock()))
+    with TestClient(build_app(harness.gateway), headers=harness.headers(BOT, "default")) as client:
         statuses = [client.get(f"{IN}/status").status_code for _ in range(4)]
         last = client.get(f"{IN}/status")
 
@@ -325,12 +325,12 @@ def test_a_caller_who_calls_too_often_is_told_when_to_come_back(tmp_path: Path) 
 
 def test_guessing_keys_is_slowed_down_and_valid_ones_are_not(tmp_path: Path) -> None:
     clock = ManualClock()
-    house = House(make_hall(tmp_path / "s.db", failed_calls_per_second=1, clock=clock))
-    with TestClient(build_app(house.hall)) as client:
+    harness = Harness(make_gateway(tmp_path / "s.db", failed_calls_per_second=1, clock=clock))
+    with TestClient(build_app(harness.gateway)) as client:
         guesses = [client.get(f"{IN}/status").status_code for _ in range(30)]
-        valid = client.get(f"{IN}/status", headers=house.headers(BOT, "default")).status_code
+        valid = client.get(f"{IN}/status", headers=harness.headers(BOT, "default")).status_code
         clock.advance(WINDOW_SECONDS)
-    told = house.refusals()
+    told = harness.refusals()
 
     assert guesses[:10] == [401] * 10
     assert guesses[10:] == [429] * 20
@@ -338,18 +338,18 @@ def test_guessing_keys_is_slowed_down_and_valid_ones_are_not(tmp_path: Path) -> 
     assert len(told) <= 11
 
 
-def test_revoking_a_key_ends_it_at_the_next_call(bot: TestClient, house: House) -> None:
+def test_revoking_a_key_ends_it_at_the_next_call(bot: TestClient, harness: Harness) -> None:
     assert bot.get(f"{IN}/status").status_code == 200
-    house.hall.keyring.revoke(house.caller(BOT, "default", name="triage-bot").key_id)
+    harness.gateway.keyring.revoke(harness.caller(BOT, "default", name="triage-bot").key_id)
 
     assert bot.get(f"{IN}/status").status_code == 401
 
 
-def test_health_readiness_and_metrics(http: TestClient, house: House) -> None:
+def test_health_readiness_and_metrics(http: TestClient, harness: Harness) -> None:
     assert http.get("/healthz").json() == {"status": "alive"}
     assert http.get("/readyz").json()["status"] == "ready"
-    http.get(f"{IN}/status", headers=house.headers(BOT, "default"))
-    text = http.get("/metrics", headers=house.headers("auditor", "*")).text
+    http.get(f"{IN}/status", headers=harness.headers(BOT, "default"))
+    text = http.get("/metrics", headers=harness.headers("auditor", "*")).text
 
     assert 'standfast_requests_total{operation="status",status="200"} 1' in text
     assert 'standfast_request_seconds_bucket{operation="status",le="+Inf"} 1' in text
@@ -358,8 +358,8 @@ def test_health_readiness_and_metrics(http: TestClient, house: House) -> None:
 
 def test_retention_is_rehearsed_and_carried_out(tmp_path: Path) -> None:
     clock = ManualClock()
-    house = House(make_hall(tmp_path / "s.db", clock=clock))
-    with TestClient(build_app(house.hall), headers=house.headers("operator", "*")) as client:
+    harness = Harness(make_gateway(tmp_path / "s.db", clock=clock))
+    with TestClient(build_app(harness.gateway), headers=harness.headers("operator", "*")) as client:
         client.post(f"{IN}/remember", json=FACT)
         clock.advance(8 * 86_400)
         due = client.get(f"{IN}/retention").json()["due"]
@@ -371,7 +371,7 @@ def test_retention_is_rehearsed_and_carried_out(tmp_path: Path) -> None:
     assert left == []
 
 
-def test_the_signature_that_openssh_makes_is_taken(bot: TestClient, house: House, tmp_path: Path) -> None:
+def test_the_signature_that_openssh_makes_is_taken(bot: TestClient, harness: Harness, tmp_path: Path) -> None:
     """As a human would do it: save the text, run the command that is shown, send what it wrote."""
     made = remembered(bot, "EU refunds take 14 days.", propose=True)["proposal_id"]
     shown = bot.get(f"{IN}/proposals/{made}").json()["to_sign"][0]
@@ -386,7 +386,7 @@ def test_the_signature_that_openssh_makes_is_taken(bot: TestClient, house: House
 
     assert (
         bot.post(
-            f"{IN}/proposals/{made}/decision", json=body, headers=house.headers("operator", "*")
+            f"{IN}/proposals/{made}/decision", json=body, headers=harness.headers("operator", "*")
         ).status_code
         == 200
     )

@@ -13,8 +13,9 @@ from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
 from standfast.server.access.keys import Keyring
-from standfast.server.access.table import Act, Caller, KeyRole, is_allowed, require
-from standfast.store.store import Store, open_store
+from standfast.server.access.permissions import Permission, Caller, KeyRole, is_allowed, require
+from standfast.store.store import open_store
+from standfast.store.store import Store
 
 
 @pytest.fixture
@@ -112,9 +113,9 @@ def test_no_key_reaches_standfasts_own_namespace(store: Store) -> None:
     _, token = Keyring(store).create(name="root", role="operator", namespaces=["*"])
     caller = Keyring(store).caller_of(token)
 
-    assert is_allowed(caller, Act.RECALL, "anything")
+    assert is_allowed(caller, Permission.RECALL, "anything")
     with pytest.raises(Forbidden, match="other namespaces"):
-        require(caller, Act.RECALL, "standfast")
+        require(caller, Permission.RECALL, "standfast")
 
 
 def test_keys_are_made_listed_and_revoked_on_the_command_line(

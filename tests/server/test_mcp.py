@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from standfast.server.mcp.server import build_server, local_caller
-from tests.server.conftest import FACT, HANDBOOK, House, Served
+from tests.server.harness import FACT, HANDBOOK, Harness, Served
 
 Use = Callable[[Client], Awaitable[None]]
 FACT_TOO = {"text": "US refunds take 30 days.", "subject": "policy/us-refunds", "source": HANDBOOK}
@@ -143,18 +143,18 @@ def test_two_servers_over_stdio_share_one_store_and_lose_nothing(tmp_path: Path)
     anyio.run(use)
 
 
-def test_a_key_in_the_environment_decides_over_stdio(house: House) -> None:
+def test_a_key_in_the_environment_decides_over_stdio(harness: Harness) -> None:
     """Without one, the process's own caller does; with one, it is looked up anew at each call."""
-    nobody = house.caller("operator", "*")
-    key = local_caller(house.hall, nobody, house.token("auditor", "default", name="eve"))
+    nobody = harness.caller("operator", "*")
+    key = local_caller(harness.gateway, nobody, harness.token("auditor", "default", name="eve"))
 
     async def use() -> None:
-        async with Client(build_server(house.hall, key)) as client:
+        async with Client(build_server(harness.gateway, key)) as client:
             assert (await _told(client, "memory_status"))["role"] == "auditor"
             assert "[forbidden]" in await refused(client, "memory_remember", **FACT)
-            house.hall.keyring.revoke(house.caller("auditor", "default", name="eve").key_id)
+            harness.gateway.keyring.revoke(harness.caller("auditor", "default", name="eve").key_id)
             assert "[unauthenticated]" in await refused(client, "memory_status")
-        async with Client(build_server(house.hall, local_caller(house.hall, nobody, None))) as client:
+        async with Client(build_server(harness.gateway, local_caller(harness.gateway, nobody, None))) as client:
             assert (await _told(client, "memory_status"))["role"] == "operator"
 
     anyio.run(use)
@@ -228,9 +228,9 @@ async def _reads(client: Client) -> None:
 
 
 @pytest.mark.parametrize("use", [_familiar, _reads], ids=["familiar", "reads"])
-def test_in_process(house: House, use: Use) -> None:
+def test_in_process(harness: Harness, use: Use) -> None:
     async def run() -> None:
-        async with Client(build_server(house.hall, lambda _: house.caller("agent", "default"))) as client:
+        async with Client(build_server(harness.gateway, lambda _: harness.caller("agent", "default"))) as client:
             await use(client)
 
     anyio.run(run)
@@ -245,9 +245,9 @@ def test_over_stdio(tmp_path: Path) -> None:
     anyio.run(run)
 
 
-def test_resources_are_refused_as_tools_are(house: House) -> None:
+def test_resources_are_refused_as_tools_are(harness: Harness) -> None:
     async def run() -> None:
-        async with Client(build_server(house.hall, lambda _: house.caller("agent", "default"))) as client:
+        async with Client(build_server(harness.gateway, lambda _: harness.caller("agent", "default"))) as client:
             with pytest.raises(MCPError, match="forbidden"):
                 await client.read_resource("standfast://foreign/records/x")
             with pytest.raises(MCPError, match="not_found"):

@@ -11,23 +11,23 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from standfast.errors import StandfastError
-from standfast.server.http.app import build_app
+from standfast.server.app import build_app
 from standfast.server.http.openapi import description
-from standfast.server.http.problems import STATUS_OF_CODE, status_of
-from standfast.server.http.routes import OPERATIONS
-from tests.server.beside import beside_house
-from tests.server.conftest import FACT, House
+from standfast.server.edge.problems import STATUS_OF_CODE, status_of
+from standfast.server.http.endpoints import ENDPOINTS
+from tests.server.artifacts import artifact_harness
+from tests.server.harness import FACT, Harness
 from tests.test_errors import _all_kinds, _example
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    return beside_house(tmp_path_factory.mktemp("described"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return artifact_harness(tmp_path_factory.mktemp("described"))
 
 
 @pytest.fixture(scope="module")
-def app(house: House) -> Iterator[ASGIApp]:
-    app = build_app(house.hall)
+def app(harness: Harness) -> Iterator[ASGIApp]:
+    app = build_app(harness.gateway)
     with TestClient(app):
         yield app
 
@@ -41,12 +41,12 @@ def schema(app: ASGIApp) -> Any:
     return schema
 
 
-def _checked(name: str, schema: Any, house: House, data: st.DataObject, mode: str) -> int:
+def _checked(name: str, schema: Any, harness: Harness, data: st.DataObject, mode: str) -> int:
     """One generated call, and every check that schemathesis has for its answer, whose status is given."""
     import schemathesis
     from schemathesis import checks
 
-    headers = house.headers("operator", "*")
+    headers = harness.headers("operator", "*")
     operation = schema.find_operation_by_id(name)
     there = _places(operation.path, schema.app, headers) if mode == "positive" else {}
     case = data.draw(operation.as_strategy(schemathesis.GenerationMode(mode)))
@@ -77,9 +77,9 @@ def _places(path: str, app: ASGIApp, headers: dict[str, str]) -> dict[str, str]:
 
 # The default run tries a few calls of each route; the long one many.
 EXAMPLES = [1, pytest.param(100, marks=pytest.mark.slow)]
-ROUTES = [one.name for one in OPERATIONS]
+ROUTES = [one.name for one in ENDPOINTS]
 # Without a body or a field there is nothing to get wrong.
-FALLIBLE_ROUTES = [one.name for one in OPERATIONS if one.has_body or one.asks.__struct_fields__]
+FALLIBLE_ROUTES = [one.name for one in ENDPOINTS if one.has_body or one.asks.__struct_fields__]
 
 
 # Whatever is asked within the description is done; the others depend on what is known, or on a signature.
@@ -90,11 +90,11 @@ ALWAYS_DONE = {
 }
 
 
-def _tried(name: str, schema: Any, house: House, mode: str, examples: int) -> set[int]:
+def _tried(name: str, schema: Any, harness: Harness, mode: str, examples: int) -> set[int]:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(data=st.data())
     def attempt(data: st.DataObject) -> None:
-        statuses.add(_checked(name, schema, house, data, mode))
+        statuses.add(_checked(name, schema, harness, data, mode))
 
     statuses: set[int] = set()
     attempt()
@@ -104,9 +104,9 @@ def _tried(name: str, schema: Any, house: House, mode: str, examples: int) -> se
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("name", ROUTES)
 def test_calls_that_are_right_are_answered_as_described(
-    name: str, schema: Any, house: House, examples: int
+    name: str, schema: Any, harness: Harness, examples: int
 ) -> None:
-    statuses = _tried(name, schema, house, "positive", examples)
+    statuses = _tried(name, schema, harness, "positive", examples)
 
     assert name not in ALWAYS_DONE or statuses == {200}
 
@@ -116,12 +116,12 @@ def test_calls_that_are_right_are_answered_as_described(
     [("remember", 5), *(pytest.param(name, 100, marks=pytest.mark.slow) for name in FALLIBLE_ROUTES)],
 )
 def test_calls_that_are_wrong_are_refused_as_described(
-    name: str, schema: Any, house: House, examples: int
+    name: str, schema: Any, harness: Harness, examples: int
 ) -> None:
-    _tried(name, schema, house, "negative", examples)
+    _tried(name, schema, harness, "negative", examples)
 
 
-def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, house: House) -> None:
+def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, harness: Harness) -> None:
     """The description of one answer is bent; if this passed, the tests above would prove nothing."""
     import schemathesis
     from schemathesis.core.failures import FailureGroup
@@ -131,7 +131,7 @@ def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, ho
     wrong = schemathesis.openapi.from_dict(bent)
     wrong.app = schema.app
     with pytest.raises(FailureGroup):
-        _tried("status", wrong, house, "positive", 1)
+        _tried("status", wrong, harness, "positive", 1)
 
 
 def test_the_description_is_served_and_names_every_route(app: ASGIApp) -> None:
@@ -139,7 +139,7 @@ def test_the_description_is_served_and_names_every_route(app: ASGIApp) -> None:
 
     assert served == json.loads(json.dumps(description()))
     assert {(path, method) for path, methods in served["paths"].items() for method in methods} == {
-        (one.path, one.method.lower()) for one in OPERATIONS
+        (one.path, one.method.lower()) for one in ENDPOINTS
     }
 
 

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from standfast.clock import ManualClock
 from standfast.errors import Forbidden, RateLimited
-from standfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_TOLD_PER_MINUTE
-from standfast.server.access.pace import Pace
-from standfast.server.access.refusals import Refusal, Refusals
-from standfast.store.store import Store, open_store
+from standfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_LOGGED_PER_MINUTE
+from standfast.server.access.protection import RateLimiter
+from standfast.server.access.protection import RefusedCall, AccessLog
+from standfast.store.store import open_store
+from standfast.store.store import Store
 
 
-def _taken(pace: Pace, name: str, times: int) -> int:
+def _taken(pace: RateLimiter, name: str, times: int) -> int:
     taken = 0
     for _ in range(times):
         try:
@@ -28,7 +29,7 @@ def _taken(pace: Pace, name: str, times: int) -> int:
 
 def test_a_caller_has_a_burst_and_then_a_rate() -> None:
     clock = ManualClock()
-    pace = Pace(clock, per_second=2, at_once=10)
+    pace = RateLimiter(clock, per_second=2, at_once=10)
 
     assert _taken(pace, "a", 20) == 10
     assert _taken(pace, "b", 20) == 10
@@ -43,7 +44,7 @@ def test_a_caller_has_a_burst_and_then_a_rate() -> None:
 @given(waits=st.lists(st.floats(0, 5), max_size=50))
 def test_no_caller_ever_exceeds_burst_plus_rate(waits: list[float]) -> None:
     clock = ManualClock()
-    pace = Pace(clock, per_second=3, at_once=5)
+    pace = RateLimiter(clock, per_second=3, at_once=5)
     taken = 0
     for wait in waits:
         clock.advance(wait)
@@ -53,16 +54,16 @@ def test_no_caller_ever_exceeds_burst_plus_rate(waits: list[float]) -> None:
 
 
 def test_the_names_that_are_paced_are_bounded() -> None:
-    pace = Pace(ManualClock(), per_second=1, at_once=1, most_names=100)
+    pace = RateLimiter(ManualClock(), per_second=1, at_once=1, most_names=100)
     for number in range(10_000):
         pace.take(str(number))
 
     assert len(pace._buckets) == 100
 
 
-def _refusal(act: str = "recall", key_id: str | None = None) -> Refusal:
+def _refusal(act: str = "recall", key_id: str | None = None) -> RefusedCall:
     error = Forbidden(role="agent", act=act, where="x", problem="the key is for other namespaces")
-    return Refusal.of(error, door="http", act=act, key_id=key_id, namespace="s\u202epoof\n" * 99)
+    return RefusedCall.of(error, interface="http", act=act, key_id=key_id, namespace="s\u202epoof\n" * 99)
 
 
 def _told(store: Store) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def _times(told: list[dict[str, Any]]) -> int:
 
 def test_a_refusal_is_told_to_the_ledger_in_printable_words() -> None:
     store = open_store(":memory:", create=True)
-    Refusals(store).note(_refusal(key_id="k1"))
+    AccessLog(store).note(_refusal(key_id="k1"))
     (told,) = _told(store)
 
     assert told["refused"]["code"] == "forbidden"
@@ -89,7 +90,7 @@ def test_a_refusal_is_told_to_the_ledger_in_printable_words() -> None:
 def test_a_flood_is_counted_and_costs_a_dozen_entries_a_minute() -> None:
     clock = ManualClock()
     store = open_store(":memory:", create=True, clock=clock)
-    refusals = Refusals(store)
+    refusals = AccessLog(store)
     for number in range(5_000):
         refusals.note(_refusal(key_id=f"k{number}"))
     during = len(_told(store))
@@ -97,8 +98,8 @@ def test_a_flood_is_counted_and_costs_a_dozen_entries_a_minute() -> None:
     refusals.flush(only_if_over=True)
     counted = _told(store)[-1]["refused_too"]
 
-    assert during == REFUSALS_TOLD_PER_MINUTE
-    assert len(_told(store)) == REFUSALS_TOLD_PER_MINUTE + 1
+    assert during == REFUSALS_LOGGED_PER_MINUTE
+    assert len(_told(store)) == REFUSALS_LOGGED_PER_MINUTE + 1
     assert len(counted) <= MAX_REFUSAL_GROUPS + 1
     assert _times(_told(store)) == 5_000
 
@@ -108,7 +109,7 @@ def test_a_flood_is_counted_and_costs_a_dozen_entries_a_minute() -> None:
 def test_every_refusal_is_told_once(steps: list[tuple[str, float]]) -> None:
     clock = ManualClock()
     store = open_store(":memory:", create=True, clock=clock)
-    refusals = Refusals(store)
+    refusals = AccessLog(store)
     for act, wait in steps:
         refusals.note(_refusal(act))
         clock.advance(wait)

@@ -13,8 +13,8 @@ from standfast.cli import main
 from standfast.client import Client
 from standfast.errors import StandfastError, UnsafeBind
 from standfast.memory import Memory
-from standfast.server.http.server import check_bind, is_loopback
-from tests.server.conftest import HANDBOOK, Served
+from standfast.server.listener import check_bind, is_loopback
+from tests.server.harness import HANDBOOK, Served
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.9.10"])

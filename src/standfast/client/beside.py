@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from standfast.client.wire import Wire
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.server.operations.beside.shapes import TraceLine, TracesPage
+from standfast.server.operations.schemas import TraceSummary, TracesPage
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
 
@@ -18,7 +18,7 @@ class RemoteTraces:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    def list(self) -> Iterator[TraceLine]:
+    def list(self) -> Iterator[TraceSummary]:
         """All of them, by the names of their files."""
         cursor: str | None = None
         while True:

@@ -17,30 +17,31 @@ from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import StandfastError
 from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.server.operations.beside.shapes import BenchResults
-from standfast.server.operations.shapes import (
-    Committed,
-    Diff,
+from standfast.server.operations.schemas import BenchResponse
+from standfast.server.operations.schemas import (
+    CommitResponse,
+    DiffResponse,
     DueItem,
-    DueList,
-    Forgotten,
+    DueResponse,
+    ForgetResponse,
     HistoryPage,
     LedgerEntry,
     LedgerPage,
     ProposalsPage,
-    Recalled,
+    RecallResponse,
     RecordsPage,
-    Remembered,
-    ShownProposal,
-    ShownRun,
-    SignedHead,
-    Status,
-    Swept,
-    Verified,
+    RememberResponse,
+    ProposalResponse,
+    RunResponse,
+    CheckpointResponse,
+    StatusResponse,
+    SweepResponse,
+    VerifyResponse,
 )
 from standfast.settings import KEY_VARIABLE
+from standfast.vocabulary import Receipt
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, Receipt, Record, Value, VisibilityMode
+from standfast.vocabulary import Band, Record, Value, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
 _Shape = TypeVar("_Shape", bound=Value)
@@ -74,30 +75,30 @@ class Client:
     def run(self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY) -> "RemoteRun":
         """Start a run from the newest snapshot. Writing is an explicit choice: ``mode="buffered_write"``."""
         body = {"workflow": workflow, "mode": str(mode)}
-        return RemoteRun(self, self._post("/runs", body, ShownRun, request_key=self._ids.new_id()))
+        return RemoteRun(self, self._post("/runs", body, RunResponse, request_key=self._ids.new_id()))
 
-    def remember(self, text: str, *, request_key: str | None = None, **options: Any) -> Remembered:
+    def remember(self, text: str, *, request_key: str | None = None, **options: Any) -> RememberResponse:
         """Have one thing judged and committed; ``options`` are those of ``RemoteRun.remember``."""
         return self._post(
-            "/remember", {"text": text, **options}, Remembered, request_key=request_key or self._ids.new_id()
+            "/remember", {"text": text, **options}, RememberResponse, request_key=request_key or self._ids.new_id()
         )
 
-    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> Forgotten:
+    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
         """End what is known of a subject and erase what it said."""
         body = {"subject": subject, "reason": reason}
-        return self._post("/forget", body, Forgotten, request_key=request_key or self._ids.new_id())
+        return self._post("/forget", body, ForgetResponse, request_key=request_key or self._ids.new_id())
 
     # Reading.
 
     def recall(
         self, query: str, *, tokens: int, max_items: int | None = None, at: int | None = None
-    ) -> Recalled:
+    ) -> RecallResponse:
         """What is known, within a budget of tokens."""
-        return self._post("/recall", _recall(query, tokens, max_items, at), Recalled, safe=True)
+        return self._post("/recall", _recall(query, tokens, max_items, at), RecallResponse, safe=True)
 
-    def at(self, snapshot: int) -> "RemotePast":
+    def at(self, snapshot: int) -> "RemoteSnapshot":
         """Memory as of a snapshot, to recall from."""
-        return RemotePast(self, snapshot)
+        return RemoteSnapshot(self, snapshot)
 
     def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) in every band, oldest first."""
@@ -106,7 +107,7 @@ class Client:
 
     def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
         """What a newer snapshot (by default the newest) shows differently."""
-        return self._get("/diff", {"old": old, "new": new}, Diff).changes
+        return self._get("/diff", {"old": old, "new": new}, DiffResponse).changes
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
         """Every record that a snapshot shows, by band and id; all from one snapshot, however long it takes."""
@@ -117,31 +118,31 @@ class Client:
         """One thing, as it stands in each band that holds it."""
         return self._get("/record", {"memory_id": memory_id, "at": at}, RecordsPage).records
 
-    def status(self) -> Status:
+    def status(self) -> StatusResponse:
         """Where memory stands, and what this key may do there."""
-        return self._get("/status", {}, Status)
+        return self._get("/status", {}, StatusResponse)
 
     # Governing.
 
-    def approvals(self) -> "RemoteDesk":
-        """The queue where proposals wait for a human's signature."""
-        return RemoteDesk(self)
+    def approvals(self) -> "RemoteApprovals":
+        """The desk where proposals wait for a human's signature."""
+        return RemoteApprovals(self)
 
     def due(self) -> list[DueItem]:
         """What a retention sweep would move or delete now."""
-        return self._get("/retention", {}, DueList).due
+        return self._get("/retention", {}, DueResponse).due
 
     def sweep(self) -> list[Receipt]:
         """Carry out retention."""
-        return self._post("/retention/sweep", None, Swept).receipts
+        return self._post("/retention/sweep", None, SweepResponse).receipts
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifyResponse:
         """Walk everything; the server does one walk at a time."""
-        return self._post("/v1/verify", None, Verified, safe=True)
+        return self._post("/v1/verify", None, VerifyResponse, safe=True)
 
     def checkpoint(self) -> str | None:
         """Sign the ledger's head."""
-        return self._post("/v1/ledger/checkpoint", None, SignedHead, safe=True).checkpoint
+        return self._post("/v1/ledger/checkpoint", None, CheckpointResponse, safe=True).checkpoint
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """Proof that an entry is in the ledger, for someone who has only the public key."""
@@ -158,9 +159,9 @@ class Client:
         """The runs that left a trace with the server."""
         return RemoteTraces(self._wire)
 
-    def bench(self, *, budget_bytes: int | None = None) -> BenchResults:
+    def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
         """The leaderboard of the server's finished grid, and a report for each policy."""
-        return self._get("/v1/bench", {"budget_bytes": budget_bytes}, BenchResults)
+        return self._get("/v1/bench", {"budget_bytes": budget_bytes}, BenchResponse)
 
     def prompts(self) -> RemotePrompts:
         """The overrides of prompts that the server keeps."""
@@ -216,15 +217,15 @@ class Client:
 class RemoteRun:
     """One run of an agent, held open by the server. As a context manager, leaving the block commits, an error discards."""
 
-    def __init__(self, client: Client, shown: ShownRun) -> None:
+    def __init__(self, client: Client, shown: RunResponse) -> None:
         self._client = client
         self.shown = shown
         self.receipt: Receipt | None = None
         self._over = False
 
-    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> Recalled:
+    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> RecallResponse:
         """What the run's snapshot knows."""
-        return self._post("/recall", _recall(query, tokens, max_items, None), Recalled, safe=True)
+        return self._post("/recall", _recall(query, tokens, max_items, None), RecallResponse, safe=True)
 
     def remember(
         self,
@@ -236,18 +237,18 @@ class RemoteRun:
         refs: Sequence[dict[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
-    ) -> Remembered:
+    ) -> RememberResponse:
         """Have something judged, and buffered until the run commits. The answer says where it goes, and why."""
         body = {"text": text, "tags": list(tags), "subject": subject, "source": source, "refs": list(refs)}
-        return self._post("/remember", {**body, "propose": propose, "hold": hold}, Remembered)
+        return self._post("/remember", {**body, "propose": propose, "hold": hold}, RememberResponse)
 
-    def forget(self, subject: str, *, reason: str) -> Forgotten:
+    def forget(self, subject: str, *, reason: str) -> ForgetResponse:
         """End what is known of a subject (or memory id) when the run commits, and erase what it said."""
-        return self._post("/forget", {"subject": subject, "reason": reason}, Forgotten)
+        return self._post("/forget", {"subject": subject, "reason": reason}, ForgetResponse)
 
     def commit(self) -> Receipt | None:
         """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt."""
-        answer = self._post("/commit", None, Committed, safe=True)
+        answer = self._post("/commit", None, CommitResponse, safe=True)
         self._over = True
         self.receipt = answer.receipt
         return self.receipt
@@ -279,19 +280,19 @@ class RemoteRun:
             self.commit()
 
 
-class RemotePast:
+class RemoteSnapshot:
     """Memory as of a snapshot: the same question gives the same package as then."""
 
     def __init__(self, client: Client, snapshot: int) -> None:
         self._client = client
         self.snapshot = snapshot
 
-    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> Recalled:
+    def recall(self, query: str, *, tokens: int, max_items: int | None = None) -> RecallResponse:
         """What was known then, within a budget of tokens."""
         return self._client.recall(query, tokens=tokens, max_items=max_items, at=self.snapshot)
 
 
-class RemoteDesk:
+class RemoteApprovals:
     """Proposals of the client's namespace. A decision is a human's signature, made wherever the human's key is."""
 
     def __init__(self, client: Client) -> None:
@@ -305,10 +306,10 @@ class RemoteDesk:
         """All that was decided, in the order of their ids."""
         return self._listed(decided=True)
 
-    def find(self, proposal_id: str) -> ShownProposal:
+    def find(self, proposal_id: str) -> ProposalResponse:
         """All of one proposal, with the statements that would decide it."""
         path = f"/proposals/{quote(proposal_id, safe='')}"
-        return self._client._get(path, {}, ShownProposal)  # noqa: SLF001  # A desk is its client's other half.
+        return self._client._get(path, {}, ProposalResponse)  # noqa: SLF001  # A desk is its client's other half.
 
     def decide(self, statement: Statement, signature: str) -> Receipt:
         """Hand in the armored SSH signature over a statement's text."""

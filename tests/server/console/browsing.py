@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from standfast.server.http.server import PatientProtocol
+from standfast.server.listener import PatientProtocol
 from tests.server.console.furnished import Furnished
 from tests.servers.process import LOOPBACK
 
@@ -37,11 +37,11 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def serving(house: Furnished) -> Iterator[str]:
-    """The house on a port of its own, in a thread; gives its address."""
+def serving(harness: Furnished) -> Iterator[str]:
+    """The harness on a port of its own, in a thread; gives its address."""
     with socket.create_server((LOOPBACK, 0)) as bound:
         config = uvicorn.Config(
-            house.app(), http=PatientProtocol, ws="none", lifespan="on", log_config=None, access_log=False
+            harness.app(), http=PatientProtocol, ws="none", lifespan="on", log_config=None, access_log=False
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)

@@ -1,4 +1,4 @@
-"""A furnished house for all tests that only look, and visitors who are signed in to it."""
+"""A furnished harness for all tests that only look, and visitors who are signed in to it."""
 
 import re
 from collections.abc import Iterator
@@ -42,10 +42,10 @@ class Visitor:
 
 
 @contextmanager
-def visiting(house: Furnished, key: str | None = None, *, behind_tls: bool = False) -> Iterator[Visitor]:
-    """A visitor of a house, signed in if there is a key."""
+def visiting(harness: Furnished, key: str | None = None, *, behind_tls: bool = False) -> Iterator[Visitor]:
+    """A visitor of a harness, signed in if there is a key."""
     base = "https://testserver" if behind_tls else "http://testserver"
-    with TestClient(house.app(behind_tls=behind_tls), base_url=base, follow_redirects=False) as client:
+    with TestClient(harness.app(behind_tls=behind_tls), base_url=base, follow_redirects=False) as client:
         visitor = Visitor(client)
         if key is not None:
             assert visitor.sign_in(key).status_code == 303
@@ -53,30 +53,30 @@ def visiting(house: Furnished, key: str | None = None, *, behind_tls: bool = Fal
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
     """One for all tests that change nothing in it."""
-    with furnished(tmp_path_factory.mktemp("house")) as built:
+    with furnished(tmp_path_factory.mktemp("harness")) as built:
         yield built
 
 
 @pytest.fixture(scope="session")
-def operator(house: Furnished) -> Iterator[Visitor]:
+def operator(harness: Furnished) -> Iterator[Visitor]:
     """An operator of all namespaces, signed in."""
-    with visiting(house, house.operator) as visitor:
+    with visiting(harness, harness.operator) as visitor:
         yield visitor
 
 
 @pytest.fixture(scope="session")
-def auditor(house: Furnished) -> Iterator[Visitor]:
+def auditor(harness: Furnished) -> Iterator[Visitor]:
     """An auditor of all namespaces, signed in."""
-    with visiting(house, house.auditor) as visitor:
+    with visiting(harness, harness.auditor) as visitor:
         yield visitor
 
 
 @pytest.fixture(scope="session")
-def agent(house: Furnished) -> Iterator[Visitor]:
+def agent(harness: Furnished) -> Iterator[Visitor]:
     """An agent with a key for one namespace, signed in."""
-    with visiting(house, house.agent) as visitor:
+    with visiting(harness, harness.agent) as visitor:
         yield visitor
 
 

@@ -1,4 +1,4 @@
-"""A house with something on every page: records and their past, proposals, traces, benchmark results, prompts.
+"""A harness with something on every page: records and their past, proposals, traces, benchmark results, prompts.
 
 ``dirt`` is put into every field that anybody can store, so that a test can look for it on every page.
 """
@@ -29,20 +29,20 @@ from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.policies.band_budget import BandBudget
-from standfast.server.access.table import Caller
+from standfast.server.access.permissions import Caller
 from standfast.server.console.rendering import link
 from standfast.server.console.room import console_room
-from standfast.server.http.app import build_app
-from standfast.server.operations import writing
-from standfast.server.operations.hall import Hall
-from standfast.server.operations.shapes import Forget, Remember
+from standfast.server.app import build_app
+from standfast.server.operations import memory_operations
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.schemas import ForgetBody, Remember
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import Band
 from tests.bench.episodes import small
 from tests.memory.conftest import SIGNERS
-from tests.server.recollecting import memory_over
+from tests.server.harness import memory_over
 from tests.traces.scripted import Script, a_run, recorded
 
 FACTS = (
@@ -56,9 +56,9 @@ SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
 
 @dataclass
 class Furnished:
-    """The house, its settings and its keys."""
+    """The harness, its settings and its keys."""
 
-    hall: Hall
+    gateway: Gateway
     settings: Settings
     folder: Path
     namespace: str
@@ -72,7 +72,7 @@ class Furnished:
     def app(self, **options: Any) -> ASGIApp:
         """The app with its console."""
         room = console_room(self.settings, behind_tls=options.pop("behind_tls", False))
-        return build_app(self.hall, rooms=[room], **options)
+        return build_app(self.gateway, rooms=[room], **options)
 
     def pages(self) -> dict[str, str]:
         """The address of every page that has something to show, by a name."""
@@ -119,23 +119,23 @@ def furnish(
         traces=traces,
         budgets=[budget],
     )
-    hall = Hall(
+    gateway = Gateway(
         home,
         memory_in=lambda name: memory_over(store, name, traces=traces, budgets=[budget]),
         signers=lambda: SIGNERS,
         calls_per_second=1e6,
     )
     keys = {
-        role: hall.keyring.create(name=f"{role}{dirt}", role=role, namespaces=spaces)
+        role: gateway.keyring.create(name=f"{role}{dirt}", role=role, namespaces=spaces)
         for role, spaces in (("operator", ["*"]), ("auditor", ["*"]), ("agent", [namespace]))
     }
-    proposal_id = _remember(hall, keys["agent"][0].caller, namespace, clock, dirt)
+    proposal_id = _remember(gateway, keys["agent"][0].caller, namespace, clock, dirt)
     run_ids = ("run-a", "run-b", "run-c") if memory_only else _record(traces, dirt)
     if not memory_only:
         _bench(folder / "bench-results", dirt)
         _prompts(folder, dirt)
     return Furnished(
-        hall=hall,
+        gateway=gateway,
         settings=Settings(
             namespace=namespace,
             bench_results=str(folder / "bench-results"),
@@ -153,13 +153,13 @@ def furnish(
     )
 
 
-def _remember(hall: Hall, agent: Caller, namespace: str, clock: ManualClock, dirt: str) -> str:
+def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualClock, dirt: str) -> str:
     source = {"kind": "doc", "id": f"handbook{dirt}"}
 
     def remember(text: str, **more: Any) -> Any:
         clock.advance(3_600)
-        wanted = Remember(text=text + dirt, source=source, **more)
-        return writing.remember(hall, agent, namespace, wanted, workflow=f"desk{dirt}")
+        wanted = RememberBody(text=text + dirt, source=source, **more)
+        return memory_operations.remember(gateway, agent, namespace, wanted, workflow=f"desk{dirt}")
 
     refs = ({"url": f"javascript:alert(1)//{dirt}"},) if dirt else ()
     for text, subject, tags in FACTS:
@@ -169,10 +169,10 @@ def _remember(hall: Hall, agent: Caller, namespace: str, clock: ManualClock, dir
     remember(SECRET, subject="secret/deploy")
     remember("Somebody should look at this.", subject="held", hold=f"it is odd{dirt}")
     for number in range(3):
-        remember(f"Gate {number} opens at {number + 6} o'clock.", tags=("gates",))
+        remember(f"EdgeMiddleware {number} opens at {number + 6} o'clock.", tags=("gates",))
     clock.advance(60)
     reason = f"they asked{dirt}"
-    writing.forget(hall, agent, namespace, Forget(subject="customer/ada", reason=reason))
+    memory_operations.forget(gateway, agent, namespace, ForgetBody(subject="customer/ada", reason=reason))
     waiting = remember("Refunds over 500 euros take two signatures.", subject="law/refunds", propose=True)
     return str(waiting.proposal_id)
 
@@ -261,9 +261,9 @@ def _prompts(folder: Path, dirt: str) -> None:
 
 @contextmanager
 def furnished(folder: Path, **options: Any) -> Iterator[Furnished]:
-    """The house, for as long as it is needed."""
-    house = furnish(folder, **options)
+    """The harness, for as long as it is needed."""
+    harness = furnish(folder, **options)
     try:
-        yield house
+        yield harness
     finally:
-        house.hall.close()
+        harness.gateway.close()

@@ -43,7 +43,7 @@ else:
 
     @pytest.fixture(scope="module")
     def dirty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
-        """A house with dirt in every field that can be stored, its namespace and its keys' names among them."""
+        """A harness with dirt in every field that can be stored, its namespace and its keys' names among them."""
         folder = tmp_path_factory.mktemp("dirty")
         with furnished(folder, dirt=DIRT, namespace=f"space{DIRT}") as built:
             yield built
@@ -55,16 +55,16 @@ else:
             yield launched
 
     @pytest.fixture(scope="module")
-    def address(house: Furnished) -> Iterator[str]:
-        """Where the furnished house is served."""
-        with serving(house) as served:
+    def address(harness: Furnished) -> Iterator[str]:
+        """Where the furnished harness is served."""
+        with serving(harness) as served:
             yield served
 
     @pytest.fixture(scope="module")
-    def page(address: str, chrome: Browser, house: Furnished) -> Page:
+    def page(address: str, chrome: Browser, harness: Furnished) -> Page:
         """One tab of an operator for all tests that leave it as it was: each new one is a process."""
         opened = chrome.new_page()
-        sign_in(opened, address, house.operator)
+        sign_in(opened, address, harness.operator)
         return opened
 
     def test_nothing_that_is_stored_runs_on_any_page(dirty: Furnished, chrome: Browser) -> None:
@@ -105,10 +105,10 @@ else:
         assert (planted, holes) == ("undefined", 1)
         assert sum("Content Security Policy" in text for text in told) >= 3
 
-    def test_a_keyboard_is_enough(address: str, chrome: Browser, house: Furnished) -> None:
+    def test_a_keyboard_is_enough(address: str, chrome: Browser, harness: Furnished) -> None:
         page = chrome.new_page()
         page.goto(f"{address}/console/")
-        page.keyboard.type(house.operator)
+        page.keyboard.type(harness.operator)
         page.keyboard.press("Enter")
         page.wait_for_url(f"{address}/console/")
         page.keyboard.press("Tab")
@@ -149,10 +149,10 @@ else:
         assert said == "4"
         assert "EU refunds take 14 days." in shown
 
-    def test_a_phone_is_wide_enough_for_every_page(address: str, chrome: Browser, house: Furnished) -> None:
+    def test_a_phone_is_wide_enough_for_every_page(address: str, chrome: Browser, harness: Furnished) -> None:
         context = chrome.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
         page = context.new_page()
-        sign_in(page, address, house.operator)
+        sign_in(page, address, harness.operator)
         widths = dict[str, int]()
         for name in (
             "memory",
@@ -165,7 +165,7 @@ else:
             "bench",
             "overview",
         ):
-            page.goto(address + house.pages()[name])
+            page.goto(address + harness.pages()[name])
             widths[name] = page.evaluate("document.documentElement.scrollWidth")
         hidden = page.get_by_role("link", name="Ledger", exact=True).is_visible()
         page.get_by_label("Show the menu").check(force=True)
@@ -196,10 +196,10 @@ else:
         page.get_by_role("heading", name="Memory").wait_for()
 
     def test_a_human_signs_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
-        with furnished(tmp_path, memory_only=True) as house, serving(house) as served:
+        with furnished(tmp_path, memory_only=True) as harness, serving(harness) as served:
             page = chrome.new_page()
-            sign_in(page, served, house.operator)
-            page.goto(served + house.pages()["proposal"])
+            sign_in(page, served, harness.operator)
+            page.goto(served + harness.pages()["proposal"])
             text = page.inner_text("#text-approve")
             page.fill(
                 "#signature-approve", sign(openssh.private_key("alice"), text.encode(), "standfast-seal")

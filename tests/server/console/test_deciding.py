@@ -16,8 +16,8 @@ from tests.server.console.furnished import Furnished, furnished
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: str) -> None:
     """The shell runs it as it stands on the page, with the path of a key of one's own."""
-    with furnished(tmp_path, memory_only=True) as house, visiting(house, house.operator) as visitor:
-        page = visitor.get(house.pages()["proposal"])
+    with furnished(tmp_path, memory_only=True) as harness, visiting(harness, harness.operator) as visitor:
+        page = visitor.get(harness.pages()["proposal"])
         statement = _value(page, decision)
         key = openssh.key_file(tmp_path, openssh.private_key("alice"))
         command = (
@@ -34,10 +34,10 @@ def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: 
         ).stdout
         answer = visitor.post(
             "/console/proposal",
-            id=house.proposal_id,
+            id=harness.proposal_id,
             statement=statement,
             signature=signature,
-            **{"in": house.namespace},
+            **{"in": harness.namespace},
         )
         after = visitor.get(answer.headers["location"])
         listed = visitor.get("/console/approvals?decided=1")
@@ -53,11 +53,11 @@ def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: 
 
 
 def test_a_signature_that_does_not_count_is_refused_and_can_be_mended(
-    house: Furnished, operator: Visitor
+    harness: Furnished, operator: Visitor
 ) -> None:
-    statement = _value(operator.get(house.pages()["proposal"]), "approve")
+    statement = _value(operator.get(harness.pages()["proposal"]), "approve")
     answer = operator.post(
-        "/console/proposal", id=house.proposal_id, statement=statement, signature="not one"
+        "/console/proposal", id=harness.proposal_id, statement=statement, signature="not one"
     )
 
     assert answer.status_code == 422
@@ -67,11 +67,11 @@ def test_a_signature_that_does_not_count_is_refused_and_can_be_mended(
 
 
 def test_an_auditor_is_shown_no_form_and_can_hand_in_nothing(
-    house: Furnished, operator: Visitor, auditor: Visitor
+    harness: Furnished, operator: Visitor, auditor: Visitor
 ) -> None:
-    statement = _value(operator.get(house.pages()["proposal"]), "approve")
-    page = auditor.get(house.pages()["proposal"])
-    answer = auditor.post("/console/proposal", id=house.proposal_id, statement=statement, signature="x")
+    statement = _value(operator.get(harness.pages()["proposal"]), "approve")
+    page = auditor.get(harness.pages()["proposal"])
+    answer = auditor.post("/console/proposal", id=harness.proposal_id, statement=statement, signature="x")
 
     assert "Your key can look" in words_of(page)
     assert answer.status_code == 403
@@ -79,14 +79,14 @@ def test_an_auditor_is_shown_no_form_and_can_hand_in_nothing(
 
 def test_verifying_tells_what_is_wrong_to_those_who_oversee_everything(tmp_path: Path) -> None:
     with (
-        furnished(tmp_path, memory_only=True) as house,
-        visiting(house, house.operator) as operator,
-        visiting(house, house.agent) as agent,
+        furnished(tmp_path, memory_only=True) as harness,
+        visiting(harness, harness.operator) as operator,
+        visiting(harness, harness.agent) as agent,
     ):
         for visitor in (operator, agent):
             visitor.get("/console/ledger")
         sound = words_of(operator.post("/console/ledger"))
-        entries = house.hall.store._storage._entries  # type: ignore[attr-defined]
+        entries = harness.gateway.store._storage._entries  # type: ignore[attr-defined]
         kept = entries[4]
         entries[4] = msgspec.structs.replace(kept, hash="0" * 64)
         broken, limited = words_of(operator.post("/console/ledger")), words_of(agent.post("/console/ledger"))

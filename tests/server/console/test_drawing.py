@@ -118,7 +118,7 @@ def test_counting_on_gives_what_counting_anew_does(changes: list[tuple[str, str,
             with memory.run(workflow="w", mode="buffered_write") as run:
                 if what == "write":
                     source = {"kind": "doc", "id": "d"}
-                    run.remember(f"Gate {number} opens at noon.", subject=subject, source=source)
+                    run.remember(f"EdgeMiddleware {number} opens at noon.", subject=subject, source=source)
                 elif any(record.subject == subject for record in memory.records()):
                     run.forget(subject, reason="asked to")
             tallies.of(memory)

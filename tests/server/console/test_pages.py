@@ -13,10 +13,10 @@ from starlette.testclient import TestClient
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import KeyFile, log_name
 from standfast.server.console.room import ADDRESSES, console_room
-from standfast.server.http.app import build_app
-from standfast.server.http.doors import doors
+from standfast.server.app import build_app
+from standfast.server.app import doors
 from standfast.settings import Settings
-from tests.server.conftest import make_hall
+from tests.server.harness import make_gateway
 from tests.server.console.conftest import Visitor, elements_of, words_of
 from tests.server.console.furnished import Furnished
 
@@ -70,8 +70,8 @@ SAYS = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_says_what_it_is_for(operator: Visitor, house: Furnished, name: str) -> None:
-    answer = operator.get(house.pages()[name])
+def test_a_page_says_what_it_is_for(operator: Visitor, harness: Furnished, name: str) -> None:
+    answer = operator.get(harness.pages()[name])
     headers = answer.headers
 
     assert answer.status_code == 200
@@ -88,9 +88,9 @@ def test_a_page_says_what_it_is_for(operator: Visitor, house: Furnished, name: s
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_well_made(operator: Visitor, house: Furnished, name: str) -> None:
+def test_a_page_is_well_made(operator: Visitor, harness: Furnished, name: str) -> None:
     """One heading, labelled fields, a token in every form that changes something, nothing inline, nothing from elsewhere."""
-    answer = operator.get(house.pages()[name])
+    answer = operator.get(harness.pages()[name])
     elements = elements_of(answer)
     labelled = {attributes.get("for") for tag, attributes in elements if tag == "label"}
     fields = [
@@ -122,9 +122,9 @@ def test_a_page_is_well_made(operator: Visitor, house: Furnished, name: str) -> 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_an_auditor_sees_all_and_an_agent_its_own(
-    house: Furnished, auditor: Visitor, agent: Visitor, name: str
+    harness: Furnished, auditor: Visitor, agent: Visitor, name: str
 ) -> None:
-    address = house.pages()[name]
+    address = harness.pages()[name]
     statuses = auditor.get(address).status_code, agent.get(address).status_code
 
     assert statuses == (200, 403 if name in OF_HOUSE else 200)
@@ -226,14 +226,14 @@ def test_no_address_breaks_a_page(operator: Visitor, words: dict[str, str], page
 
 
 def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> None:
-    hall = make_hall(tmp_path / "store.db")
-    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
+    gateway = make_gateway(tmp_path / "store.db")
+    _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
     nothing = Settings(
         bench_results=str(tmp_path / "none"),
         prompt_reports=str(tmp_path),
         prompt_overrides=str(tmp_path / "no"),
     )
-    app = build_app(hall, rooms=[console_room(nothing, behind_tls=False)])
+    app = build_app(gateway, rooms=[console_room(nothing, behind_tls=False)])
     with TestClient(app, follow_redirects=False) as client:
         visitor = Visitor(client)
         visitor.sign_in(key)
@@ -242,7 +242,7 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
             for address in ADDRESSES
             if address.in_menu
         }
-    hall.close()
+    gateway.close()
 
     assert "Nothing is remembered in this namespace yet" in said[""]
     assert "No records here" in said["memory"]
@@ -254,25 +254,25 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
     assert "Nothing is overridden" in said["prompts"]
 
 
-def test_serve_opens_the_console_beside_the_api(house: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_opens_the_console_beside_the_api(harness: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MCP or without; here without, whose import takes long."""
     monkeypatch.setitem(sys.modules, "standfast.server.mcp.server", None)
-    _, paths = doors(house.hall, any_host=True)
+    _, paths = doors(harness.gateway, any_host=True)
 
     assert paths == ["/v1", "/console"]
 
 
-def test_a_receipt_that_was_downloaded_proves_its_entry(house: Furnished, operator: Visitor) -> None:
+def test_a_receipt_that_was_downloaded_proves_its_entry(harness: Furnished, operator: Visitor) -> None:
     answer = operator.get("/console/receipt?seq=5")
     receipt = InclusionReceipt.from_json(msgspec.json.decode(answer.content))
-    key = KeyFile(house.folder / "store.db-log.key", name=log_name(house.folder / "store.db")).load()
+    key = KeyFile(harness.folder / "store.db-log.key", name=log_name(harness.folder / "store.db")).load()
 
     assert answer.headers["content-disposition"] == 'attachment; filename="receipt-5.json"'
     assert verify_receipt(receipt, key.verifying_key)["seq"] == 5
 
 
-def test_pages_of_the_ledger_hang_together(operator: Visitor, house: Furnished) -> None:
-    last = max(entry.seq for entry in house.hall.store.entries())
+def test_pages_of_the_ledger_hang_together(operator: Visitor, harness: Furnished) -> None:
+    last = max(entry.seq for entry in harness.gateway.store.entries())
     newest = words_of(operator.get("/console/ledger"))
     oldest = words_of(operator.get("/console/ledger?after=0"))
 
@@ -284,14 +284,14 @@ def test_pages_of_the_ledger_hang_together(operator: Visitor, house: Furnished) 
 @pytest.mark.parametrize("row", ['{"condition": "plain"}', '["x"]', "{", ""])
 def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row: str) -> None:
     (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
-    hall = make_hall(tmp_path / "store.db")
-    _, key = hall.keyring.create(name="ann", role="operator", namespaces=["*"])
-    app = build_app(hall, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    gateway = make_gateway(tmp_path / "store.db")
+    _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
+    app = build_app(gateway, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
     with TestClient(app, follow_redirects=False) as client:
         visitor = Visitor(client)
         visitor.sign_in(key)
         answer = visitor.get("/console/bench")
-    hall.close()
+    gateway.close()
 
     assert answer.status_code == 200
     assert "There are no results to show" in words_of(answer)

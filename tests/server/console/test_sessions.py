@@ -16,14 +16,14 @@ from tests.server.console.furnished import Furnished, furnished
 
 @pytest.fixture
 def own_house(tmp_path: Path) -> Iterator[Furnished]:
-    """A house that a test may change."""
+    """A harness that a test may change."""
     with furnished(tmp_path, memory_only=True) as built:
         yield built
 
 
-def _refusals(house: Furnished) -> list[dict[str, str]]:
-    house.hall.refusals.flush()
-    told = [entry.read() for entry in house.hall.store.entries()]
+def _refusals(harness: Furnished) -> list[dict[str, str]]:
+    harness.gateway.access_log.flush()
+    told = [entry.read() for entry in harness.gateway.store.entries()]
     return [entry["body"]["told"].get("refused", {}) for entry in told if entry["kind"] == "access"]
 
 
@@ -69,22 +69,22 @@ def test_a_form_token_is_good_for_its_own_session_alone() -> None:
 
 
 @pytest.mark.parametrize("behind_tls", [False, True])
-def test_the_cookie_is_for_this_site_and_no_script(house: Furnished, behind_tls: bool) -> None:
-    with visiting(house, behind_tls=behind_tls) as visitor:
-        told = visitor.sign_in(house.operator).headers["set-cookie"]
+def test_the_cookie_is_for_this_site_and_no_script(harness: Furnished, behind_tls: bool) -> None:
+    with visiting(harness, behind_tls=behind_tls) as visitor:
+        told = visitor.sign_in(harness.operator).headers["set-cookie"]
 
     assert "HttpOnly" in told
     assert "SameSite=strict" in told
     assert "Path=/console" in told
     assert ("Secure" in told) == behind_tls
-    assert house.operator not in told
+    assert harness.operator not in told
 
 
-def test_signing_in_begins_a_session_under_another_id(house: Furnished) -> None:
-    with visiting(house) as visitor:
+def test_signing_in_begins_a_session_under_another_id(harness: Furnished) -> None:
+    with visiting(harness) as visitor:
         visitor.get("/console/login")
         before = visitor.client.cookies[COOKIE]
-        visitor.post("/console/login", key=house.operator, to="/console/")
+        visitor.post("/console/login", key=harness.operator, to="/console/")
         after = visitor.client.cookies[COOKIE]
         visitor.client.cookies.clear()
         visitor.client.cookies.set(COOKIE, before, path="/console")
@@ -108,13 +108,13 @@ def test_a_key_that_opens_nothing_is_told_so_and_to_the_access_log(own_house: Fu
 def test_a_revoked_key_ends_its_sessions_at_once(own_house: Furnished) -> None:
     with visiting(own_house, own_house.auditor) as visitor:
         before = visitor.get("/console/").status_code
-        own_house.hall.keyring.revoke(own_house.auditor.split("_")[1])
+        own_house.gateway.keyring.revoke(own_house.auditor.split("_")[1])
 
         assert (before, visitor.get("/console/").status_code) == (200, 401)
 
 
-def test_who_signs_out_can_not_come_back_with_the_old_cookie(house: Furnished) -> None:
-    with visiting(house, house.operator) as visitor:
+def test_who_signs_out_can_not_come_back_with_the_old_cookie(harness: Furnished) -> None:
+    with visiting(harness, harness.operator) as visitor:
         visitor.get("/console/")
         kept = visitor.client.cookies[COOKIE]
         left = visitor.post("/console/logout")
@@ -130,7 +130,7 @@ FORMS = ("/console/ledger", "/console/proposal")
 @pytest.mark.parametrize("address", FORMS)
 @pytest.mark.parametrize("token", ["", "0" * 64, "another session's"])
 def test_a_form_without_its_token_does_nothing(own_house: Furnished, address: str, token: str) -> None:
-    head = own_house.hall.store.head()
+    head = own_house.gateway.store.head()
     with visiting(own_house, own_house.auditor) as other, visiting(own_house, own_house.operator) as visitor:
         other.get("/console/")
         visitor.token = other.token if token == "another session's" else token
@@ -138,29 +138,29 @@ def test_a_form_without_its_token_does_nothing(own_house: Furnished, address: st
 
     assert answer.status_code == 403
     assert "did not come from a page of this session" in words_of(answer)
-    assert own_house.hall.store.head() == head
+    assert own_house.gateway.store.head() == head
     assert _refusals(own_house)[-1]["code"] == "forbidden"
 
 
-def test_a_form_that_the_browser_says_is_another_sites_is_refused(house: Furnished) -> None:
-    with visiting(house, house.operator) as visitor:
+def test_a_form_that_the_browser_says_is_another_sites_is_refused(harness: Furnished) -> None:
+    with visiting(harness, harness.operator) as visitor:
         visitor.get("/console/ledger")
         visitor.client.headers["sec-fetch-site"] = "cross-site"
 
         assert visitor.post("/console/ledger").status_code == 403
 
 
-def test_signing_out_takes_its_token_too(house: Furnished) -> None:
-    with visiting(house, house.operator) as visitor:
+def test_signing_out_takes_its_token_too(harness: Furnished) -> None:
+    with visiting(harness, harness.operator) as visitor:
         visitor.token = "none"
         visitor.post("/console/logout")
 
         assert visitor.get("/console/").status_code == 200
 
 
-def test_a_sign_in_form_without_its_cookie_is_given_anew(house: Furnished) -> None:
-    with visiting(house) as visitor:
-        answer = visitor.post("/console/login", key=house.operator, to="/console/")
+def test_a_sign_in_form_without_its_cookie_is_given_anew(harness: Furnished) -> None:
+    with visiting(harness) as visitor:
+        answer = visitor.post("/console/login", key=harness.operator, to="/console/")
 
     assert answer.status_code == 403
     assert "too old" in words_of(answer)
@@ -177,17 +177,17 @@ def test_a_sign_in_form_without_its_cookie_is_given_anew(house: Furnished) -> No
         "/console/é",
     ],
 )
-def test_signing_in_leads_to_pages_of_ours_alone(house: Furnished, to: str) -> None:
-    with visiting(house) as visitor:
+def test_signing_in_leads_to_pages_of_ours_alone(harness: Furnished, to: str) -> None:
+    with visiting(harness) as visitor:
         page = visitor.get("/console/login", params={"to": to})
-        answer = visitor.post("/console/login", key=house.operator, to=to)
+        answer = visitor.post("/console/login", key=harness.operator, to=to)
 
     assert re.search(r'name="to" value="/console/"', page.text)
     assert answer.headers["location"] == "/console/"
 
 
-def test_a_link_from_elsewhere_comes_in_with_the_strict_cookie_after_one_step(house: Furnished) -> None:
-    with visiting(house, house.operator) as visitor:
+def test_a_link_from_elsewhere_comes_in_with_the_strict_cookie_after_one_step(harness: Furnished) -> None:
+    with visiting(harness, harness.operator) as visitor:
         cookies = dict(visitor.client.cookies)
         visitor.client.cookies.clear()
         answer = visitor.get("/console/memory", headers={"sec-fetch-site": "cross-site"})
@@ -199,11 +199,11 @@ def test_a_link_from_elsewhere_comes_in_with_the_strict_cookie_after_one_step(ho
         assert visitor.get("/console/memory").status_code == 200
 
 
-def test_who_is_not_signed_in_is_led_to_the_door_and_back(house: Furnished) -> None:
-    with visiting(house) as visitor:
+def test_who_is_not_signed_in_is_led_to_the_door_and_back(harness: Furnished) -> None:
+    with visiting(harness) as visitor:
         led = visitor.get("/console/memory?q=refunds").headers["location"]
         page = visitor.get(led)
-        back = visitor.post("/console/login", key=house.operator, to="/console/memory?q=refunds")
+        back = visitor.post("/console/login", key=harness.operator, to="/console/memory?q=refunds")
 
     assert 'value="/console/memory?q=refunds"' in page.text
     assert back.headers["location"] == "/console/memory?q=refunds"

@@ -1,7 +1,23 @@
-"""Who may come in, and for what: API keys, the table of acts and roles, the pace of calls, and the log of refusals.
+"""Access control: API keys, permissions, rate limits and the log of refused calls.
 
-caller = keyring.caller_of("sf_…")            who holds this key              keys.py
-require(caller, Act.REMEMBER, "default")      whether the table lets them     table.py
-pace.take(caller.key_id)                      and not too often               pace.py
-refusals.note(Refusal(...))                   what was refused is told        refusals.py
+keys.py          ``Keyring`` creates, revokes and checks API keys
+permissions.py   the table of roles and permissions, and ``Caller``             <- START HERE
+protection.py    ``RateLimiter``, and ``AccessLog`` for calls that were refused
 """
+
+from standfast.server.access.keys import ApiKey, Keyring
+from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole, KeyScope, Permission
+from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall
+
+__all__ = [
+    "ALL_NAMESPACES",
+    "AccessLog",
+    "ApiKey",
+    "Caller",
+    "KeyRole",
+    "KeyScope",
+    "Keyring",
+    "Permission",
+    "RateLimiter",
+    "RefusedCall",
+]

@@ -1,11 +1,11 @@
-"""API keys: random, shown once, kept as a hash, revocable, expiring, scoped to namespaces and a role.
+"""API keys: random, shown once, stored as a hash, limited to a role and namespaces, revocable and expiring.
 
-A key reads ``sf_<key id>_<secret>``. The id is public and finds the row; the secret is 256 random bits, of which the
-row keeps the SHA-256. A slow hash would add nothing: there is no dictionary of such secrets to try, and it would let
-anybody make the server work hard by sending wrong ones.
+A key has the form ``sf_<key id>_<secret>``. The id is public and names the stored row. The secret has 256 random bits, and
+the row holds its SHA-256. A slow password hash would add nothing, because no dictionary of such secrets exists, and it
+would let anyone load the server by sending wrong keys.
 
-Keys are rows of plain commits in the namespace ``standfast``, so that the ledger tells who let whom in, and when. They are
-read anew for each call: a revoked key is refused from the next call on, by every process.
+Keys are rows of ordinary commits in the reserved namespace, so the ledger records who created and revoked which key.
+They are read again for each call: a revoked key is refused from the next call on, by every process.
 """
 
 import hashlib
@@ -20,21 +20,22 @@ from standfast.canon import parse, utc_text
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.server.access.table import Caller, KeyRole
+from standfast.server.access.permissions import Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
+from standfast.vocabulary import Receipt
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Receipt, Value
+from standfast.vocabulary import ActionType, Value
 
 KEY_PREFIX: Final = "sf"
 POLICY_SET: Final = "access-v1"
 _ID_CHARS: Final = 16
 _TOKEN_CHARS: Final = len(KEY_PREFIX) + 1 + _ID_CHARS + 1 + 64
-_NOBODY: Final = hashlib.sha256(b"nobody's").hexdigest()
+_NO_KEY_HASH: Final = hashlib.sha256(b"no such key").hexdigest()
 
 
 class ApiKey(Value, frozen=True, kw_only=True):
-    """All that is known of a key but its secret."""
+    """The stored row of a key. It holds the hash of the secret, not the secret."""
 
     key_id: str
     name: str
@@ -49,19 +50,21 @@ class ApiKey(Value, frozen=True, kw_only=True):
         self._require_name("key_id", self.key_id)
         self._require_name("name", self.name)
         self._coerce("role", KeyRole)
-        self._require(len(self.namespaces) > 0, "it is for at least one namespace, or * for all")
+        self._require(len(self.namespaces) > 0, "it needs at least one namespace, or * for all")
         for namespace in self.namespaces:
             self._require_name("namespaces", namespace)
-        self._require(SYSTEM_NAMESPACE not in self.namespaces, f"{SYSTEM_NAMESPACE!r} is Standfast's own")
+        self._require(
+            SYSTEM_NAMESPACE not in self.namespaces, f"the namespace {SYSTEM_NAMESPACE!r} is reserved"
+        )
         self._require_digest("secret_hash", self.secret_hash)
 
     @property
     def caller(self) -> Caller:
-        """Who comes in with it."""
+        """The caller that uses this key."""
         return Caller(key_id=self.key_id, name=self.name, role=self.role, namespaces=self.namespaces)
 
     def problem_at(self, now: datetime) -> str | None:
-        """Why it is not valid at an instant, or None."""
+        """Why the key is not valid at an instant, or None if it is."""
         if self.revoked_at is not None:
             return "the key was revoked"
         if self.expires_at is not None and self.expires_at <= utc_text(now):
@@ -69,12 +72,12 @@ class ApiKey(Value, frozen=True, kw_only=True):
         return None
 
     def as_shown(self) -> dict[str, Any]:
-        """What may be shown of it, to those who manage keys."""
+        """The row without the hash, as `standfast keys` prints it and the ledger records it."""
         return {name: value for name, value in self.as_json().items() if name != "secret_hash"}
 
 
 class Keyring:
-    """The keys of a store. Safe to share between threads and processes."""
+    """The API keys of a store. Safe to share between threads and processes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -87,13 +90,18 @@ class Keyring:
         namespaces: Sequence[str],
         lifetime: timedelta | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key, and the token that is shown this once."""
+        """Create a key and return its row and its token. The token cannot be shown again.
+
+        Args:
+            namespaces: The namespaces that the key is for; ``"*"`` means all.
+            lifetime: How long the key is valid; without one, until it is revoked.
+        """
         now = self._store.clock.now()
         secret = fresh_secret()
         try:
             expires_at = None if lifetime is None else utc_text(now + lifetime)
         except OverflowError:
-            raise InvalidValue(what="ApiKey", problem="its lifetime goes beyond the calendar") from None
+            raise InvalidValue(what="ApiKey", problem="the lifetime ends after the year 9999") from None
         key = ApiKey(
             key_id=self._store.ids.new_id()[:_ID_CHARS],
             name=name,
@@ -107,7 +115,7 @@ class Keyring:
         return key, f"{KEY_PREFIX}_{key.key_id}_{secret}"
 
     def revoke(self, key_id: str) -> ApiKey:
-        """End a key, at once and for good; one that is revoked already stays as it is."""
+        """Revoke a key at once and for good. Revoking it again changes nothing."""
         key = self._find(key_id)
         if key is None:
             raise NotFound(what=f"key {key_id!r:.80}")
@@ -118,32 +126,37 @@ class Keyring:
         return revoked
 
     def all(self) -> Iterator[ApiKey]:
-        """Every key that ever was, by id."""
+        """Yield every key ever created, by id."""
         for version in self._store.scan(SYSTEM_NAMESPACE, prefix="key/"):
             yield _read(version)
 
     def valid(self) -> Iterator[ApiKey]:
-        """The keys that open a door now."""
+        """Yield the keys that are valid now."""
         now = self._store.clock.now()
         return (key for key in self.all() if key.problem_at(now) is None)
 
-    def caller_of(self, token: str | None) -> Caller:
-        """Who holds this token; ``Unauthenticated`` if it opens nothing, in the same time whatever is wrong with it."""
+    def authenticate(self, token: str | None) -> Caller:
+        """Return the caller that a token belongs to.
+
+        Raises:
+            Unauthenticated: The token is missing, unknown, revoked or expired. An unknown key and a wrong secret take the
+                same time to refuse.
+        """
         if not token:
-            raise Unauthenticated(problem="none was sent")
-        key_id, secret = _parts(token)
+            raise Unauthenticated(problem="no key was sent")
+        key_id, secret = _split(token)
         key = self._find(key_id)
-        fits = hmac.compare_digest(_hashed(secret), _NOBODY if key is None else key.secret_hash)
-        if key is None or not fits:
-            raise Unauthenticated(problem="nobody has this key")
+        is_right = hmac.compare_digest(_hashed(secret), _NO_KEY_HASH if key is None else key.secret_hash)
+        if key is None or not is_right:
+            raise Unauthenticated(problem="the key is unknown")
         if problem := key.problem_at(self._store.clock.now()):
             raise Unauthenticated(problem=problem)
         return key.caller
 
-    def caller_with(self, key_id: str) -> Caller:
-        """Who has the key of this id, for those who proved before that they hold it; ``Unauthenticated`` if it ended."""
+    def caller_of(self, key_id: str) -> Caller:
+        """Return the caller with a key id, for a session that has proved it holds the key. ``Unauthenticated`` if it ended."""
         key = self._find(key_id)
-        problem = "nobody has this key" if key is None else key.problem_at(self._store.clock.now())
+        problem = "the key is unknown" if key is None else key.problem_at(self._store.clock.now())
         if key is None or problem is not None:
             raise Unauthenticated(problem=problem)
         return key.caller
@@ -154,7 +167,7 @@ class Keyring:
         return _read(found[row]) if row in found else None
 
     def _write(self, key: ApiKey, action: ActionType, event: str) -> Receipt:
-        told = Fact.of("key", {"event": event, **key.as_shown()})
+        fact = Fact.of("key", {"event": event, **key.as_shown()})
         write = Write.of(SYSTEM_NAMESPACE, _row(key.key_id), action, key.as_json())
         return self._store.commit(
             Commit.of(
@@ -162,18 +175,18 @@ class Keyring:
                 memory_snapshot_id=self._store.head(),
                 policy_set_id=POLICY_SET,
                 writes=[write],
-                facts=[told],
+                facts=[fact],
             )
         )
 
 
-def _parts(token: str) -> tuple[str, str]:
-    """The id and the secret of a token; those of nobody's if it does not look like one."""
+def _split(token: str) -> tuple[str, str]:
+    """The id and the secret of a token. A malformed token gives the id of no key."""
     prefix, _, rest = token.partition("_")
     key_id, _, secret = rest.partition("_")
-    looks_right = len(token) == _TOKEN_CHARS and token.isascii() and token.isprintable()
-    if not looks_right or prefix != KEY_PREFIX or not key_id.isalnum():
-        return "nobody", ""
+    is_well_formed = len(token) == _TOKEN_CHARS and token.isascii() and token.isprintable()
+    if not is_well_formed or prefix != KEY_PREFIX or not key_id.isalnum():
+        return "none", ""
     return key_id, secret
 
 

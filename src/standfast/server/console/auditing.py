@@ -8,9 +8,8 @@ from standfast.canon import parse
 from standfast.errors import NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, SAFE_INTEGER
 from standfast.server.console.visit import Page, Visit
-from standfast.server.operations import governing
-from standfast.server.operations.pages import cursor_of
-from standfast.server.operations.shapes import AskedPage, LedgerEntry, LedgerPage
+from standfast.server.operations import governance_operations
+from standfast.server.operations.schemas import LedgerEntry, LedgerPage, PageQuery, encode_cursor
 from standfast.vocabulary import Value
 
 
@@ -33,7 +32,7 @@ def ledger(visit: Visit) -> Page:
 
 def verify(visit: Visit) -> Page:
     """Walk everything, and tell what was found. Those who may not read the ledger may still know whether it holds."""
-    verified = governing.verify(visit.hall, visit.caller)
+    verified = governance_operations.verify(visit.gateway, visit.caller)
     entries = _entries(visit) if visit.oversees else {"entries": None}
     return Page(template="ledger.html", facts={**entries, "verified": verified})
 
@@ -53,8 +52,8 @@ def _entries(visit: Visit) -> dict[str, Any]:
 
 
 def _page(visit: Visit, after: int) -> LedgerPage:
-    asked = AskedPage(limit=CONSOLE_PAGE_ITEMS, cursor=cursor_of(min(after, SAFE_INTEGER)))
-    return governing.ledger(visit.hall, visit.caller, asked)
+    asked = PageQuery(limit=CONSOLE_PAGE_ITEMS, cursor=encode_cursor(min(after, SAFE_INTEGER)))
+    return governance_operations.ledger(visit.gateway, visit.caller, asked)
 
 
 def _newest(visit: Visit) -> LedgerPage:
@@ -109,7 +108,7 @@ def _about(kind: str, body: dict[str, Any]) -> str:
 def entry(visit: Visit) -> Page:
     """One entry with its receipt."""
     seq = visit.asked(AskedEntry).seq
-    receipt = governing.receipt(visit.hall, visit.caller, _existing(visit, seq))
+    receipt = governance_operations.receipt(visit.gateway, visit.caller, _existing(visit, seq))
     facts = {"seq": seq, "receipt": receipt, "told": parse(receipt.entry)}
     return Page(template="entry.html", facts=facts)
 
@@ -117,12 +116,12 @@ def entry(visit: Visit) -> Page:
 def receipt_file(visit: Visit) -> Page:
     """The receipt as a file, which proves the entry to whoever has the log's public key."""
     seq = visit.asked(AskedEntry).seq
-    receipt = governing.receipt(visit.hall, visit.caller, _existing(visit, seq))
+    receipt = governance_operations.receipt(visit.gateway, visit.caller, _existing(visit, seq))
     text = msgspec.json.format(msgspec.json.encode(receipt), indent=2).decode() + "\n"
     return Page(facts={"text": text}, file_name=f"receipt-{seq}.json")
 
 
 def _existing(visit: Visit, seq: int) -> int:
-    if not 0 < seq <= SAFE_INTEGER or next(iter(visit.hall.store.entries(seq - 1)), None) is None:
+    if not 0 < seq <= SAFE_INTEGER or next(iter(visit.gateway.store.entries(seq - 1)), None) is None:
         raise NotFound(what=f"ledger entry {seq}")
     return seq

@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from standfast.errors import Forbidden, RateLimited, StandfastError, Unauthenticated
 from standfast.limits import CONSOLE_SESSION_SECONDS
-from standfast.server.access.table import Caller
+from standfast.server.access.permissions import Caller
 from standfast.server.console.rendering import ROOT, html, link, onward
 from standfast.server.console.sessions import Session, Sessions
-from standfast.server.http.calls import peer_of
-from standfast.server.http.problems import status_of
-from standfast.server.operations.hall import Hall
+from standfast.server.edge.context import peer_of
+from standfast.server.edge.problems import status_of
+from standfast.server.operations.gateway import Gateway
 
 COOKIE: Final = "standfast_console"
 
@@ -21,10 +21,10 @@ COOKIE: Final = "standfast_console"
 class Entrance:
     """Lets people in and out. The cookie is for TLS only where that is terminated in front."""
 
-    def __init__(self, hall: Hall, *, behind_tls: bool) -> None:
-        self._hall = hall
+    def __init__(self, gateway: Gateway, *, behind_tls: bool) -> None:
+        self._gateway = gateway
         self._behind_tls = behind_tls
-        self._sessions = Sessions(clock=hall.clock, ids=hall.store.ids)
+        self._sessions = Sessions(clock=gateway.clock, ids=gateway.store.ids)
 
     def session_of(self, request: Request) -> Session | None:
         """The session that a request belongs to, if somebody is signed in."""
@@ -54,9 +54,11 @@ class Entrance:
         if session is None or not self._is_own(request, session, form):
             return self._login_page(None, to=_safe(form.get("to")), status=403, stale=True)
         try:
-            caller = self._hall.caller_of(form.get("key", "").strip(), peer=peer_of(request))
+            caller = self._gateway.authenticate(form.get("key", "").strip(), peer=peer_of(request))
         except StandfastError as error:
-            self._hall.refused(error, door="console", act="login", caller=None, peer=peer_of(request))
+            self._gateway.log_refusal(
+                error, interface="console", operation="login", caller=None, peer=peer_of(request)
+            )
             return self._login_page(session, to=_safe(form.get("to")), status=status_of(error), problem=error)
         self._sessions.end(session)
         answer = onward(_safe(form.get("to")))

@@ -9,14 +9,20 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
 from standfast.memory.snapshot_view import RECALLED_BANDS
-from standfast.server.access.table import Act
+from standfast.server.access.permissions import Permission
 from standfast.server.console.charts import line_chart, shares
 from standfast.server.console.tally import UNJUDGED, Tally
 from standfast.server.console.visit import Page, Visit
-from standfast.server.http.problems import status_of
-from standfast.server.operations import reading
-from standfast.server.operations.pages import cursor_of
-from standfast.server.operations.shapes import AskedDiff, AskedHistory, AskedPage, AskedRecords, Recall
+from standfast.server.edge.problems import status_of
+from standfast.server.operations import memory_operations
+from standfast.server.operations.schemas import (
+    DiffQuery,
+    HistoryQuery,
+    PageQuery,
+    RecallBody,
+    RecordsQuery,
+    encode_cursor,
+)
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
 
@@ -52,7 +58,7 @@ class Version:
     receipt: Receipt | None
 
 
-class AskedMemory(AskedRecords, frozen=True, kw_only=True):
+class AskedMemory(RecordsQuery, frozen=True, kw_only=True):
     """What the memory page is asked for: a list, or with ``q`` a search."""
 
     q: str = ""
@@ -66,8 +72,8 @@ class AskedMoment(Value, frozen=True, kw_only=True):
 
 def overview(visit: Visit) -> Page:
     """Bands, bytes against budgets, growth by snapshot, verdicts, and what waits."""
-    status = reading.status(*visit.place)
-    memory = visit.hall.enter(visit.caller, Act.LIST_RECORDS, visit.namespace)
+    status = memory_operations.status(*visit.place)
+    memory = visit.gateway.authorize(visit.caller, Permission.LIST_RECORDS, visit.namespace)
     tally = visit.tallies.of(memory)
     verdicts = tally.verdicts
     labels = [f"{grown.memory_snapshot_id}" for grown in tally.growth]
@@ -110,14 +116,14 @@ def _band_lines(memory: Memory, tally: Tally) -> list[BandLine]:
 
 def _recent(visit: Visit, upto: int) -> list[Snapshot]:
     """Some snapshots up to one, newest first."""
-    asked = AskedPage(limit=RECENT_SNAPSHOTS, cursor=cursor_of(max(0, upto - RECENT_SNAPSHOTS)))
-    return reading.snapshots(*visit.place, asked).snapshots[::-1]
+    asked = PageQuery(limit=RECENT_SNAPSHOTS, cursor=encode_cursor(max(0, upto - RECENT_SNAPSHOTS)))
+    return memory_operations.snapshots(*visit.place, asked).snapshots[::-1]
 
 
 def memory(visit: Visit) -> Page:
     """Records by band as a snapshot shows them, or what a search finds there."""
     asked = visit.asked(AskedMemory, limit=CONSOLE_PAGE_ITEMS)
-    head = reading.status(*visit.place).head
+    head = memory_operations.status(*visit.place).head
     facts: dict[str, Any] = {
         "asked": asked,
         "query": asked.q.strip(),
@@ -130,16 +136,18 @@ def memory(visit: Visit) -> Page:
     if asked.q.strip():
         facts["found"] = _search(visit, asked, facts["at"])
     else:
-        wanted = AskedRecords(band=asked.band, at=asked.at, limit=asked.limit, cursor=asked.cursor)
-        facts["page"] = page = reading.list_records(*visit.place, wanted)
+        wanted = RecordsQuery(band=asked.band, at=asked.at, limit=asked.limit, cursor=asked.cursor)
+        facts["page"] = page = memory_operations.list_records(*visit.place, wanted)
         facts["at"] = page.memory_snapshot_id
     return Page(template="memory.html", facts=facts)
 
 
 def _search(visit: Visit, asked: AskedMemory, at: int) -> dict[str, Any]:
     """What recall finds, with why; of the band that was chosen, or of those that agents are given."""
-    wanted = visit.asked(Recall, query=asked.q.strip(), tokens=SEARCH_TOKENS, max_items=CONSOLE_PAGE_ITEMS)
-    view = visit.hall.enter(visit.caller, Act.RECALL, visit.namespace).at(at)
+    wanted = visit.asked(
+        RecallBody, query=asked.q.strip(), tokens=SEARCH_TOKENS, max_items=CONSOLE_PAGE_ITEMS
+    )
+    view = visit.gateway.authorize(visit.caller, Permission.RECALL, visit.namespace).at(at)
     bands: Sequence[Band] = RECALLED_BANDS if asked.band is None else (asked.band,)
     found = view.explain(wanted.query, tokens=wanted.tokens, max_items=wanted.max_items, bands=bands)
     hits = [
@@ -162,12 +170,12 @@ def _search(visit: Visit, asked: AskedMemory, at: int) -> dict[str, Any]:
 def record(visit: Visit) -> Page:
     """All that ever was of one thing: every version with its evidence and the receipt of its commit."""
     subject = visit.words.get("id", "")
-    history = reading.history(
-        *visit.place, visit.asked(AskedHistory, subject=subject, limit=CONSOLE_PAGE_ITEMS)
+    history = memory_operations.history(
+        *visit.place, visit.asked(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
     )
     if not history.versions:
         raise NotFound(what=f"record {subject!r:.80}")
-    store = visit.hall.enter(visit.caller, Act.GET_RECORD, visit.namespace).store
+    store = visit.gateway.authorize(visit.caller, Permission.GET_RECORD, visit.namespace).store
     last, versions = dict[str, Record](), list[Version]()
     for chapter in history.versions:
         receipt = store.receipt_of(chapter.memory_snapshot_id)
@@ -176,27 +184,31 @@ def record(visit: Visit) -> Page:
             last[chapter.key] = chapter.record
     facts = {
         "subject": subject,
-        "now": reading.records_of(visit.hall.enter(*_of(visit, Act.GET_RECORD)), subject),
+        "now": memory_operations.records_of(
+            visit.gateway.authorize(*_of(visit, Permission.GET_RECORD)), subject
+        ),
         "versions": versions[::-1],
         "next": history.next,
     }
     return Page(template="record.html", facts=facts)
 
 
-def _of(visit: Visit, act: Act) -> tuple[Any, Act, str]:
+def _of(visit: Visit, act: Permission) -> tuple[Any, Permission, str]:
     return visit.caller, act, visit.namespace
 
 
 def snapshots(visit: Visit) -> Page:
     """Time travel: choose a snapshot, see what made it and what it changed."""
     asked = visit.asked(AskedMoment)
-    head = reading.status(*visit.place).head
+    head = memory_operations.status(*visit.place).head
     at = head if asked.at is None else asked.at
     if not 0 <= at <= head:
         raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
-    changes = reading.diff(*visit.place, AskedDiff(old=at - 1, new=at)).changes if at else []
-    chosen = reading.snapshots(*visit.place, AskedPage(limit=1, cursor=cursor_of(at - 1))).snapshots
-    receipt = visit.hall.store.receipt_of(at) if at and chosen else None
+    changes = memory_operations.diff(*visit.place, DiffQuery(old=at - 1, new=at)).changes if at else []
+    chosen = memory_operations.snapshots(
+        *visit.place, PageQuery(limit=1, cursor=encode_cursor(at - 1))
+    ).snapshots
+    receipt = visit.gateway.store.receipt_of(at) if at and chosen else None
     facts = {
         "head": head,
         "at": at,
@@ -210,7 +222,7 @@ def snapshots(visit: Visit) -> Page:
 
 def diff(visit: Visit) -> Page:
     """What a newer snapshot shows differently from an older one."""
-    head = reading.status(*visit.place).head
+    head = memory_operations.status(*visit.place).head
     facts: dict[str, Any] = {
         "head": head,
         "old": visit.words.get("old") or str(max(0, head - 1)),
@@ -220,7 +232,9 @@ def diff(visit: Visit) -> Page:
         "most": MAX_DIFF_SNAPSHOTS,
     }
     try:
-        found = reading.diff(*visit.place, visit.asked(AskedDiff, old=facts["old"], new=facts["new"]))
+        found = memory_operations.diff(
+            *visit.place, visit.asked(DiffQuery, old=facts["old"], new=facts["new"])
+        )
     except (InvalidValue, NoSuchSnapshot) as error:
         return Page(template="diff.html", facts={**facts, "problem": error}, status=status_of(error))
     counts = {"new": 0, "changed": 0, "gone": 0}

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from standfast.limits import MAX_COMPARED_WORDS
-from standfast.server.operations.hall import VERSION
+from standfast.server.operations.gateway import VERSION
 
 ROOT: Final = "/console"
 HEADERS: Final = {

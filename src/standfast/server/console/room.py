@@ -12,15 +12,16 @@ from starlette.routing import BaseRoute, Route
 
 from standfast.canon import normal_string
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
-from standfast.server.access.table import Caller
+from standfast.server.access.permissions import Caller
 from standfast.server.console import auditing, deciding, grading, looking, running
 from standfast.server.console.entrance import Entrance
 from standfast.server.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, onward, static_file
 from standfast.server.console.sessions import Session
 from standfast.server.console.tally import Tallies
 from standfast.server.console.visit import Handler, Page, Visit
-from standfast.server.http.calls import OPERATION_IN_SCOPE, Door, peer_of
-from standfast.server.http.problems import problem_of, status_of
+from standfast.server.edge.context import ApiContext, peer_of
+from standfast.server.edge.middleware import OPERATION_IN_SCOPE
+from standfast.server.edge.problems import problem_of, status_of
 from standfast.settings import Settings
 
 log: Final = logging.getLogger("standfast.server.http")
@@ -71,13 +72,13 @@ assert set(SECTION_OF) == {address.path for address in ADDRESSES if not address.
 
 
 class Console:
-    """The pages over a door."""
+    """The pages over a api."""
 
-    def __init__(self, door: Door, settings: Settings, *, behind_tls: bool) -> None:
-        self._door = door
-        self._hall = door.hall
+    def __init__(self, api: ApiContext, settings: Settings, *, behind_tls: bool) -> None:
+        self._api = api
+        self._gateway = api.gateway
         self._settings = settings
-        self._entrance = Entrance(door.hall, behind_tls=behind_tls)
+        self._entrance = Entrance(api.gateway, behind_tls=behind_tls)
         self._tallies = Tallies()
 
     def routes(self) -> list[BaseRoute]:
@@ -114,7 +115,7 @@ class Console:
                     return self._refused(error, request, "form")
 
             try:
-                return await self._door.threads.do(answered)
+                return await self._api.threads.run(answered)
             except StandfastError as error:
                 return html("error.html", {"problem": problem_of(error)}, status_of(error))
 
@@ -126,7 +127,7 @@ class Console:
             return self._entrance.ask(request)
         visit: Visit | None = None
         try:
-            caller = self._hall.returning(session.key_id)
+            caller = self._gateway.authenticate_session(session.key_id)
             visit = self._visit(request, form, caller)
             if request.method == "POST":
                 self._entrance.require_own_form(request, session, form, caller)
@@ -138,10 +139,10 @@ class Console:
 
     def _visit(self, request: Request, form: Mapping[str, str], caller: Caller) -> Visit:
         words = _normal(request.query_params.multi_items())
-        home = self._hall.home.namespace
-        first = home if caller.reaches(home) else caller.namespaces[0]
+        home = self._gateway.home.namespace
+        first = home if caller.covers(home) else caller.namespaces[0]
         return Visit(
-            hall=self._hall,
+            gateway=self._gateway,
             caller=caller,
             namespace=form.get("in") or words.get("in") or first,
             words=words,
@@ -181,15 +182,15 @@ class Console:
         self,
         error: StandfastError,
         request: Request,
-        act: str,
+        operation: str,
         session: Session | None = None,
         visit: Visit | None = None,
     ) -> Response:
         """An error as a page; the access log is told of refusals, the log of our own troubles."""
-        self._hall.refused(
+        self._gateway.log_refusal(
             error,
-            door="console",
-            act=act,
+            interface="console",
+            operation=operation,
             caller=None if visit is None else visit.caller,
             namespace=None if visit is None else visit.namespace,
             peer=peer_of(request),
@@ -206,7 +207,7 @@ class Console:
     def _frame_of_refusal(self, session: Session, visit: Visit) -> dict[str, Any]:
         """The frame, without a namespace that is not the caller's."""
         frame = self._frame(session, visit)
-        if not visit.caller.reaches(visit.namespace):
+        if not visit.caller.covers(visit.namespace):
             frame["namespace"] = None
         return {**frame, "title": "Refused", "here": None}
 
@@ -244,6 +245,6 @@ def _normal(pairs: list[tuple[str, str]]) -> dict[str, str]:
         raise BadRequest(problem="the address or the form holds what is no text") from None
 
 
-def console_room(settings: Settings, *, behind_tls: bool) -> Callable[[Door], list[BaseRoute]]:
+def console_room(settings: Settings, *, behind_tls: bool) -> Callable[[ApiContext], list[BaseRoute]]:
     """What makes the console's routes for an app; its cookie is for TLS only where that is terminated in front."""
-    return lambda door: Console(door, settings, behind_tls=behind_tls).routes()
+    return lambda api: Console(api, settings, behind_tls=behind_tls).routes()

@@ -9,9 +9,9 @@ import msgspec
 from standfast.errors import InvalidValue
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.memory import Memory
-from standfast.server.access.table import Act, Caller, is_allowed
+from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.console.tally import Tallies
-from standfast.server.operations.hall import Hall
+from standfast.server.operations.gateway import Gateway
 from standfast.vocabulary import Value
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _Asked = TypeVar("_Asked", bound=Value)
 class Visit:
     """Somebody who is signed in asks for a page: who, in which namespace, with which words in the address and the form."""
 
-    hall: Hall
+    gateway: Gateway
     caller: Caller
     namespace: str
     words: Mapping[str, str]
@@ -34,9 +34,9 @@ class Visit:
     tallies: Tallies
 
     @property
-    def place(self) -> tuple[Hall, Caller, str]:
+    def place(self) -> tuple[Gateway, Caller, str]:
         """What the verbs of a namespace begin with."""
-        return self.hall, self.caller, self.namespace
+        return self.gateway, self.caller, self.namespace
 
     def asked(self, kind: type[_Asked], **given: Any) -> _Asked:
         """The words of the address as a request; empty ones, as forms send them, were not given."""
@@ -47,24 +47,24 @@ class Visit:
         except msgspec.ValidationError as error:
             raise InvalidValue(what="address", problem=str(error)) from None
 
-    def may(self, act: Act) -> bool:
+    def may(self, act: Permission) -> bool:
         """Whether the caller may do this in the namespace."""
         return is_allowed(self.caller, act, self.namespace)
 
     @property
     def oversees(self) -> bool:
         """Whether the caller may see what belongs to no namespace: the ledger, traces, benchmarks, prompts."""
-        return is_allowed(self.caller, Act.LEDGER, None)
+        return is_allowed(self.caller, Permission.LEDGER, None)
 
     def enter_house(self) -> Memory:
         """The memory of the whole store, for what belongs to no namespace. Nobody sees more of it than of the ledger."""
-        return self.hall.enter_store(self.caller, Act.LEDGER)
+        return self.gateway.authorize_store(self.caller, Permission.LEDGER)
 
     def namespaces(self) -> list[str]:
         """The namespaces to choose from."""
-        if not self.caller.reaches_all:
+        if not self.caller.covers_all:
             return sorted(self.caller.namespaces)
-        known = {*self.hall.store.namespaces(), self.hall.home.namespace, self.namespace}
+        known = {*self.gateway.store.namespaces(), self.gateway.home.namespace, self.namespace}
         return sorted(known - {SYSTEM_NAMESPACE})[:MAX_OFFERED_NAMESPACES]
 
 

@@ -1,4 +1,4 @@
-"""The table of routes as an OpenAPI 3.1 document."""
+"""The table of endpoints as an OpenAPI 3.1 document."""
 
 from functools import cache
 from typing import Any, Final
@@ -6,33 +6,32 @@ from typing import Any, Final
 import msgspec
 
 from standfast.limits import MAX_NAME_CHARS
-from standfast.server.http.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
-from standfast.server.http.routes import OPERATIONS
-from standfast.server.http.rows.operation import REQUEST_KEY_HEADER, VERSION_HEADER, Operation
-from standfast.server.operations.hall import VERSION
+from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
+from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
+from standfast.server.operations.gateway import VERSION
 
-# What any call can be answered with: what our errors say, and HTTP's own: method, slowness, media type, host, headers.
+# Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media type, host, headers).
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})
 _REF: Final = "#/components/schemas/{name}"
 _VERSION: Final = {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,14})"$'}
 
 
 @cache
-def description() -> dict[str, Any]:
-    """The whole document."""
-    kinds = {kind for one in OPERATIONS for kind in (one.asks, one.answers)} | {Problem}
+def openapi_document() -> dict[str, Any]:
+    """The whole document, generated from the table of endpoints."""
+    kinds = {kind for one in ENDPOINTS for kind in (one.request, one.response)} | {Problem}
     _, components = msgspec.json.schema_components(
         sorted(kinds, key=lambda kind: kind.__name__), ref_template=_REF
     )
     paths: dict[str, dict[str, Any]] = {}
-    for one in OPERATIONS:
+    for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Standfast",
             "version": VERSION,
-            "description": "Memory that an AI agent can be held to. Errors are problem+json with a stable `code`.",
+            "description": "Governed memory for AI agents. Errors are problem+json with a stable `code`.",
         },
         "paths": paths,
         "components": {
@@ -43,74 +42,79 @@ def description() -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation, components: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _operation(one: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
         "operationId": one.name,
-        "summary": one.says,
+        "summary": one.summary,
         "parameters": [*_in_path(one), *_in_query(one, components), *_in_headers(one)],
         "responses": {
-            str(one.status): _answer(one),
+            str(one.status): _response(one),
             **{str(status): _problem() for status in PROBLEM_STATUSES},
         },
     }
     if one.has_body:
-        told["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(one.asks)}},
+            "content": {"application/json": {"schema": _ref(one.request)}},
         }
-    return told
+    return operation
 
 
-def _in_path(one: Operation) -> list[dict[str, Any]]:
+def _in_path(one: Endpoint) -> list[dict[str, Any]]:
     names = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
     schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": "^[^/]+$"}
     return [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
 
 
-def _in_query(one: Operation, components: dict[str, Any]) -> list[dict[str, Any]]:
+def _in_query(one: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]:
     if one.method in ("POST", "PUT"):
         return []
-    shape = components[one.asks.__name__]
+    schema = components[one.request.__name__]
     return [
-        {"name": name, "in": "query", "required": name in shape["required"], "schema": _without_null(schema)}
-        for name, schema in shape["properties"].items()
+        {"name": name, "in": "query", "required": name in schema["required"], "schema": _without_null(field)}
+        for name, field in schema["properties"].items()
     ]
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query has no null: what is not given is left out."""
-    ways = [way for way in schema.get("anyOf", []) if way != {"type": "null"}]
-    return ways[0] if len(ways) == 1 else schema
+    """The schema without null: a query leaves out what it does not set."""
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    return options[0] if len(options) == 1 else schema
 
 
-def _in_headers(one: Operation) -> list[dict[str, Any]]:
-    told = []
+def _in_headers(one: Endpoint) -> list[dict[str, Any]]:
+    headers = []
     if one.takes_request_key:
         schema = {"type": "string", "pattern": "^[!-~]+$", "maxLength": MAX_NAME_CHARS}
-        says = "The same key with the same request has one effect, and the same answer."
-        told.append(_header(REQUEST_KEY_HEADER, schema, says, required=False))
+        description = "Repeating a request with the same key has one effect and returns the same response."
+        headers.append(_header(REQUEST_KEY_HEADER, schema, description, required=False))
     if one.takes_version:
-        says = 'The version that is to be changed, as its ETag says; `"0"` if there is nothing yet.'
-        told.append(_header(VERSION_HEADER, _VERSION, says, required=True))
-    return told
+        description = 'The version to change, as in its ETag; `"0"` if there is none yet.'
+        headers.append(_header(VERSION_HEADER, _VERSION, description, required=True))
+    return headers
 
 
-def _header(name: str, schema: dict[str, Any], says: str, *, required: bool) -> dict[str, Any]:
-    return {"name": name, "in": "header", "required": required, "schema": schema, "description": says}
+def _header(name: str, schema: dict[str, Any], description: str, *, required: bool) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": required, "schema": schema, "description": description}
 
 
-def _answer(one: Operation) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "description": "Done.",
-        "content": {"application/json": {"schema": _ref(one.answers)}},
+def _response(one: Endpoint) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": "Success.",
+        "content": {"application/json": {"schema": _ref(one.response)}},
     }
     if one.version_of is not None:
-        told["headers"] = {"ETag": {"schema": _VERSION, "description": "The version, in quotation marks."}}
-    return told
+        response["headers"] = {
+            "ETag": {"schema": _VERSION, "description": "The version, in quotation marks."}
+        }
+    return response
 
 
 def _problem() -> dict[str, Any]:
-    return {"description": "Refused, or failed.", "content": {CONTENT_TYPE: {"schema": _ref(Problem)}}}
+    return {
+        "description": "The request was refused, or it failed.",
+        "content": {CONTENT_TYPE: {"schema": _ref(Problem)}},
+    }
 
 
 def _ref(kind: type) -> dict[str, str]:

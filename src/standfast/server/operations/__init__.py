@@ -1,9 +1,9 @@
-"""What the doors offer, the same at each: a request goes in, one method of ``Memory`` is called, an answer comes out.
+"""What the server can do, independent of the interface: HTTP, MCP and the console all call these functions.
 
-shapes.py       the requests and the answers, as values
-hall.py         where callers are let in: the only way from a door to a memory
-reading.py      recall, records, history, snapshots, diff, status
-writing.py      remember, forget, and that the same request twice has one effect
-governing.py    proposals and signatures, retention, ledger, receipts, verifying
-beside/         what belongs to no namespace: traces, bench results, prompts
+gateway.py                 authentication, permissions, the memories of all namespaces       <- START HERE
+schemas.py                 requests, responses, pages
+memory_operations.py       recall, records, history, snapshots, remember, forget
+governance_operations.py   proposals, retention, ledger, verification
+artifact_operations.py     traces, benchmark results, prompt overrides
+telemetry.py               OpenTelemetry spans
 """

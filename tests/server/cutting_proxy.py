@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Cutting:
+class CuttingProxy:
     """Listens, passes on, and drops the first ``cuts`` answers with their connections."""
 
     def __init__(self, target_port: int, *, cuts: int) -> None:

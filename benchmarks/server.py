@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import Ratio, shown
 from standfast.client import Client
 from standfast.memory import Memory
-from standfast.server.operations.reading import records_of
+from standfast.server.operations.memory_operations import records_of
 
 TITLE = "The HTTP door, next to the same calls made in process (8 callers at once, one server process)"
 CALLERS = 8
@@ -95,7 +95,7 @@ def _figures(
 
 
 def run() -> list[Ratio]:
-    """Every figure of the door."""
+    """Every figure of the api."""
     ratios: list[Ratio] = []
     with tempfile.TemporaryDirectory() as inside, tempfile.TemporaryDirectory() as outside:
         memory = Memory.open(str(Path(inside) / "store.db"))

@@ -1,4 +1,4 @@
-"""Spans by the gen_ai memory conventions, without a word of what is remembered."""
+"""CallTracer by the gen_ai memory conventions, without a word of what is remembered."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from standfast.server.access.table import Act
-from standfast.server.http.app import build_app
-from standfast.server.operations.spans import Spans
-from tests.server.conftest import FACT, House
+from standfast.server.access.permissions import Permission
+from standfast.server.app import build_app
+from standfast.server.operations.telemetry import CallTracer
+from tests.server.harness import FACT, Harness
 
 IN = "/v1/namespaces/default"
 
 
-def test_calls_are_spans(house: House) -> None:
+def test_calls_are_spans(harness: Harness) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app = build_app(house.hall, spans=Spans(provider))
-    with TestClient(app, headers=house.headers("agent", "default")) as client:
+    app = build_app(harness.gateway, tracer=CallTracer(provider))
+    with TestClient(app, headers=harness.headers("agent", "default")) as client:
         client.post(f"{IN}/remember", json=FACT)
         client.post(f"{IN}/recall", json={"query": "refunds", "tokens": 100})
         client.post(f"{IN}/forget", json={"subject": "nobody", "reason": "asked to"})
@@ -49,5 +49,5 @@ def test_calls_are_spans(house: House) -> None:
 
 def test_without_opentelemetry_calls_are_just_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
-    with Spans().of(Act.STATUS, "default"):
+    with CallTracer().of(Permission.STATUS, "default"):
         pass

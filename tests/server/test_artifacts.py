@@ -12,37 +12,37 @@ from standfast.clock import RandomIds
 from standfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride
-from standfast.server.http.app import build_app
+from standfast.server.app import build_app
 from standfast.traces.artifact import Trace
 from standfast.traces.folder import TraceFolder
-from tests.server.beside import PROMPT, TEMPLATE, beside_house, put_body, shorter
-from tests.server.conftest import House, Served
+from tests.server.artifacts import PROMPT, TEMPLATE, artifact_harness, put_body, shorter
+from tests.server.harness import Harness, Served
 from tests.traces.scripted import Script, a_run, recorded
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> House:
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     """One for all that only read."""
-    return beside_house(tmp_path_factory.mktemp("beside"))
+    return artifact_harness(tmp_path_factory.mktemp("beside"))
 
 
 @pytest.fixture(scope="module")
-def reader(beside: House) -> Iterator[TestClient]:
-    with TestClient(build_app(beside.hall), headers=beside.headers("auditor", "*")) as client:
+def reader(beside: Harness) -> Iterator[TestClient]:
+    with TestClient(build_app(beside.gateway), headers=beside.headers("auditor", "*")) as client:
         yield client
 
 
-def _prompt_facts(house: House) -> list[dict[str, Any]]:
-    entries = [entry.read() for entry in house.hall.store.entries()]
+def _prompt_facts(harness: Harness) -> list[dict[str, Any]]:
+    entries = [entry.read() for entry in harness.gateway.store.entries()]
     return [
         entry["body"]["told"] for entry in entries if entry["kind"] in ("prompt_change", "prompt_settled")
     ]
 
 
 def test_traces_come_in_pages_and_a_damaged_one_says_so_without_a_path(tmp_path: Path) -> None:
-    house = beside_house(tmp_path)
+    harness = artifact_harness(tmp_path)
     (tmp_path / "traces" / "run-z.json").write_text("no trace", encoding="utf-8")
-    with TestClient(build_app(house.hall), headers=house.headers("auditor", "*")) as http:
+    with TestClient(build_app(harness.gateway), headers=harness.headers("auditor", "*")) as http:
         first = http.get("/v1/traces", params={"limit": 2}).json()
         second = http.get("/v1/traces", params={"limit": 2, "cursor": first["next"]}).json()
         damaged = http.get("/v1/traces/run-z")
@@ -61,14 +61,14 @@ def test_traces_come_in_pages_and_a_damaged_one_says_so_without_a_path(tmp_path:
     assert rejected["verdict"] == "rejected"
 
 
-def test_a_trace_is_told_whole_and_two_are_compared(beside: House, reader: TestClient) -> None:
-    assert beside.hall.home.traces is not None
+def test_a_trace_is_told_whole_and_two_are_compared(beside: Harness, reader: TestClient) -> None:
+    assert beside.gateway.home.traces is not None
 
     told = reader.get("/v1/traces/run-a").json()
     same = reader.get("/v1/traces/compare", params={"left": "run-a", "right": "run-b"}).json()
     other = reader.get("/v1/traces/compare", params={"left": "run-a", "right": "run-c"}).json()
 
-    assert Trace.from_document(told) == beside.hall.home.traces.get("run-a")
+    assert Trace.from_document(told) == beside.gateway.home.traces.get("run-a")
     assert (same["verdict"], same["differences"]) == ("equivalent", [])
     assert other["verdict"] == "different"
     assert other["differences"][0]["left"] != other["differences"][0]["right"]
@@ -92,8 +92,8 @@ def test_bench_results_are_the_leaderboard_and_a_report_for_each_policy(reader: 
 
 
 def test_a_prompt_is_changed_only_in_the_version_that_was_read(tmp_path: Path) -> None:
-    house = beside_house(tmp_path)
-    with TestClient(build_app(house.hall), headers=house.headers("operator", "*")) as http:
+    harness = artifact_harness(tmp_path)
+    with TestClient(build_app(harness.gateway), headers=harness.headers("operator", "*")) as http:
         read = http.get(PROMPT)
         first = http.put(PROMPT, json=put_body("${language}!"), headers={"If-Match": read.headers["etag"]})
         late = http.put(PROMPT, json=put_body("${language}?"), headers={"If-Match": read.headers["etag"]})
@@ -113,7 +113,7 @@ def test_a_prompt_is_changed_only_in_the_version_that_was_read(tmp_path: Path) -
     assert (late.status_code, late.json()["code"]) == (412, "version_conflict")
     assert again.status_code == 412, "a rollback whose answer was lost is not undone by asking again"
     assert PromptOverride.from_json(held.json()).overrides == (shorter(),)
-    assert [fact.get("kind", fact.get("applied")) for fact in _prompt_facts(house)] == [
+    assert [fact.get("kind", fact.get("applied")) for fact in _prompt_facts(harness)] == [
         "set",
         True,
         "rollback",
@@ -123,9 +123,9 @@ def test_a_prompt_is_changed_only_in_the_version_that_was_read(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("given", [None, "1", "*", 'W/"1"', '"01"', '"-1"', '"1", "2"', '"9999999999999999"'])
-def test_a_change_without_a_version_is_refused(beside: House, given: str | None) -> None:
+def test_a_change_without_a_version_is_refused(beside: Harness, given: str | None) -> None:
     headers = beside.headers("operator", "*") | ({} if given is None else {"If-Match": given})
-    with TestClient(build_app(beside.hall)) as http:
+    with TestClient(build_app(beside.gateway)) as http:
         answer = http.put(PROMPT, json=put_body(), headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
@@ -142,9 +142,9 @@ def test_a_change_without_a_version_is_refused(beside: House, given: str | None)
         ({**put_body(), "overrides": [{**shorter().as_json(), "path": ["none"]}]}, "unknown_section"),
     ],
 )
-def test_what_does_not_fit_the_source_changes_nothing(beside: House, body: dict[str, Any], code: str) -> None:
+def test_what_does_not_fit_the_source_changes_nothing(beside: Harness, body: dict[str, Any], code: str) -> None:
     told = len(_prompt_facts(beside))
-    with TestClient(build_app(beside.hall), headers=beside.headers("operator", "*")) as http:
+    with TestClient(build_app(beside.gateway), headers=beside.headers("operator", "*")) as http:
         answer = http.put(PROMPT, json=body, headers={"If-Match": '"1"'})
         held = http.get(PROMPT)
 
@@ -165,9 +165,9 @@ def test_what_does_not_fit_the_source_changes_nothing(beside: House, body: dict[
     ],
 )
 def test_what_no_setting_names_is_not_configured(
-    house: House, http: TestClient, method: str, path: str
+    harness: Harness, http: TestClient, method: str, path: str
 ) -> None:
-    headers = {**house.headers("operator", "*"), "If-Match": '"0"'}
+    headers = {**harness.headers("operator", "*"), "If-Match": '"0"'}
     answer = http.request(method, path, headers=headers, json=put_body() if method == "PUT" else None)
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_configured")
@@ -177,10 +177,10 @@ def test_what_no_setting_names_is_not_configured(
 
 def test_an_override_for_an_older_source_can_be_replaced(tmp_path: Path) -> None:
     """Otherwise nobody could mend it from afar."""
-    house = beside_house(tmp_path)
+    harness = artifact_harness(tmp_path)
     (section,) = TEMPLATE.as_json()["sections"]
     newer = {**TEMPLATE.as_json(), "sections": [{**section, "body": "Be brief."}]}
-    with TestClient(build_app(house.hall), headers=house.headers("operator", "*")) as http:
+    with TestClient(build_app(harness.gateway), headers=harness.headers("operator", "*")) as http:
         body = {"prompt": newer, "overrides": []}
         answer = http.put(PROMPT, json=body, headers={"If-Match": '"1"'})
 

@@ -1,6 +1,6 @@
 """The authorisation matrix: every route and every tool, by every role, in its own and a foreign namespace.
 
-What is expected stands here a second time, in full, so that a slip in the table shows.
+What is expected stands here a second time, in full, so that a idempotency in the table shows.
 """
 
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ import pytest
 from mcp.client.client import Client as McpClient
 from starlette.testclient import TestClient
 
-from standfast.server.access.table import Act, KeyRole
-from standfast.server.http.app import build_app
-from standfast.server.http.routes import OPERATIONS
-from standfast.server.http.rows.operation import Operation
-from standfast.server.mcp.reception import Reception
+from standfast.server.access.permissions import Permission, KeyRole
+from standfast.server.app import build_app
+from standfast.server.http.endpoints import ENDPOINTS
+from standfast.server.http.endpoints import Endpoint
+from standfast.server.mcp.tools import ToolAuth
 from standfast.server.mcp.server import all_offers, build_server
-from standfast.server.operations.hall import Hall
-from tests.server.beside import TEMPLATE, beside_house, put_body
-from tests.server.conftest import FACT, HANDBOOK, House
+from standfast.server.operations.gateway import Gateway
+from tests.server.artifacts import TEMPLATE, artifact_harness, put_body
+from tests.server.harness import FACT, HANDBOOK, Harness
 
 ALL, WRITERS, OVERSEERS, OPERATOR = "agent operator auditor", "agent operator", "operator auditor", "operator"
 ROLES_OF_ROUTE = {
@@ -120,35 +120,35 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     """One for all: what is refused does not depend on what was done before."""
-    return beside_house(tmp_path_factory.mktemp("matrix"))
+    return artifact_harness(tmp_path_factory.mktemp("matrix"))
 
 
 @pytest.fixture(scope="module")
-def http(house: House) -> Iterator[TestClient]:
-    with TestClient(build_app(house.hall)) as client:
+def http(harness: Harness) -> Iterator[TestClient]:
+    with TestClient(build_app(harness.gateway)) as client:
         yield client
 
 
-def test_every_route_and_tool_stands_in_the_matrix(house: House) -> None:
-    offers = all_offers(Reception(house.hall, lambda _: house.caller("agent")))
+def test_every_route_and_tool_stands_in_the_matrix(harness: Harness) -> None:
+    offers = all_offers(ToolAuth(harness.gateway, lambda _: harness.caller("agent")))
 
-    assert {one.name for one in OPERATIONS} | {"metrics"} == set(ROLES_OF_ROUTE)
+    assert {one.name for one in ENDPOINTS} | {"metrics"} == set(ROLES_OF_ROUTE)
     assert {offer.name for offer in offers} == set(ROLES_OF_TOOL)
 
 
-def _refusals(house: House) -> int:
+def _refusals(harness: Harness) -> int:
     """How many calls the access log says were refused."""
     return sum(
         sum(group["times"] for group in fact["refused_too"]) if "refused_too" in fact else 1
-        for fact in house.refusals()
+        for fact in harness.refusals()
     )
 
 
-def _call(http: TestClient, house: House, one: Operation, role: str, *, namespace: str, scope: str) -> int:
+def _call(http: TestClient, harness: Harness, one: Endpoint, role: str, *, namespace: str, scope: str) -> int:
     """The status of a call that is right but for who makes it."""
-    headers = house.headers(role, scope)
+    headers = harness.headers(role, scope)
     if one.takes_version:
         headers["If-Match"] = '"1"'
     path = {**PLACES, "namespace": namespace}
@@ -156,13 +156,13 @@ def _call(http: TestClient, house: House, one: Operation, role: str, *, namespac
         opened = http.post(f"/v1/namespaces/{scope}/runs", json=BODIES["open_run"], headers=headers)
         path["run_id"] = opened.json().get("run_id", "none")
     if one.name == "decide":
-        shown = _proposal(http, house, namespace)
+        shown = _proposal(http, harness, namespace)
         path["proposal_id"] = shown["proposal"]["proposal_id"]
         body: Any = {**BODIES["decide"], "statement": shown["to_sign"][0]["statement"]}
     else:
         body = BODIES.get(one.name.removesuffix("_in_run")) if one.has_body else None
-    if one.act is Act.FORGET:
-        writer = house.headers("operator", "*")
+    if one.act is Permission.FORGET:
+        writer = harness.headers("operator", "*")
         http.post(f"/v1/namespaces/{namespace}/remember", json=FACT, headers=writer)
     query = f"?{QUERIES[one.name]}" if one.name in QUERIES else ""
     return http.request(one.method, one.path.format(**path) + query, json=body, headers=headers).status_code
@@ -171,8 +171,8 @@ def _call(http: TestClient, house: House, one: Operation, role: str, *, namespac
 _NUMBERS = count(100)
 
 
-def _proposal(http: TestClient, house: House, namespace: str) -> Any:
-    headers = house.headers("operator", "*")
+def _proposal(http: TestClient, harness: Harness, namespace: str) -> Any:
+    headers = harness.headers("operator", "*")
     # What memory holds already in other words would be refused as a duplicate.
     number = next(_NUMBERS)
     body = {**FACT, "text": f"Parcels of kind {number} cost {number} euros to ship.", "propose": True}
@@ -182,14 +182,14 @@ def _proposal(http: TestClient, house: House, namespace: str) -> Any:
 
 
 @pytest.mark.parametrize("role", list(KeyRole))
-@pytest.mark.parametrize("one", OPERATIONS, ids=lambda one: one.name)
-def test_routes(house: House, http: TestClient, one: Operation, role: str) -> None:
-    before = _refusals(house)
+@pytest.mark.parametrize("one", ENDPOINTS, ids=lambda one: one.name)
+def test_routes(harness: Harness, http: TestClient, one: Endpoint, role: str) -> None:
+    before = _refusals(harness)
     allowed = role in ROLES_OF_ROUTE[one.name].split()
     in_namespace = "{namespace}" in one.path
-    own = _call(http, house, one, role, namespace="own", scope="own")
-    foreign = _call(http, house, one, role, namespace="foreign", scope="own")
-    of_all = _call(http, house, one, role, namespace="own", scope="*")
+    own = _call(http, harness, one, role, namespace="own", scope="own")
+    foreign = _call(http, harness, one, role, namespace="foreign", scope="own")
+    of_all = _call(http, harness, one, role, namespace="own", scope="*")
     without_key = http.request(one.method, one.path.format(**PLACES))
 
     assert without_key.status_code == 401
@@ -199,29 +199,29 @@ def test_routes(house: House, http: TestClient, one: Operation, role: str) -> No
     )
     assert (of_all not in (401, 403)) == allowed
     assert max(own, foreign, of_all) < 500
-    assert _refusals(house) - before >= [own, foreign, of_all].count(403) + 1
+    assert _refusals(harness) - before >= [own, foreign, of_all].count(403) + 1
 
 
 @pytest.mark.parametrize("role", list(KeyRole))
-def test_metrics(house: House, http: TestClient, role: str) -> None:
+def test_metrics(harness: Harness, http: TestClient, role: str) -> None:
     allowed = role in ROLES_OF_ROUTE["metrics"].split()
 
     assert http.get("/metrics").status_code == 401
-    assert (http.get("/metrics", headers=house.headers(role, "own")).status_code == 200) == allowed
+    assert (http.get("/metrics", headers=harness.headers(role, "own")).status_code == 200) == allowed
 
 
 @pytest.mark.parametrize("role", list(KeyRole))
-def test_standfasts_own_namespace_is_nobodys(house: House, http: TestClient, role: str) -> None:
-    for one in OPERATIONS:
+def test_standfasts_own_namespace_is_nobodys(harness: Harness, http: TestClient, role: str) -> None:
+    for one in ENDPOINTS:
         if "{namespace}" in one.path:
             path = one.path.format(**{**PLACES, "namespace": "standfast"})
-            answer = http.request(one.method, path, headers=house.headers(role, "*"), json={})
+            answer = http.request(one.method, path, headers=harness.headers(role, "*"), json={})
             assert answer.status_code == 403, one.name
 
 
-async def _tools(hall: Hall, house: House, role: str) -> dict[tuple[str, str], bool]:
+async def _tools(gateway: Gateway, harness: Harness, role: str) -> dict[tuple[str, str], bool]:
     """Whether each tool was refused, by name and namespace."""
-    server = build_server(hall, lambda _: house.caller(role, "own"))
+    server = build_server(gateway, lambda _: harness.caller(role, "own"))
     refused = {}
     async with McpClient(server) as client:
         for name in ROLES_OF_TOOL:
@@ -236,11 +236,11 @@ async def _tools(hall: Hall, house: House, role: str) -> dict[tuple[str, str], b
 
 
 @pytest.mark.parametrize("role", list(KeyRole))
-def test_tools(house: House, role: str) -> None:
-    before = _refusals(house)
-    refused = anyio.run(_tools, house.hall, house, role)
+def test_tools(harness: Harness, role: str) -> None:
+    before = _refusals(harness)
+    refused = anyio.run(_tools, harness.gateway, harness, role)
 
     for name, roles in ROLES_OF_TOOL.items():
         assert refused[name, "own"] == (role not in roles.split()), name
         assert refused[name, "foreign"] == (role not in roles.split() or name != "memory_verify"), name
-    assert _refusals(house) - before == sum(refused.values())
+    assert _refusals(harness) - before == sum(refused.values())

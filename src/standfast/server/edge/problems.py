@@ -1,4 +1,4 @@
-"""Errors as answers: problem+json (RFC 9457), with the stable code of the error and a status that follows from it."""
+"""Errors as responses: problem+json (RFC 9457) with the stable code of the error and its HTTP status."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -12,8 +12,9 @@ from standfast.vocabulary import Value
 
 CONTENT_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 1
+INTERNAL_ERROR: Final = "Internal error; the server's log has the details."
 
-# By code, so that a room's errors can stand here before the room does; an error without a row has its parent's.
+# By error code. An error without a row has the status of its nearest parent class.
 STATUS_OF_CODE: Final = {
     "standfast": 500,
     "invalid_value": 422,
@@ -57,13 +58,13 @@ STATUS_OF_CODE: Final = {
     "damaged_override": 500,
     "no_rollback": 409,
 }
-TRY_AGAIN: Final = frozenset(
+RETRYABLE: Final = frozenset(
     {"rate_limited", "overloaded", "store_busy", "store_failed", "outcome_unknown", "checkpoint_file_failed"}
 )
 
 
 class Problem(Value, frozen=True, kw_only=True):
-    """An error: caught by its ``code``, never by its text. ``facts`` are what the text is made of."""
+    """An error. Catch it by ``code``, not by its text; ``facts`` are the values in the text."""
 
     type: str
     title: str
@@ -74,7 +75,7 @@ class Problem(Value, frozen=True, kw_only=True):
 
 
 def status_of(error: StandfastError) -> int:
-    """The status of the nearest class that has one."""
+    """The HTTP status of an error."""
     return next(
         STATUS_OF_CODE[kind.code]
         for kind in type(error).__mro__
@@ -82,50 +83,54 @@ def status_of(error: StandfastError) -> int:
     )
 
 
+def is_internal(error: StandfastError) -> bool:
+    """Whether an error is the server's own, so that its details belong in the log only."""
+    return status_of(error) >= 500 and error.code not in RETRYABLE
+
+
 def problem_of(error: StandfastError) -> Problem:
-    """What may be told of an error. What is the server's own trouble is told in its log, not to callers."""
+    """The problem that a caller is shown. Details of internal errors go to the log, not to the caller."""
     status = status_of(error)
-    is_ours = status >= 500 and error.code not in TRY_AGAIN
+    hidden = is_internal(error)
     return Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
         status=status,
-        detail="The server's log says more." if is_ours else str(error),
+        detail=INTERNAL_ERROR if hidden else str(error),
         code=error.code,
-        facts={} if is_ours else _plain(error.facts),
+        facts={} if hidden else _plain(error.facts),
     )
 
 
-def answer_of(error: StandfastError, headers: Mapping[str, str] | None = None) -> Response:
-    """The error as a response."""
-    told = dict(headers or {})
+def response_of(error: StandfastError) -> Response:
+    """The response for an error."""
+    headers: dict[str, str] = {}
     if error.code == "unauthenticated":
-        told["WWW-Authenticate"] = 'Bearer realm="standfast"'
-    if error.code in TRY_AGAIN:
+        headers["WWW-Authenticate"] = 'Bearer realm="standfast"'
+    if error.code in RETRYABLE:
         seconds = error.facts["retry_after_seconds"] if isinstance(error, RateLimited) else RETRY_SECONDS
-        told["Retry-After"] = str(seconds)
-    return response_of(problem_of(error), told)
+        headers["Retry-After"] = str(seconds)
+    return _response(problem_of(error), headers)
 
 
 def plain_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem of HTTP itself: no such address, no such method, too slow."""
+    """The response for a problem of HTTP itself, such as an unknown path or a slow body."""
     phrase = HTTPStatus(status).phrase
     code = phrase.lower().replace(" ", "_").replace("-", "_")
-    return response_of(
+    return _response(
         Problem(type="about:blank", title=phrase, status=status, detail=detail, code=code, facts={}),
         dict(headers or {}),
     )
 
 
-def response_of(problem: Problem, headers: dict[str, str]) -> Response:
-    """A problem as a response."""
+def _response(problem: Problem, headers: dict[str, str]) -> Response:
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, headers=headers, media_type=CONTENT_TYPE
     )
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """Facts as JSON; what is none is shown as text."""
+    """Facts as JSON. Values that JSON does not have become text."""
     plain: dict[str, Any] = msgspec.to_builtins(
         facts, enc_hook=lambda value: f"{value!r:.200}", str_keys=True
     )

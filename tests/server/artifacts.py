@@ -1,4 +1,4 @@
-"""A house with what stands beside memory: two recorded runs, a finished grid, a prompt with an override."""
+"""A harness with what stands beside memory: two recorded runs, a finished grid, a prompt with an override."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.bench.episodes import small
-from tests.server.conftest import House, make_hall
+from tests.server.harness import Harness, make_gateway
 from tests.traces.scripted import Script, a_run, recorded
 
 TEMPLATE = PromptTemplate(
@@ -32,8 +32,8 @@ def put_body(body: str = "Answer in ${language}.", **more: Any) -> dict[str, Any
     return {"prompt": TEMPLATE.as_json(), "overrides": [shorter(body).as_json()], **more}
 
 
-def beside_house(folder: Path) -> House:
-    """The house."""
+def artifact_harness(folder: Path) -> Harness:
+    """The harness."""
     overrides = LocalPromptOverridesStore(folder / "overrides")
     overrides.replace(TEMPLATE, [shorter()], tag="stable", keep_rollback=True)
     episodes = folder / "episodes.jsonl"
@@ -42,11 +42,11 @@ def beside_house(folder: Path) -> House:
     results = Folder(folder / "results")
     results.open(grid)
     run_grid(grid, units, results, here)
-    hall = make_hall(
+    gateway = make_gateway(
         folder / "store.db", has_traces=True, bench_results=str(folder / "results"), overrides=overrides
     )
-    assert hall.home.traces is not None
+    assert gateway.home.traces is not None
     for run_id, query in (("run-a", "parcel"), ("run-b", "parcel"), ("run-c", "another")):
         script = Script(question="refunds", query=query)
-        hall.home.traces.put(recorded(script, a_run(run_id, workflow_id="triage", memory_snapshot_id=4)))
-    return House(hall)
+        gateway.home.traces.put(recorded(script, a_run(run_id, workflow_id="triage", memory_snapshot_id=4)))
+    return Harness(gateway)

@@ -1,0 +1,166 @@
+"""Protection against misuse: rate limits for callers, and a log of refused calls in the ledger.
+
+The access log cannot be used to fill the disk. The first refusals of a minute become one ledger entry each. Further ones
+are only counted, by interface, operation, error code and key; the counts are written as one entry when the minute is
+over. Groups beyond a limit are counted together. A process that is killed loses the counts of the current minute; one
+that is stopped writes them first.
+"""
+
+import math
+import threading
+from collections import Counter, OrderedDict
+from typing import Final
+
+from standfast.clock import Clock
+from standfast.errors import Forbidden, RateLimited, StandfastError, StoreError, Unauthenticated
+from standfast.limits import MAX_RATE_LIMITED_NAMES, MAX_REFUSAL_GROUPS, REFUSALS_LOGGED_PER_MINUTE
+from standfast.store.commit import Fact
+from standfast.store.store import Store
+from standfast.vocabulary import Value
+
+ACCESS_KIND: Final = "access"
+WINDOW_SECONDS: Final = 60.0
+_SHOWN_CHARS: Final = 80
+_OTHERS: Final = ("(others)", "(others)", "(others)", "")
+_REFUSALS: Final = (Unauthenticated, Forbidden, RateLimited)
+
+
+class RateLimiter:
+    """A token bucket for each name. Safe to share between threads.
+
+    The number of buckets is bounded: the least recently used one is dropped, and that name starts with a full bucket.
+
+    Args:
+        per_second: How many calls a name may make per second in the long run.
+        burst: How many calls a name may make at once.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        per_second: float,
+        burst: float,
+        max_names: int = MAX_RATE_LIMITED_NAMES,
+    ) -> None:
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = burst
+        self._max_names = max_names
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, name: str) -> None:
+        """Use up one call of a name. Raises ``RateLimited`` if it has none left."""
+        with self._lock:
+            now = self._clock.monotonic()
+            left, since = self._buckets.pop(name, (self._burst, now))
+            left = min(self._burst, left + (now - since) * self._per_second)
+            allowed = left >= 1
+            self._buckets[name] = (left - 1 if allowed else left, now)
+            if len(self._buckets) > self._max_names:
+                self._buckets.popitem(last=False)
+        if not allowed:
+            raise RateLimited(retry_after_seconds=math.ceil((1 - left) / self._per_second))
+
+
+class RefusedCall(Value, frozen=True, kw_only=True):
+    """A call that was refused: over which interface, which operation, by whom as far as is known, and why."""
+
+    interface: str
+    operation: str
+    code: str
+    problem: str
+    key_id: str | None = None
+    namespace: str | None = None
+    peer: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        error: StandfastError,
+        *,
+        interface: str,
+        operation: str,
+        key_id: str | None = None,
+        namespace: str | None = None,
+        peer: str | None = None,
+    ) -> "RefusedCall":
+        """Describe a refusal. Text that the caller chose is shortened and made printable; no secret is included."""
+        return cls(
+            interface=interface,
+            operation=operation,
+            code=error.code,
+            problem=str(error.facts.get("problem", error.code)),
+            key_id=key_id,
+            namespace=None if namespace is None else ascii(namespace[:_SHOWN_CHARS])[1:-1],
+            peer=peer,
+        )
+
+    @property
+    def group(self) -> tuple[str, str, str, str]:
+        """The group in which the call is counted."""
+        return self.interface, self.operation, self.code, self.key_id or ""
+
+
+class AccessLog:
+    """Writes refused calls to the ledger. Safe to share between threads."""
+
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or store.clock
+        self._lock = threading.Lock()
+        self._window_began = self._clock.monotonic()
+        self._logged = 0
+        self._counts: Counter[tuple[str, str, str, str]] = Counter()
+
+    def note(self, call: RefusedCall) -> None:
+        """Log a refused call, or count it. If the store cannot be written, the failure is counted instead."""
+        with self._lock:
+            facts = self._close_window() if self._window_is_over() else []
+            if self._logged < REFUSALS_LOGGED_PER_MINUTE:
+                self._logged += 1
+                facts.append(Fact.of(ACCESS_KIND, {"refused": call.as_json()}))
+            else:
+                has_group = call.group in self._counts or len(self._counts) < MAX_REFUSAL_GROUPS
+                self._counts[call.group if has_group else _OTHERS] += 1
+        self._write(facts)
+
+    def flush(self, *, only_if_over: bool = False) -> None:
+        """Write the counts. With ``only_if_over``, only if their minute has passed."""
+        with self._lock:
+            facts = self._close_window() if self._window_is_over() or not only_if_over else []
+        self._write(facts)
+
+    def _window_is_over(self) -> bool:
+        return self._clock.monotonic() - self._window_began >= WINDOW_SECONDS
+
+    def _close_window(self) -> list[Fact]:
+        """Begin a new window, and return the ledger entry with the counts of the last one."""
+        counts = [
+            {
+                "interface": interface,
+                "operation": operation,
+                "code": code,
+                "key_id": key_id or None,
+                "times": times,
+            }
+            for (interface, operation, code, key_id), times in sorted(self._counts.items())
+        ]
+        self._counts.clear()
+        self._logged = 0
+        self._window_began = self._clock.monotonic()
+        return [Fact.of(ACCESS_KIND, {"refused_too": counts})] if counts else []
+
+    def _write(self, facts: list[Fact]) -> None:
+        for fact in facts:
+            try:
+                self._store.append_fact(fact)
+            except StoreError:
+                with self._lock:
+                    self._counts["access log", "write", "store", ""] += 1
+
+
+def is_refusal(error: StandfastError) -> bool:
+    """Whether an error belongs in the access log: the caller is unknown, lacks a permission, or calls too often."""
+    return isinstance(error, _REFUSALS)

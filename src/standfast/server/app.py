@@ -1,0 +1,122 @@
+"""The ASGI application that ``standfast serve`` runs: the API, and the MCP endpoint and the console where installed."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from standfast.server.edge.context import ApiContext
+from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware
+from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
+from standfast.server.http.api import HttpApi
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.telemetry import CallTracer
+from standfast.settings import Settings
+
+API_PATH: Final = "/v1"
+HOUSEKEEPING_SECONDS: Final = 5.0
+Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+RoutesOf = Callable[[ApiContext], Sequence[BaseRoute]]
+"""Makes the routes of a further part of the server, such as the console."""
+
+_DETAIL: Final = {
+    404: "There is nothing at this path; /openapi.json lists the paths.",
+    405: "This path does not support the method; /openapi.json lists the methods.",
+}
+
+
+def build_app(
+    gateway: Gateway,
+    *,
+    hosts: Iterable[str] | None = None,
+    tracer: CallTracer | None = None,
+    parts: Sequence[RoutesOf] = (),
+    lifespans: Sequence[Lifespan] = (),
+) -> ASGIApp:
+    """Build the application with the API and further parts.
+
+    Args:
+        hosts: The host names to answer to; None means any.
+        parts: Make the routes of further parts.
+        lifespans: Context managers that are entered for as long as the application runs.
+    """
+    context = ApiContext(gateway, tracer=tracer)
+    api = HttpApi(context)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for enter in lifespans:
+                await stack.enter_async_context(enter())
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_keep_tidy, api, gateway)
+                yield
+                tasks.cancel_scope.cancel()
+
+    app = Starlette(
+        routes=[*api.routes(), *(route for routes_of in parts for route in routes_of(context))],
+        exception_handlers={HTTPException: _http_problem, Exception: _internal_error},
+        lifespan=lifespan,
+    )
+    # A redirect to the path without its last slash would echo whatever host the client named.
+    app.router.redirect_slashes = False
+    return EdgeMiddleware(app, clock=gateway.clock, metrics=context.metrics, hosts=hosts)
+
+
+def build_full_app(
+    gateway: Gateway, *, any_host: bool, settings: Settings | None = None
+) -> tuple[ASGIApp, list[str]]:
+    """Build the application with every part that is installed, and return it with the paths that it serves.
+
+    Args:
+        any_host: Answer to any host name, as behind a proxy. Otherwise only to the names of the loopback interface.
+    """
+    paths, parts, lifespans = [API_PATH], list[RoutesOf](), list[Lifespan]()
+    try:
+        from standfast.server.mcp.server import MCP_PATH, McpApp  # noqa: PLC0415  # An optional dependency.
+    except ImportError:
+        pass
+    else:
+        mcp = McpApp(gateway)
+        paths.append(MCP_PATH)
+        parts.append(mcp.routes)
+        lifespans.append(mcp.lifespan)
+    try:
+        from standfast.server.console.room import console_room  # noqa: PLC0415  # As above.
+    except ImportError:
+        pass
+    else:
+        paths.append("/console")
+        parts.append(console_room(settings or Settings(), behind_tls=any_host))
+    hosts = None if any_host else LOOPBACK_HOSTS
+    return build_app(gateway, hosts=hosts, parts=parts, lifespans=lifespans), paths
+
+
+async def _keep_tidy(api: HttpApi, gateway: Gateway) -> None:
+    """Discard idle runs and write the access log's counts, every few seconds."""
+
+    def tidy() -> None:
+        api.runs.expire()
+        gateway.access_log.flush(only_if_over=True)
+
+    while True:
+        await anyio.sleep(HOUSEKEEPING_SECONDS)
+        await anyio.to_thread.run_sync(tidy)
+
+
+async def _http_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "it is registered for no other class"
+    return plain_problem(error.status_code, _DETAIL.get(error.status_code, error.detail), error.headers)
+
+
+async def _internal_error(_: Request, __: Exception) -> Response:
+    """The response to an unexpected error. Starlette raises it again, and the edge logs it."""
+    return plain_problem(500, INTERNAL_ERROR)

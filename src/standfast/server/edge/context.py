@@ -1,0 +1,94 @@
+"""What the request handlers of the API, the MCP endpoint and the console share."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from standfast.errors import Overloaded, StandfastError
+from standfast.limits import MAX_WAITING_CALLS, SERVER_THREADS
+from standfast.server.access.permissions import Caller, Permission, namespace_for, require
+from standfast.server.edge.middleware import ServerMetrics
+from standfast.server.edge.problems import is_internal, response_of
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.telemetry import CallTracer
+
+log: Final = logging.getLogger("standfast.server")
+CALLER_IN_SCOPE: Final = "standfast.caller"
+_Result = TypeVar("_Result")
+
+
+class WorkerThreads:
+    """Runs the synchronous operations: a bounded number of threads, and a bounded number of calls that wait for one."""
+
+    def __init__(self, max_threads: int = SERVER_THREADS, max_waiting: int = MAX_WAITING_CALLS) -> None:
+        self._limiter = anyio.CapacityLimiter(max_threads)
+        self._max_waiting = max_waiting
+        self.in_progress = 0
+
+    async def run(self, work: Callable[[], _Result]) -> _Result:
+        """Run ``work`` in a thread. Raises ``Overloaded`` if too many calls are waiting."""
+        if self.in_progress >= self._max_waiting:
+            raise Overloaded(what=f"{self._max_waiting} calls")
+        self.in_progress += 1
+        try:
+            # A call finishes even if its client disconnects, so that no effect is left half done.
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._limiter)
+        finally:
+            self.in_progress -= 1
+
+
+class ApiContext:
+    """The gateway, worker threads, metrics and tracer of one server."""
+
+    def __init__(self, gateway: Gateway, *, tracer: CallTracer | None = None) -> None:
+        self.gateway = gateway
+        self.threads = WorkerThreads()
+        self.metrics = ServerMetrics()
+        self.tracer = tracer or CallTracer()
+
+    def authenticate(self, request: Request) -> Caller:
+        """Return who makes a request, by its bearer token."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        caller = self.gateway.authenticate(
+            token.strip() if scheme.lower() == "bearer" else None, peer=peer_of(request)
+        )
+        request.scope[CALLER_IN_SCOPE] = caller
+        return caller
+
+    def authorize(self, request: Request, permission: Permission, namespace: str | None) -> Caller:
+        """Return who makes a request. Raises ``Forbidden`` if the caller lacks the permission."""
+        caller = self.authenticate(request)
+        require(caller, permission, namespace_for(permission, namespace))
+        return caller
+
+    def refuse(
+        self,
+        error: StandfastError,
+        request: Request,
+        operation: str,
+        namespace: str | None,
+        *,
+        interface: str = "http",
+    ) -> Response:
+        """Return the response for a failed request. Refusals go to the access log, internal errors to the log."""
+        self.gateway.log_refusal(
+            error,
+            interface=interface,
+            operation=operation,
+            caller=request.scope.get(CALLER_IN_SCOPE),
+            namespace=namespace,
+            peer=peer_of(request),
+        )
+        if is_internal(error):
+            log.error("%s: %s [%s]", operation, error, error.code)
+        return response_of(error)
+
+
+def peer_of(request: Request) -> str:
+    """The address that a request came from."""
+    return request.client.host if request.client else "unknown"

@@ -1,0 +1,233 @@
+"""The outermost layer of the server: checks every request, guards every response, and counts both.
+
+A request must name one of the server's hosts, have a UTF-8 path, and send its body in time and within limits; the bodies
+of all requests together are limited too. Every response gets security headers and must be read in time. An unexpected
+error becomes a problem+json without internal details.
+"""
+
+import logging
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from standfast.clock import Clock
+from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, SEND_SECONDS
+from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
+
+log: Final = logging.getLogger("standfast.server")
+OPERATION_IN_SCOPE: Final = "standfast.operation"
+LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+DEFAULT_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class ServerMetrics:
+    """Request counts and durations in Prometheus' text format. Safe to share between threads.
+
+    Labels come from closed sets, so callers cannot make them grow.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._finished: Counter[tuple[str, int]] = Counter()
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+        self.in_progress = 0
+
+    def finished(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        with self._lock:
+            self._finished[operation, status] += 1
+            buckets = self._buckets.setdefault(operation, [0] * (len(BUCKETS_SECONDS) + 1))
+            buckets[bisect_left(BUCKETS_SECONDS, seconds)] += 1
+            self._seconds[operation] = self._seconds.get(operation, 0.0) + seconds
+
+    def text(self, gauges: dict[str, tuple[str, float]]) -> str:
+        """All metrics as text. ``gauges`` are current values, each with its description."""
+        with self._lock:
+            lines = [
+                "# HELP standfast_requests_total Answered requests, by operation and status.",
+                "# TYPE standfast_requests_total counter",
+                *(
+                    f'standfast_requests_total{{operation="{operation}",status="{status}"}} {count}'
+                    for (operation, status), count in sorted(self._finished.items())
+                ),
+                "# HELP standfast_request_seconds Duration of requests, by operation.",
+                "# TYPE standfast_request_seconds histogram",
+            ]
+            for operation in sorted(self._buckets):
+                lines += self._histogram(operation)
+        for name, (description, value) in sorted(gauges.items()):
+            lines += [
+                f"# HELP standfast_{name} {description}",
+                f"# TYPE standfast_{name} gauge",
+                f"standfast_{name} {value:g}",
+            ]
+        return "\n".join(lines) + "\n"
+
+    def _histogram(self, operation: str) -> list[str]:
+        lines, total = [], 0
+        label = f'operation="{operation}"'
+        for bound, count in zip([*map(str, BUCKETS_SECONDS), "+Inf"], self._buckets[operation], strict=True):
+            total += count
+            lines.append(f'standfast_request_seconds_bucket{{{label},le="{bound}"}} {total}')
+        lines.append(f"standfast_request_seconds_sum{{{label}}} {self._seconds[operation]:.6f}")
+        lines.append(f"standfast_request_seconds_count{{{label}}} {total}")
+        return lines
+
+
+class _RequestRefused(HTTPException):
+    """The request is not passed on. Inner handlers may turn it into their own kind of page."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(status, detail, {"Connection": "close"})
+
+
+class EdgeMiddleware:
+    """The outermost ASGI application.
+
+    Args:
+        hosts: The host names that the server answers to; None means any.
+        body_seconds: How long a client may take to send the body of a request.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        clock: Clock,
+        metrics: ServerMetrics,
+        hosts: Iterable[str] | None = None,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
+        self._app = app
+        self._clock = clock
+        self._metrics = metrics
+        self._hosts = None if hosts is None else frozenset(hosts)
+        self._body_seconds = body_seconds
+        self._buffered_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(self, scope, receive, send)
+        started = self._clock.monotonic()
+        self._metrics.in_progress += 1
+        try:
+            await self._handle(exchange)
+        finally:
+            self._metrics.in_progress -= 1
+            self._buffered_bytes -= exchange.body_bytes
+            seconds = self._clock.monotonic() - started
+            self._metrics.finished(scope.get(OPERATION_IN_SCOPE, "other"), exchange.status, seconds)
+
+    async def _handle(self, exchange: "_Exchange") -> None:
+        try:
+            self._check(exchange.scope)
+            await self._app(exchange.scope, exchange.receive, exchange.send)
+        except _RequestRefused as refused:
+            await exchange.end_with(plain_problem(refused.status_code, refused.detail, refused.headers))
+        except Exception:
+            log.exception("unexpected error in a request")
+            await exchange.end_with(plain_problem(500, INTERNAL_ERROR, {"Connection": "close"}))
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if self._hosts is not None and (len(hosts) != 1 or _without_port(hosts[0]) not in self._hosts):
+            raise _RequestRefused(421, "This server does not answer to that host name.")
+        try:
+            unquote_to_bytes(scope.get("raw_path") or b"").decode()
+        except UnicodeDecodeError:
+            raise _RequestRefused(400, "The path is not valid UTF-8.") from None
+        declared = headers.get("content-length", "0")
+        if not (declared.isascii() and declared.isdigit()) or int(declared[:12]) > MAX_BODY_BYTES:
+            raise _too_large()
+
+    def count_body(self, exchange: "_Exchange", size_bytes: int) -> None:
+        """Count received bytes, and refuse a body that is too long or does not fit beside the others."""
+        exchange.body_bytes += size_bytes
+        self._buffered_bytes += size_bytes
+        if exchange.body_bytes > MAX_BODY_BYTES:
+            raise _too_large()
+        if self._buffered_bytes > MAX_BODIES_BYTES:
+            raise _RequestRefused(503, "The server is busy with other large requests; try again in a moment.")
+
+    def deadline(self) -> float:
+        """When a body that starts now must be complete."""
+        return anyio.current_time() + self._body_seconds
+
+
+class _Exchange:
+    """One request and its response, limited in time and size."""
+
+    def __init__(self, edge: EdgeMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self._edge = edge
+        self._receive = receive
+        self._send = send
+        self._deadline = edge.deadline()
+        self._body_ended = False
+        self._response_ended = False
+        self.body_bytes = 0
+        self.status = 0
+
+    async def receive(self) -> Message:
+        """Receive the next part of the body, in time and within the limits."""
+        if self._body_ended:
+            return await self._receive()
+        try:
+            with anyio.fail_after(max(0.0, self._deadline - anyio.current_time())):
+                message = await self._receive()
+        except TimeoutError:
+            raise _RequestRefused(408, "The body did not arrive in time.") from None
+        self._edge.count_body(self, len(message.get("body", b"")))
+        self._body_ended = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response. A client that does not read it in time is disconnected."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in DEFAULT_HEADERS.items():
+                headers.setdefault(name, value)
+        with anyio.fail_after(SEND_SECONDS):
+            await self._send(message)
+        self._response_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def end_with(self, response: Response) -> None:
+        """Send a response if none was sent. A response that has started ends with its connection."""
+        if self._response_ended:
+            return
+        if self.status:
+            raise ConnectionAbortedError("the response had started")
+        await response(self.scope, self._receive, self.send)
+
+
+def _too_large() -> _RequestRefused:
+    return _RequestRefused(413, f"The body is larger than {MAX_BODY_BYTES} bytes.")
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()

@@ -1,0 +1,204 @@
+"""The API under /v1: decodes a request, authorizes its caller, runs the operation in a thread, encodes the response.
+
+Also the plain routes: health, readiness, metrics and the OpenAPI document.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import anyio.to_thread
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from standfast.canon import normal_string, parse
+from standfast.errors import BadRequest, InvalidValue, NotCanonical, StandfastError, StoreError
+from standfast.limits import MAX_NAME_CHARS
+from standfast.server.access.permissions import Permission
+from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
+from standfast.server.edge.middleware import METRICS_TYPE, OPERATION_IN_SCOPE
+from standfast.server.edge.problems import plain_problem
+from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Call, Endpoint
+from standfast.server.http.open_runs import OpenRuns
+from standfast.server.http.openapi import openapi_document
+from standfast.server.operations import schemas
+from standfast.vocabulary import Value
+
+# The key is checked before a longer body is read. For a short one that would only cost a second turn in a thread.
+_SHORT_BODY_BYTES: Final = 16 << 10
+_MAX_QUERY_FIELDS: Final = 20
+_REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
+_VERSION: Final = re.compile('"(0|[1-9][0-9]{0,14})"')
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class HttpApi:
+    """The routes of the API, and the runs that clients hold open."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self.runs = OpenRuns(context.gateway)
+
+    def routes(self) -> list[BaseRoute]:
+        """All routes. Each path has one, so that a wrong method is answered with 405 and the right ones."""
+        by_path: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in ENDPOINTS:
+            by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+        plain: dict[str, Handler] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/openapi.json": self._openapi,
+            "/metrics": self._metrics,
+        }
+        return [
+            *(Route(path, self._handler(by), methods=list(by)) for path, by in by_path.items()),
+            *(Route(path, handler, methods=["GET"]) for path, handler in plain.items()),
+        ]
+
+    def _handler(self, by_method: dict[str, Endpoint]) -> Handler:
+        async def handle(request: Request) -> Response:
+            return await self._answer(
+                request, by_method["GET" if request.method == "HEAD" else request.method]
+            )
+
+        return handle
+
+    async def _answer(self, request: Request, endpoint: Endpoint) -> Response:
+        context = self._context
+        request.scope[OPERATION_IN_SCOPE] = endpoint.name
+        namespace = request.path_params.get("namespace")
+        try:
+            if endpoint.has_body and _declared_bytes(request) > _SHORT_BODY_BYTES:
+                await context.threads.run(lambda: context.authorize(request, endpoint.permission, namespace))
+            body = await request.body() if endpoint.has_body else b""
+            return await context.threads.run(lambda: self._run(request, endpoint, body))
+        except StandfastError as error:
+            failure = error
+        # Not through the worker threads: they may be what is overloaded.
+        return await anyio.to_thread.run_sync(
+            lambda: context.refuse(failure, request, endpoint.permission.value, namespace)
+        )
+
+    def _run(self, request: Request, endpoint: Endpoint, body: bytes) -> Response:
+        context = self._context
+        namespace = request.path_params.get("namespace")
+        caller = request.scope.get(CALLER_IN_SCOPE)
+        if caller is None:
+            caller = context.authorize(request, endpoint.permission, namespace)
+        if endpoint.has_body and not _is_json(request):
+            return plain_problem(415, "Send the body as application/json.")
+        call = Call(
+            gateway=context.gateway,
+            runs=self.runs,
+            caller=caller,
+            path=request.path_params,
+            input=_input(request, endpoint, body),
+            request_key=_request_key(request) if endpoint.takes_request_key else None,
+            if_version=_version(request) if endpoint.takes_version else 0,
+        )
+        with context.tracer.span(endpoint.permission, namespace):
+            answer = endpoint.handler(call)
+        headers = None if endpoint.version_of is None else {"ETag": f'"{endpoint.version_of(answer)}"'}
+        return Response(
+            msgspec.json.encode(answer), endpoint.status, media_type="application/json", headers=headers
+        )
+
+    async def _healthz(self, _: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def _readyz(self, _: Request) -> Response:
+        try:
+            head = await self._context.threads.run(self._context.gateway.store.head)
+        except StoreError as error:
+            return plain_problem(503, f"The store cannot be read now [{error.code}].")
+        return JSONResponse({"status": "ready", "head": head})
+
+    async def _openapi(self, _: Request) -> Response:
+        return JSONResponse(openapi_document())
+
+    async def _metrics(self, request: Request) -> Response:
+        request.scope[OPERATION_IN_SCOPE] = "metrics"
+        return await self._context.threads.run(lambda: self._metrics_text(request))
+
+    def _metrics_text(self, request: Request) -> Response:
+        context = self._context
+        try:
+            context.authorize(request, Permission.METRICS, None)
+        except StandfastError as error:
+            return context.refuse(error, request, Permission.METRICS.value, None)
+        gauges = {
+            "head_snapshot": ("The newest snapshot.", float(context.gateway.store.head())),
+            "open_runs": ("Runs that clients hold open.", float(len(self.runs))),
+            "requests_under_way": ("Requests in progress.", float(context.metrics.in_progress)),
+            "calls_under_way": (
+                "Calls in a worker thread, or waiting for one.",
+                float(context.threads.in_progress),
+            ),
+        }
+        return Response(context.metrics.text(gauges), headers={"Content-Type": METRICS_TYPE})
+
+
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def _declared_bytes(request: Request) -> int:
+    """The declared length of the body. A body without one counts as long."""
+    declared = request.headers.get("content-length", "")
+    return int(declared[:12]) if declared.isascii() and declared.isdigit() else _SHORT_BODY_BYTES + 1
+
+
+def _input(request: Request, endpoint: Endpoint, body: bytes) -> Value:
+    if endpoint.has_body:
+        return _decode(parse(body), endpoint.request, strict=True)
+    if endpoint.request is schemas.NoInput:
+        return schemas.NoInput()
+    return _decode(_query(request), endpoint.request, strict=False)
+
+
+def _decode(plain: object, kind: type[Value], *, strict: bool) -> Value:
+    try:
+        return msgspec.convert(plain, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise InvalidValue(what=kind.__name__, problem=str(error)) from None
+
+
+def _query(request: Request) -> dict[str, Any]:
+    raw: bytes = request.scope["query_string"]
+    query: dict[str, Any] = {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_QUERY_FIELDS
+        )
+        normal = [(normal_string(name), normal_string(value)) for name, value in pairs]
+    except (ValueError, NotCanonical):
+        problem = f"the query must be URL-encoded UTF-8 with at most {_MAX_QUERY_FIELDS} parameters"
+        raise BadRequest(problem=problem) from None
+    for name, value in normal:
+        if name in query:
+            raise BadRequest(problem=f"query parameter given twice: {name!r:.80}")
+        query[name] = value
+    return query
+
+
+def _request_key(request: Request) -> str | None:
+    keys = request.headers.getlist(REQUEST_KEY_HEADER)
+    if not keys:
+        return None
+    if len(keys) > 1 or not _REQUEST_KEY.fullmatch(keys[0]):
+        problem = f"send {REQUEST_KEY_HEADER} once, with 1 to {MAX_NAME_CHARS} visible ASCII characters"
+        raise BadRequest(problem=problem)
+    return keys[0]
+
+
+def _version(request: Request) -> int:
+    """The version to change. It is required, so that nobody overwrites a change they have not seen."""
+    values = request.headers.getlist(VERSION_HEADER)
+    match = _VERSION.fullmatch(values[0]) if len(values) == 1 else None
+    if match is None:
+        problem = f'send {VERSION_HEADER} once, with the version to change as in its ETag, such as "3"'
+        raise BadRequest(problem=problem)
+    return int(match[1])

@@ -1,0 +1,178 @@
+"""The gateway: authenticates callers, checks permissions, and is the only way from a request to a ``Memory``."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Final, Self
+
+from standfast.canon import normal_string
+from standfast.errors import InvalidValue, Overloaded, StandfastError
+from standfast.govern.approvals.signers import Signers
+from standfast.limits import (
+    CALLS_AT_ONCE,
+    CALLS_PER_SECOND,
+    FAILED_CALLS_AT_ONCE,
+    FAILED_CALLS_PER_SECOND,
+    MAX_NAME_CHARS,
+    MAX_NAMESPACES_HELD,
+)
+from standfast.memory import Memory
+from standfast.optimize.prompts.overrides import PromptOverridesStore
+from standfast.server.access.keys import Keyring
+from standfast.server.access.permissions import Caller, KeyRole, Permission, require
+from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
+from standfast.settings import Settings
+from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
+
+VERSION: Final = version("standfast")
+
+
+class Gateway:
+    """One store with the memories of its namespaces, its API keys and its access log. Safe to share between threads.
+
+    Args:
+        home: The memory of the default namespace. It also answers for the store as a whole.
+        memory_in: Opens the memory of another namespace.
+        signers: Reads the list of people whose signatures decide proposals.
+        bench_results: The folder with the results of the benchmark, or "".
+        overrides: Opens the store of prompt overrides, or None.
+        calls_per_second: How many calls each key may make per second.
+        failed_calls_per_second: How many calls with a wrong key each peer may make per second.
+    """
+
+    def __init__(
+        self,
+        home: Memory,
+        *,
+        memory_in: Callable[[str], Memory],
+        signers: Callable[[], Signers],
+        bench_results: str = "",
+        overrides: Callable[[], PromptOverridesStore] | None = None,
+        calls_per_second: float = CALLS_PER_SECOND,
+        failed_calls_per_second: float = FAILED_CALLS_PER_SECOND,
+    ) -> None:
+        self.home = home
+        self.store = home.store
+        self.keyring = Keyring(home.store)
+        self.access_log = AccessLog(home.store)
+        self.signers = signers
+        self.bench_results = bench_results
+        self.overrides = overrides
+        self.clock = home.store.clock
+        self._calls = RateLimiter(
+            self.clock,
+            per_second=calls_per_second,
+            burst=max(1.0, calls_per_second * CALLS_AT_ONCE / CALLS_PER_SECOND),
+        )
+        self._failures = RateLimiter(
+            self.clock,
+            per_second=failed_calls_per_second,
+            burst=max(1.0, failed_calls_per_second * FAILED_CALLS_AT_ONCE / FAILED_CALLS_PER_SECOND),
+        )
+        self._memory_in = memory_in
+        self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
+        self._lock = threading.Lock()
+        self._verifying = threading.Lock()
+
+    @classmethod
+    def open(cls, settings: Settings, *, create: bool, calls_per_second: float = CALLS_PER_SECOND) -> Self:
+        """Open the store that the settings name. With ``create``, a missing store is created."""
+        home = open_memory(settings, create=create)
+        return cls(
+            home,
+            memory_in=lambda namespace: memory_in(settings, home.store, namespace),
+            signers=lambda: signers_of(settings),
+            bench_results=settings.bench_results,
+            overrides=cache(lambda: open_overrides(at)) if (at := settings.prompt_overrides) else None,
+            calls_per_second=calls_per_second,
+        )
+
+    def authenticate(self, token: str | None, *, peer: str) -> Caller:
+        """Return the caller that a token belongs to, and count the call against the key's rate limit.
+
+        Failed attempts are rate-limited by peer. Callers with a valid key are never affected by that limit.
+        """
+        try:
+            caller = self.keyring.authenticate(token)
+        except StandfastError:
+            self._failures.take(peer)
+            raise
+        self._calls.take(caller.key_id)
+        return caller
+
+    def authenticate_session(self, key_id: str) -> Caller:
+        """Return the caller of a signed-in session, if its key is still valid, and count the call."""
+        caller = self.keyring.caller_of(key_id)
+        self._calls.take(caller.key_id)
+        return caller
+
+    def authorize(self, caller: Caller, permission: Permission, namespace: str) -> Memory:
+        """Return the memory of a namespace. Raises ``Forbidden`` if the caller lacks the permission there."""
+        require(caller, permission, namespace)
+        _check_namespace(namespace)
+        with self._lock:
+            memory = self._memories.pop(namespace, None) or self._memory_in(namespace)
+            self._memories[namespace] = memory
+            if len(self._memories) > MAX_NAMESPACES_HELD:
+                oldest = next(name for name in self._memories if name != self.home.namespace)
+                del self._memories[oldest]
+            return memory
+
+    def authorize_store(self, caller: Caller, permission: Permission) -> Memory:
+        """Return the memory that answers for the whole store. Raises ``Forbidden`` if the caller lacks the permission."""
+        require(caller, permission, None)
+        return self.home
+
+    def log_refusal(
+        self,
+        error: StandfastError,
+        *,
+        interface: str,
+        operation: str,
+        caller: Caller | None,
+        namespace: str | None = None,
+        peer: str | None = None,
+    ) -> None:
+        """Write an error to the access log if it is a refusal."""
+        if is_refusal(error):
+            self.access_log.note(
+                RefusedCall.of(
+                    error,
+                    interface=interface,
+                    operation=operation,
+                    key_id=None if caller is None else caller.key_id,
+                    namespace=namespace,
+                    peer=peer,
+                )
+            )
+
+    def agents(self) -> frozenset[str]:
+        """The names of all agents that ever had a key. None of them may decide a proposal."""
+        return frozenset(key.name for key in self.keyring.all() if key.role is KeyRole.AGENT)
+
+    @contextmanager
+    def verifying(self) -> Iterator[None]:
+        """Hold the lock for a full verification. Raises ``Overloaded`` if one is running."""
+        if not self._verifying.acquire(blocking=False):
+            raise Overloaded(what="a verification is running")
+        try:
+            yield
+        finally:
+            self._verifying.release()
+
+    def close(self) -> None:
+        """Write the access log's counts, sign the ledger's head, and close the store."""
+        try:
+            self.access_log.flush()
+        finally:
+            self.home.close()
+
+
+def _check_namespace(namespace: str) -> None:
+    is_printable = 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
+    if not (is_printable and (namespace.isascii() or normal_string(namespace) == namespace)):
+        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters in NFC, not {namespace!r:.80}"
+        raise InvalidValue(what="namespace", problem=problem)

@@ -1,0 +1,157 @@
+"""Operations for the people who answer for a memory: proposals, retention, the ledger, verification."""
+
+from datetime import timedelta
+from itertools import islice
+
+from standfast.errors import Forbidden, InvalidValue
+from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
+from standfast.govern.approvals.queue import Decided, Waiting
+from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
+from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
+from standfast.memory import Memory
+from standfast.server.access.permissions import Caller, Permission
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.memory_operations import records_of
+from standfast.server.operations.schemas import (
+    CheckpointResponse,
+    DecisionBody,
+    DueItem,
+    DueResponse,
+    LedgerEntry,
+    LedgerPage,
+    PageQuery,
+    ProposalQuery,
+    ProposalResponse,
+    ProposalsPage,
+    ProposalsQuery,
+    StatementToSign,
+    SweepResponse,
+    VerifyResponse,
+    decode_cursor,
+    paginate,
+)
+from standfast.store.commit import COMMIT_KIND
+from standfast.vocabulary import Receipt
+from standfast.vocabulary import Band, Record
+
+
+def list_proposals(gateway: Gateway, caller: Caller, namespace: str, query: ProposalsQuery) -> ProposalsPage:
+    """List the proposals that wait for a decision, or those that were decided, by id."""
+    queue = gateway.authorize(caller, Permission.LIST_PROPOSALS, namespace).approvals()
+    after = "" if query.cursor is None else decode_cursor(query.cursor, str)
+    listed = queue.decided() if query.decided else queue.waiting()
+    page, cursor = paginate(
+        (found.proposal for found in listed if found.proposal.proposal_id > after),
+        limit=query.limit,
+        size=lambda proposal: len(proposal.summary or ""),
+        position=lambda proposal: proposal.proposal_id,
+    )
+    return ProposalsPage(proposals=page, next=cursor)
+
+
+def get_proposal(
+    gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, query: ProposalQuery
+) -> ProposalResponse:
+    """Return one proposal with the statements that decide it. Each can be signed for some minutes, and used once."""
+    memory = gateway.authorize(caller, Permission.GET_PROPOSAL, namespace)
+    found = memory.approvals().find(proposal_id)
+    if isinstance(found, Decided):
+        return ProposalResponse(proposal=found.proposal, decided=found)
+    return ProposalResponse(
+        proposal=found.proposal,
+        record=found.record,
+        replaces=_replaced(memory, found),
+        to_sign=tuple(_to_sign(gateway, found.proposal, decision, query.minutes) for decision in Decision),
+    )
+
+
+def _replaced(memory: Memory, found: Waiting) -> Record | None:
+    name = found.proposal.key.partition("/")[2]
+    return next((record for record in records_of(memory, name) if record.band is Band.VAULT), None)
+
+
+def _to_sign(gateway: Gateway, proposal: Proposal, decision: Decision, minutes: int) -> StatementToSign:
+    statement = Statement.about(
+        proposal,
+        decision=decision,
+        expires_at=gateway.clock.now() + timedelta(minutes=minutes),
+        nonce=gateway.store.ids.new_id(),
+    )
+    return StatementToSign(
+        decision=decision,
+        statement=statement,
+        text=statement.signed_bytes.decode(),
+        command=f"ssh-keygen -Y sign -n {SEAL_NAMESPACE} -f KEY FILE",
+    )
+
+
+def decide(gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, body: DecisionBody) -> Receipt:
+    """Decide a proposal by a person's signature. Only the signature counts, not who submits it."""
+    memory = gateway.authorize(caller, Permission.DECIDE, namespace)
+    if not body.statement.proposal_id.startswith(proposal_id):
+        raise InvalidValue(what="statement", problem="it is about another proposal than the path names")
+    signers = gateway.signers()
+    approval = Approval.of(body.statement, body.signature, signers=signers, at=gateway.clock.now())
+    return memory.approvals().decide(approval, signers=signers, agents=gateway.agents())
+
+
+def due(gateway: Gateway, caller: Caller, namespace: str) -> DueResponse:
+    """List the records that a retention sweep would move or delete now."""
+    memory = gateway.authorize(caller, Permission.DUE, namespace)
+    found = [DueItem.from_json(one.as_json()) for one in islice(memory.due(), MAX_PAGE_ITEMS + 1)]
+    return DueResponse(due=found[:MAX_PAGE_ITEMS], more=len(found) > MAX_PAGE_ITEMS)
+
+
+def sweep(gateway: Gateway, caller: Caller, namespace: str) -> SweepResponse:
+    """Run a retention sweep."""
+    return SweepResponse(receipts=gateway.authorize(caller, Permission.SWEEP, namespace).sweep())
+
+
+def ledger(gateway: Gateway, caller: Caller, query: PageQuery) -> LedgerPage:
+    """List the entries of the ledger, in order."""
+    memory = gateway.authorize_store(caller, Permission.LEDGER)
+    after = 0 if query.cursor is None else decode_cursor(query.cursor, int)
+    page, cursor = paginate(
+        islice(memory.store.entries(max(0, after)), query.limit + 1),
+        limit=query.limit,
+        size=lambda entry: len(entry.content),
+        position=lambda entry: entry.seq,
+    )
+    return LedgerPage(
+        entries=[
+            LedgerEntry(seq=entry.seq, hash=entry.hash, content=entry.content.decode()) for entry in page
+        ],
+        next=cursor,
+    )
+
+
+def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionReceipt:
+    """Return the proof that an entry is in the ledger. Entries other than commits need a key for all namespaces."""
+    memory = gateway.authorize_store(caller, Permission.RECEIPT)
+    entry = next(iter(memory.store.entries(ledger_seq - 1)), None)
+    if entry is not None and not caller.covers_all and entry.read()["kind"] != COMMIT_KIND:
+        problem = "the entry is not a commit; it needs a key for all namespaces"
+        raise Forbidden(
+            role=caller.role.value, act=Permission.RECEIPT.value, where="the ledger", problem=problem
+        )
+    return memory.receipt(ledger_seq)
+
+
+def checkpoint(gateway: Gateway, caller: Caller) -> CheckpointResponse:
+    """Sign the head of the ledger."""
+    return CheckpointResponse(checkpoint=gateway.authorize_store(caller, Permission.CHECKPOINT).checkpoint())
+
+
+def verify(gateway: Gateway, caller: Caller) -> VerifyResponse:
+    """Verify the whole store. Only one verification runs at a time."""
+    memory = gateway.authorize_store(caller, Permission.VERIFY)
+    with gateway.verifying():
+        head = memory.store.head()
+        problems = list(islice(memory.verify(), MAX_SHOWN_PROBLEMS))
+    return VerifyResponse(
+        holds=not problems,
+        snapshots=head,
+        problems_found=len(problems),
+        problems=tuple(problems) if caller.covers_all else (),
+    )

@@ -1,0 +1,323 @@
+"""Operations on the memory of one namespace: recall, listings, history, remember and forget.
+
+Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeVar
+
+import msgspec
+
+from standfast.errors import CommitAborted, InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch
+from standfast.limits import MAX_DIFF_SNAPSHOTS, MAX_RUN_ITEMS, SCAN_PAGE_RECORDS
+from standfast.memory import Memory, Run
+from standfast.memory.idempotency import IdempotencyRecord
+from standfast.recall.package import ContextPackage
+from standfast.server.access.permissions import Caller, Permission, is_allowed, namespace_for
+from standfast.server.operations.gateway import VERSION, Gateway
+from standfast.server.operations.schemas import (
+    DiffQuery,
+    DiffResponse,
+    ForgetBody,
+    ForgetResponse,
+    HistoryPage,
+    HistoryQuery,
+    PageQuery,
+    RecallBody,
+    RecallResponse,
+    RecordQuery,
+    RecordsPage,
+    RecordsQuery,
+    RememberBody,
+    RememberResponse,
+    SnapshotsPage,
+    StatusResponse,
+    decode_cursor,
+    paginate,
+    wrong_cursor,
+)
+from standfast.store.commit import Write
+from standfast.store.protocol import Version
+from standfast.store.records import HistoryEntry, record_of
+from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
+
+DEFAULT_WORKFLOW: Final = "server"
+# Proposals have their own operations.
+_LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
+_Response = TypeVar("_Response", RememberResponse, ForgetResponse)
+
+
+# Reading.
+
+
+def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -> RecallResponse:
+    """Recall the best records for a query within a token budget."""
+    return recall_from(gateway.authorize(caller, Permission.RECALL, namespace), body)
+
+
+def recall_from(memory: Memory, body: RecallBody) -> RecallResponse:
+    """Recall from the requested snapshot of a memory, or from the newest."""
+    at = memory.store.head() if body.at is None else body.at
+    package = memory.at(at).recall(body.query, tokens=body.tokens, max_items=body.max_items)
+    return _recall_response(package, at)
+
+
+def recall_in(run: Run, body: RecallBody) -> RecallResponse:
+    """Recall from the snapshot of an open run."""
+    package = run.recall(body.query, tokens=body.tokens, max_items=body.max_items)
+    return _recall_response(package, run.identity.memory_snapshot_id)
+
+
+def _recall_response(package: ContextPackage, at: int) -> RecallResponse:
+    return RecallResponse(
+        memory_snapshot_id=at,
+        package_hash=package.package_hash,
+        text=package.text,
+        package=package.as_json(),
+    )
+
+
+def list_records(gateway: Gateway, caller: Caller, namespace: str, query: RecordsQuery) -> RecordsPage:
+    """List the records of one snapshot by band and id. Later pages show the same snapshot."""
+    memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    at, after = _existing(memory, query.at), ""
+    if query.cursor is not None:
+        at, after = decode_cursor(query.cursor, tuple[int, str])
+        if after.partition("/")[0] not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
+            raise wrong_cursor()
+    page, cursor = paginate(
+        _rows(memory, query.band, at, after),
+        limit=query.limit,
+        size=lambda version: len(version.content or b""),
+        position=lambda version: (at, version.key),
+    )
+    return RecordsPage(memory_snapshot_id=at, records=[record_of(version) for version in page], next=cursor)
+
+
+def _rows(memory: Memory, band: Band | None, at: int, after: str) -> Iterator[Version]:
+    start = _LISTED_BANDS.index(Band(after.partition("/")[0])) if after else 0
+    for one in _LISTED_BANDS[start:]:
+        if band in (None, one):
+            after_key = after if after.startswith(f"{one}/") else ""
+            yield from memory.store.scan(memory.namespace, prefix=f"{one}/", after=after_key, at=at)
+
+
+def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQuery) -> RecordsPage:
+    """Return one record from each band that holds it."""
+    memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
+    at = _existing(memory, query.at)
+    records = records_of(memory, query.memory_id, at)
+    if not records:
+        raise NotFound(what=f"record {query.memory_id!r:.80} in snapshot {at}")
+    return RecordsPage(memory_snapshot_id=at, records=records)
+
+
+def records_of(memory: Memory, memory_id: str, at: int | None = None) -> list[Record]:
+    """The records with one id in a snapshot, by band."""
+    keys = [f"{band}/{memory_id}" for band in _LISTED_BANDS]
+    found = memory.store.read(memory.namespace, keys, at=at)
+    return [record_of(found[key]) for key in keys if key in found]
+
+
+def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuery) -> HistoryPage:
+    """Return every version of a subject (or memory id) in every band, oldest first."""
+    memory = gateway.authorize(caller, Permission.HISTORY, namespace)
+    after = (0, "") if query.cursor is None else decode_cursor(query.cursor, tuple[int, str])
+    page, cursor = paginate(
+        (chapter for chapter in memory.history(query.subject) if _position(chapter) > after),
+        limit=query.limit,
+        size=lambda chapter: len(chapter.record.text) if chapter.record else 0,
+        position=_position,
+    )
+    return HistoryPage(versions=page, next=cursor)
+
+
+def _position(chapter: HistoryEntry) -> tuple[int, str]:
+    return chapter.memory_snapshot_id, chapter.key
+
+
+def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery) -> SnapshotsPage:
+    """List the snapshots of the store, oldest first."""
+    memory = gateway.authorize(caller, Permission.SNAPSHOTS, namespace)
+    after = 0 if query.cursor is None else decode_cursor(query.cursor, int)
+    rows = memory.store.commits(after=max(0, after), limit=min(query.limit + 1, SCAN_PAGE_RECORDS))
+    page, cursor = paginate(
+        rows, limit=query.limit, size=lambda _: 0, position=lambda applied: applied.memory_snapshot_id
+    )
+    listed = [
+        Snapshot(
+            memory_snapshot_id=applied.memory_snapshot_id,
+            commit_id=applied.commit_id,
+            committed_at=applied.committed_at,
+        )
+        for applied in page
+    ]
+    return SnapshotsPage(head=memory.store.head(), snapshots=listed, next=cursor)
+
+
+def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> DiffResponse:
+    """Return the records that differ between two snapshots."""
+    memory = gateway.authorize(caller, Permission.DIFF, namespace)
+    old, new = _existing(memory, query.old), _existing(memory, query.new)
+    if not 0 <= new - old <= MAX_DIFF_SNAPSHOTS:
+        problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
+        raise InvalidValue(what="diff", problem=problem)
+    return DiffResponse(old=old, new=new, changes=memory.diff(old, new))
+
+
+def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
+    """Return the state of a namespace, and the permissions of the caller there."""
+    memory = gateway.authorize(caller, Permission.STATUS, namespace)
+    waiting = sum(1 for _ in islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS))
+    permissions = [one.value for one in Permission if is_allowed(caller, one, namespace_for(one, namespace))]
+    return StatusResponse(
+        namespace=namespace,
+        head=memory.store.head(),
+        policy_set_id=memory.policy_set_id,
+        proposals_waiting=waiting,
+        name=caller.name,
+        role=caller.role.value,
+        may=permissions,
+        version=VERSION,
+    )
+
+
+def _existing(memory: Memory, at: int | None) -> int:
+    head = memory.store.head()
+    if at is not None and at > head:
+        raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
+    return head if at is None else at
+
+
+# Writing. Each call is a run of its own. A request key makes it idempotent.
+
+
+def remember(
+    gateway: Gateway,
+    caller: Caller,
+    namespace: str,
+    body: RememberBody,
+    *,
+    request_key: str | None = None,
+    workflow: str = DEFAULT_WORKFLOW,
+) -> RememberResponse:
+    """Judge one text and commit it. The caller is recorded as its author."""
+    memory = gateway.authorize(caller, remember_permission(body), namespace)
+    return _commit_once(
+        memory,
+        caller,
+        idempotency=_idempotency_record(caller, namespace, request_key, "remember", body),
+        workflow=workflow,
+        kind=RememberResponse,
+        apply=lambda run: remember_in(run, body),
+    )
+
+
+def remember_all(
+    gateway: Gateway,
+    caller: Caller,
+    namespace: str,
+    bodies: Sequence[RememberBody],
+    *,
+    workflow: str = DEFAULT_WORKFLOW,
+) -> list[RememberResponse]:
+    """Judge several texts in one run, and commit them together."""
+    if len(bodies) > MAX_RUN_ITEMS:
+        raise InvalidValue(what="request", problem=f"it has more than {MAX_RUN_ITEMS} texts; send fewer")
+    memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
+    run = memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name)
+    responses = [remember_in(run, body) for body in bodies]
+    receipt = run.commit()
+    return [msgspec.structs.replace(response, receipt=receipt) for response in responses]
+
+
+def remember_in(run: Run, body: RememberBody) -> RememberResponse:
+    """Judge one text in an open run, and buffer it until the run commits."""
+    remembered = run.remember(
+        body.text,
+        tags=body.tags,
+        subject=body.subject,
+        source=body.source,
+        refs=body.refs,
+        propose=body.propose,
+        hold=body.hold,
+    )
+    return RememberResponse.of(remembered)
+
+
+def remember_permission(body: RememberBody) -> Permission:
+    """The permission that a text to remember needs."""
+    return Permission.PROPOSE if body.propose else Permission.REMEMBER
+
+
+def forget(
+    gateway: Gateway,
+    caller: Caller,
+    namespace: str,
+    body: ForgetBody,
+    *,
+    request_key: str | None = None,
+    workflow: str = DEFAULT_WORKFLOW,
+) -> ForgetResponse:
+    """Forget a subject and erase its content. Sealed records stay."""
+    memory = gateway.authorize(caller, Permission.FORGET, namespace)
+    return _commit_once(
+        memory,
+        caller,
+        idempotency=_idempotency_record(caller, namespace, request_key, "forget", body),
+        workflow=workflow,
+        kind=ForgetResponse,
+        apply=lambda run: forget_in(run, body),
+    )
+
+
+def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
+    """Forget a subject when an open run commits."""
+    run.forget(body.subject, reason=body.reason)
+    return ForgetResponse(subject=body.subject)
+
+
+def _idempotency_record(
+    caller: Caller, namespace: str, request_key: str | None, verb: str, body: RememberBody | ForgetBody
+) -> IdempotencyRecord | None:
+    if request_key is None:
+        return None
+    return IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb, body.as_json()])
+
+
+def _commit_once(
+    memory: Memory,
+    caller: Caller,
+    *,
+    idempotency: IdempotencyRecord | None,
+    workflow: str,
+    kind: type[_Response],
+    apply: Callable[[Run], _Response],
+) -> _Response:
+    """Apply a request in a run and commit it; a request that was carried out before returns its first response."""
+    if idempotency is not None and (earlier := _earlier_response(memory, idempotency, kind)):
+        return earlier
+    run = memory.run(
+        workflow=workflow,
+        mode=VisibilityMode.BUFFERED_WRITE,
+        agent=caller.name,
+        run_id=None if idempotency is None else idempotency.run_id,
+    )
+    response = apply(run)
+    extra_writes: list[Write] = [] if idempotency is None else [idempotency.write(response.as_json(), run.identity)]
+    try:
+        receipt = run.commit(extra_writes=extra_writes)
+    except (CommitAborted, PayloadMismatch):
+        # Another call with the same key may have carried out the request in the meantime.
+        if idempotency is not None and (earlier := _earlier_response(memory, idempotency, kind)):
+            return earlier
+        raise
+    return msgspec.structs.replace(response, receipt=receipt)
+
+
+def _earlier_response(memory: Memory, idempotency: IdempotencyRecord, kind: type[_Response]) -> _Response | None:
+    answered = idempotency.stored_answer(memory.store)
+    if answered is None:
+        return None
+    return msgspec.structs.replace(kind.from_json(answered.answer), receipt=answered.receipt)

@@ -1,0 +1,481 @@
+"""The requests and responses of every operation, and the pages of long lists.
+
+``…Body`` is the JSON body of a request, ``…Query`` the parameters of a reading one. Both refuse unknown fields. The field
+names are the API's; `/openapi.json` is generated from these classes.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Self, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from standfast.bench.report.summary import Mean, Standing
+from standfast.errors import BadRequest
+from standfast.govern.approvals.approvals import Decision, Proposal, Statement
+from standfast.govern.approvals.queue import Decided
+from standfast.limits import (
+    DEFAULT_MAX_ITEMS,
+    DEFAULT_PAGE_ITEMS,
+    MAX_NAME_CHARS,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ITEMS,
+    MAX_RECALL_ITEMS,
+    MAX_RECALL_TOKENS,
+    MAX_STATEMENT_MINUTES,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+    SAFE_INTEGER,
+)
+from standfast.optimize.prompts.overrides import STABLE, SectionOverride
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.vocabulary import Receipt
+from standfast.store.records import HistoryEntry, RecordChange
+from standfast.vocabulary import Band, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
+Cursor = Annotated[
+    str, Meta(min_length=1, max_length=2_048, description="The `next` value of the previous page.")
+]
+_Item = TypeVar("_Item")
+_Position = TypeVar("_Position")
+
+
+# Memory: requests.
+
+
+class NoInput(Value, frozen=True, kw_only=True):
+    """No input besides the path."""
+
+
+class RecallBody(Value, frozen=True, kw_only=True):
+    """A question, and the token budget of the answer. ``at`` reads an earlier snapshot."""
+
+    query: Text
+    tokens: Annotated[int, Meta(ge=1, le=MAX_RECALL_TOKENS)]
+    max_items: Annotated[int, Meta(ge=1, le=MAX_RECALL_ITEMS)] = DEFAULT_MAX_ITEMS
+    at: SnapshotId | None = None
+
+
+class RememberBody(Value, frozen=True, kw_only=True):
+    """A text to judge and remember.
+
+    ``propose`` proposes it as law, which takes a person's signature. ``hold`` asks for a review first, and gives the reason.
+    """
+
+    text: Text
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
+    subject: Name | None = None
+    source: dict[str, Any] | None = None
+    refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
+    propose: bool = False
+    hold: Name | None = None
+
+
+class ForgetBody(Value, frozen=True, kw_only=True):
+    """A subject (or memory id) to forget, and the reason."""
+
+    subject: Name
+    reason: Name
+
+
+class OpenRunBody(Value, frozen=True, kw_only=True):
+    """A run to open. Without a mode it is read-only."""
+
+    workflow: Name
+    mode: VisibilityMode = VisibilityMode.READ_ONLY
+
+
+class RecordsQuery(Value, frozen=True, kw_only=True):
+    """Which records to list."""
+
+    band: Band | None = None
+    at: SnapshotId | None = None
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: Cursor | None = None
+
+
+class RecordQuery(Value, frozen=True, kw_only=True):
+    """Which record to return, and at which snapshot."""
+
+    memory_id: Name
+    at: SnapshotId | None = None
+
+
+class HistoryQuery(Value, frozen=True, kw_only=True):
+    """Which subject to return the history of."""
+
+    subject: Name
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: Cursor | None = None
+
+
+class PageQuery(Value, frozen=True, kw_only=True):
+    """Which page of a list to return."""
+
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: Cursor | None = None
+
+
+class DiffQuery(Value, frozen=True, kw_only=True):
+    """Which two snapshots to compare. Without ``new``, the newest is used."""
+
+    old: SnapshotId
+    new: SnapshotId | None = None
+
+
+# Memory: responses.
+
+
+class RecallResponse(Value, frozen=True, kw_only=True):
+    """The recalled context: ``text`` for a prompt, and the ``package`` that it was made from."""
+
+    memory_snapshot_id: int
+    package_hash: str
+    text: str
+    package: dict[str, Any]
+
+    @property
+    def selected(self) -> list[dict[str, Any]]:
+        """The selected records, in rank order."""
+        items: list[dict[str, Any]] = self.package["selection"]["selected"]
+        return items
+
+
+class RememberResponse(Value, frozen=True, kw_only=True):
+    """The verdict on a text, the reasons, and the bands it is in. In an open run there is no receipt yet."""
+
+    memory_id: str
+    verdict: Verdict
+    bands: list[str]
+    reasons: list[str]
+    proposal_id: str | None = None
+    receipt: Receipt | None = None
+
+    @classmethod
+    def of(cls, remembered: Remembered) -> Self:
+        """The response for a result of ``Run.remember``."""
+        return cls(
+            memory_id=remembered.memory_id,
+            verdict=remembered.verdict,
+            bands=[band.value for band in remembered.bands],
+            reasons=list(remembered.reasons),
+            proposal_id=remembered.proposal_id,
+        )
+
+
+class ForgetResponse(Value, frozen=True, kw_only=True):
+    """The subject that was forgotten. In an open run there is no receipt yet."""
+
+    subject: str
+    receipt: Receipt | None = None
+
+
+class RunResponse(Value, frozen=True, kw_only=True):
+    """An open run."""
+
+    run_id: str
+    workflow: str
+    mode: VisibilityMode
+    memory_snapshot_id: int
+    remembered: int = 0
+    forgotten: int = 0
+
+
+class CommitResponse(Value, frozen=True, kw_only=True):
+    """A committed run. There is no receipt if the run had nothing to apply."""
+
+    run_id: str
+    receipt: Receipt | None = None
+
+
+class RecordsPage(Value, frozen=True, kw_only=True):
+    """Records of one snapshot, by band and id. All pages of a list show the same snapshot."""
+
+    memory_snapshot_id: int
+    records: list[Record]
+    next: str | None = None
+
+
+class HistoryPage(Value, frozen=True, kw_only=True):
+    """Versions of a subject, oldest first."""
+
+    versions: list[HistoryEntry]
+    next: str | None = None
+
+
+class SnapshotsPage(Value, frozen=True, kw_only=True):
+    """Snapshots, oldest first, and the number of the newest."""
+
+    head: int
+    snapshots: list[Snapshot]
+    next: str | None = None
+
+
+class DiffResponse(Value, frozen=True, kw_only=True):
+    """The records that differ between two snapshots."""
+
+    old: int
+    new: int
+    changes: list[RecordChange]
+
+
+class StatusResponse(Value, frozen=True, kw_only=True):
+    """The state of a namespace, and the permissions of the caller there."""
+
+    namespace: str
+    head: int
+    policy_set_id: str
+    proposals_waiting: int
+    name: str
+    role: str
+    may: list[str]
+    version: str
+
+
+# Governance.
+
+
+class ProposalsQuery(Value, frozen=True, kw_only=True):
+    """Which proposals to list: waiting ones, or decided ones."""
+
+    decided: bool = False
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: Cursor | None = None
+
+
+class ProposalQuery(Value, frozen=True, kw_only=True):
+    """For how many minutes the returned statements can be signed."""
+
+    minutes: Annotated[int, Meta(ge=1, le=MAX_STATEMENT_MINUTES)] = 10
+
+
+class DecisionBody(Value, frozen=True, kw_only=True):
+    """A decision: a statement that the proposal returned, and the armored SSH signature over its text."""
+
+    statement: Statement
+    signature: Annotated[str, Meta(min_length=1, max_length=8_192)]
+
+
+class ProposalsPage(Value, frozen=True, kw_only=True):
+    """Proposals, by id."""
+
+    proposals: list[Proposal]
+    next: str | None = None
+
+
+class StatementToSign(Value, frozen=True, kw_only=True):
+    """A decision that can be signed: ``command`` signs exactly the bytes of ``text``. Send ``statement`` back unchanged."""
+
+    decision: Decision
+    statement: Statement
+    text: str
+    command: str
+
+
+class ProposalResponse(Value, frozen=True, kw_only=True):
+    """One proposal: its content, the record it would replace and the statements to sign; or how it was decided."""
+
+    proposal: Proposal
+    record: Record | None = None
+    replaces: Record | None = None
+    to_sign: tuple[StatementToSign, ...] = ()
+    decided: Decided | None = None
+
+
+class DueItem(Value, frozen=True, kw_only=True):
+    """One record that a retention sweep would move or delete now."""
+
+    key: str
+    action: str
+    age_days: float
+    reason: str
+    fingerprint: str | None = None
+
+
+class DueResponse(Value, frozen=True, kw_only=True):
+    """The records that a retention sweep would move or delete now. ``more`` is set if the list is cut."""
+
+    due: list[DueItem]
+    more: bool = False
+
+
+class SweepResponse(Value, frozen=True, kw_only=True):
+    """The receipts of the commits that a retention sweep made."""
+
+    receipts: list[Receipt]
+
+
+class LedgerEntry(Value, frozen=True, kw_only=True):
+    """One ledger entry: its exact bytes as ``content``, and their leaf hash."""
+
+    seq: int
+    hash: str
+    content: str
+
+
+class LedgerPage(Value, frozen=True, kw_only=True):
+    """Ledger entries, in order."""
+
+    entries: list[LedgerEntry]
+    next: str | None = None
+
+
+class VerifyResponse(Value, frozen=True, kw_only=True):
+    """Whether the store is intact. Only a key for all namespaces is given the problems themselves."""
+
+    holds: bool
+    snapshots: int
+    problems_found: int
+    problems: tuple[str, ...] = ()
+
+
+class CheckpointResponse(Value, frozen=True, kw_only=True):
+    """The signed checkpoint of the ledger's head, or null if the server has no signing key."""
+
+    checkpoint: str | None
+
+
+# Traces, bench results and prompts.
+
+
+class TracesQuery(Value, frozen=True, kw_only=True):
+    """Which page of the traces to return."""
+
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: Cursor | None = None
+
+
+class ComparisonQuery(Value, frozen=True, kw_only=True):
+    """The ids of the two runs to compare."""
+
+    left: Name
+    right: Name
+
+
+class BenchQuery(Value, frozen=True, kw_only=True):
+    """The budget to rank at. Without one it is 10 KB, or the middle budget of the grid."""
+
+    budget_bytes: int | None = None
+
+
+class PromptQuery(Value, frozen=True, kw_only=True):
+    """Which tag of a prompt to return."""
+
+    tag: Name = STABLE
+
+
+class PutPromptBody(Value, frozen=True, kw_only=True):
+    """All overrides of a tag, and the prompt's source, which every override must fit."""
+
+    prompt: PromptTemplate
+    overrides: tuple[SectionOverride, ...]
+    tag: Name = STABLE
+
+
+class RollbackBody(Value, frozen=True, kw_only=True):
+    """The tag to roll back, and the prompt's source, which the restored overrides must fit."""
+
+    prompt: PromptTemplate
+    tag: Name = STABLE
+
+
+class TraceSummary(Value, frozen=True, kw_only=True):
+    """A trace in a list. If its file cannot be read, ``problem`` is the error's code and the rest is missing."""
+
+    file: str
+    size_bytes: int
+    run_id: str | None = None
+    workflow_id: str | None = None
+    memory_snapshot_id: int | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    events: int | None = None
+    complete: bool | None = None
+    artifact_hash: str | None = None
+    problem: str | None = None
+
+
+class TracesPage(Value, frozen=True, kw_only=True):
+    """Traces, by file name."""
+
+    traces: list[TraceSummary]
+    next: str | None = None
+
+
+class BudgetReport(Value, frozen=True, kw_only=True):
+    """The scores of a policy at one budget; the counts are sums over all episodes."""
+
+    budget_bytes: int
+    recall: Mean
+    f1: Mean
+    utility_per_kb: Mean
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+
+class PolicyReport(Value, frozen=True, kw_only=True):
+    """The scores of one policy, smallest budget first."""
+
+    policy: str
+    track: str
+    budgets: list[BudgetReport]
+
+
+class BenchResponse(Value, frozen=True, kw_only=True):
+    """The finished benchmark: the leaderboard at one budget, and the report of each policy at all budgets."""
+
+    budget_bytes: int
+    budgets_bytes: list[int]
+    episodes: int
+    leaderboard: list[Standing]
+    reports: list[PolicyReport]
+
+
+# Pages. A cursor grants nothing, so it is neither signed nor stored.
+
+
+def encode_cursor(position: object) -> str:
+    """A position in a list as an opaque token that fits into a URL."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str, kind: type[_Position]) -> _Position:
+    """The position in a cursor. Raises ``BadRequest`` if the cursor is not one of this list."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=kind)
+    except (binascii.Error, UnicodeError, msgspec.MsgspecError):
+        raise wrong_cursor() from None
+
+
+def wrong_cursor() -> BadRequest:
+    """The error for a cursor that belongs to another list."""
+    return BadRequest(problem="the cursor does not belong to this list; start again without a cursor")
+
+
+def paginate(
+    items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], object]
+) -> tuple[list[_Item], str | None]:
+    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page if any.
+
+    Args:
+        size: The bytes that an item counts for.
+        position: Where an item stands in the list, for the cursor.
+    """
+    page: list[_Item] = []
+    left_bytes = MAX_PAGE_BYTES
+    for item in items:
+        left_bytes -= size(item)
+        if page and (len(page) == limit or left_bytes < 0):
+            return page, encode_cursor(position(page[-1]))
+        page.append(item)
+    return page, None
