@@ -142,7 +142,9 @@ def test_a_change_without_a_version_is_refused(beside: Harness, given: str | Non
         ({**put_body(), "overrides": [{**shorter().as_json(), "path": ["none"]}]}, "unknown_section"),
     ],
 )
-def test_what_does_not_fit_the_source_changes_nothing(beside: Harness, body: dict[str, Any], code: str) -> None:
+def test_what_does_not_fit_the_source_changes_nothing(
+    beside: Harness, body: dict[str, Any], code: str
+) -> None:
     told = len(_prompt_facts(beside))
     with TestClient(build_app(beside.gateway), headers=beside.headers("operator", "*")) as http:
         answer = http.put(PROMPT, json=body, headers={"If-Match": '"1"'})

@@ -24,8 +24,8 @@ from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
 from standfast.vocabulary import ActionType, Band, Verdict
 from tests.govern import openssh
-from tests.server.harness import HANDBOOK, Served
 from tests.server.cutting_proxy import CuttingProxy
+from tests.server.harness import HANDBOOK, Served
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import uvicorn
 
 from standfast.client import Client
 from standfast.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES
-from standfast.server.http import server as web_server
-from standfast.server.app import doors
+from standfast.server import listener
+from standfast.server.app import build_full_app
 from tests.server.harness import FACT, Harness, Served, make_gateway
 
 IN = "/v1/namespaces/default"
@@ -68,12 +68,12 @@ def status_of(raw: bytes) -> int:
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     """A server as ``standfast serve`` sets it up, with less patience, in a thread of this process."""
     patience = pytest.MonkeyPatch()
-    patience.setattr(web_server, "HEADERS_SECONDS", 0.5)
+    patience.setattr(listener, "HEADERS_SECONDS", 0.5)
     patience.setattr("standfast.server.edge.middleware.EdgeMiddleware.deadline", _soon)
     harness = Harness(make_gateway(tmp_path_factory.mktemp("hostile") / "store.db"))
-    app, _ = doors(harness.gateway, any_host=False)
-    bound = web_server.listening("127.0.0.1", 0)
-    server = uvicorn.Server(web_server.configured(app))
+    app, _ = build_full_app(harness.gateway, any_host=False)
+    bound = listener.listening("127.0.0.1", 0)
+    server = uvicorn.Server(listener.configured(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     while not server.started:

@@ -212,7 +212,9 @@ def test_pages_show_one_snapshot_whatever_is_written_meanwhile(bot: TestClient) 
     assert bot.get(f"{IN}/records", params={"cursor": "WzAsICJ4Il0"}).status_code == 400
 
 
-def test_a_human_seals_what_was_shown_with_ssh_keygen(bot: TestClient, harness: Harness, tmp_path: Path) -> None:
+def test_a_human_seals_what_was_shown_with_ssh_keygen(
+    bot: TestClient, harness: Harness, tmp_path: Path
+) -> None:
     """Exactly the text that is shown is signed, by OpenSSH itself; the server takes nothing else."""
     made = remembered(bot, "EU refunds take 14 days.", subject="policy/eu-refunds", propose=True)
     path = f"{IN}/proposals/{made['proposal_id']}"
@@ -272,7 +274,9 @@ def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, 
     assert auditor.status_code == 200
 
 
-def test_a_limited_key_learns_that_something_is_wrong_but_not_what(http: TestClient, harness: Harness) -> None:
+def test_a_limited_key_learns_that_something_is_wrong_but_not_what(
+    http: TestClient, harness: Harness
+) -> None:
     for headers in (harness.headers(BOT, "default"), harness.headers("auditor", "*")):
         answer = http.post("/v1/verify", headers=headers).json()
         assert (answer["holds"], answer["problems"]) == (True, [])

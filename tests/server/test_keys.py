@@ -13,9 +13,8 @@ from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
 from standfast.server.access.keys import Keyring
-from standfast.server.access.permissions import Permission, Caller, KeyRole, is_allowed, require
-from standfast.store.store import open_store
-from standfast.store.store import Store
+from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, require
+from standfast.store.store import Store, open_store
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def store(clock: ManualClock) -> Store:
 def test_a_token_lets_its_holder_in_as_what_the_key_says(store: Store) -> None:
     key, token = Keyring(store).create(name="bot", role="agent", namespaces=["b", "a", "a"])
 
-    assert Keyring(store).caller_of(token) == Caller(
+    assert Keyring(store).authenticate(token) == Caller(
         key_id=key.key_id, name="bot", role=KeyRole.AGENT, namespaces=("a", "b")
     )
 
@@ -54,14 +53,14 @@ def test_a_key_ends_when_it_expires_or_is_revoked(store: Store, clock: ManualClo
     _, brief = ring.create(name="brief", role="agent", namespaces=["a"], lifetime=timedelta(days=1))
     lasting, token = ring.create(name="lasting", role="agent", namespaces=["a"])
     clock.advance(86_399)
-    ring.caller_of(brief)
+    ring.authenticate(brief)
     clock.advance(1)
     with pytest.raises(Unauthenticated, match="expired"):
-        ring.caller_of(brief)
-    ring.caller_of(token)
+        ring.authenticate(brief)
+    ring.authenticate(token)
     revoked = ring.revoke(lasting.key_id)
     with pytest.raises(Unauthenticated, match="revoked"):
-        ring.caller_of(token)
+        ring.authenticate(token)
 
     assert ring.revoke(lasting.key_id) == revoked
     assert list(ring.valid()) == []
@@ -78,7 +77,7 @@ def test_no_changed_token_opens_anything(tampering: int, to: str) -> None:
     changed = token[:tampering] + to + token[tampering + 1 :]
     if changed != token:
         with pytest.raises(Unauthenticated):
-            ring.caller_of(changed)
+            ring.authenticate(changed)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,7 @@ def test_no_changed_token_opens_anything(tampering: int, to: str) -> None:
 )
 def test_what_is_no_token_is_refused(store: Store, token: str | None) -> None:
     with pytest.raises(Unauthenticated):
-        Keyring(store).caller_of(token)
+        Keyring(store).authenticate(token)
 
 
 def test_the_ledger_tells_of_keys_without_their_hashes(store: Store) -> None:
@@ -111,7 +110,7 @@ def test_a_key_is_for_somebodys_namespaces(store: Store, namespaces: list[str]) 
 
 def test_no_key_reaches_standfasts_own_namespace(store: Store) -> None:
     _, token = Keyring(store).create(name="root", role="operator", namespaces=["*"])
-    caller = Keyring(store).caller_of(token)
+    caller = Keyring(store).authenticate(token)
 
     assert is_allowed(caller, Permission.RECALL, "anything")
     with pytest.raises(Forbidden, match="other namespaces"):

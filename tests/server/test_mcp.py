@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from standfast.server.mcp.server import build_server, local_caller
+from standfast.server.mcp.server import build_server, stdio_authenticator
 from tests.server.harness import FACT, HANDBOOK, Harness, Served
 
 Use = Callable[[Client], Awaitable[None]]
@@ -146,7 +146,7 @@ def test_two_servers_over_stdio_share_one_store_and_lose_nothing(tmp_path: Path)
 def test_a_key_in_the_environment_decides_over_stdio(harness: Harness) -> None:
     """Without one, the process's own caller does; with one, it is looked up anew at each call."""
     nobody = harness.caller("operator", "*")
-    key = local_caller(harness.gateway, nobody, harness.token("auditor", "default", name="eve"))
+    key = stdio_authenticator(harness.gateway, nobody, harness.token("auditor", "default", name="eve"))
 
     async def use() -> None:
         async with Client(build_server(harness.gateway, key)) as client:
@@ -154,7 +154,9 @@ def test_a_key_in_the_environment_decides_over_stdio(harness: Harness) -> None:
             assert "[forbidden]" in await refused(client, "memory_remember", **FACT)
             harness.gateway.keyring.revoke(harness.caller("auditor", "default", name="eve").key_id)
             assert "[unauthenticated]" in await refused(client, "memory_status")
-        async with Client(build_server(harness.gateway, local_caller(harness.gateway, nobody, None))) as client:
+        async with Client(
+            build_server(harness.gateway, stdio_authenticator(harness.gateway, nobody, None))
+        ) as client:
             assert (await _told(client, "memory_status"))["role"] == "operator"
 
     anyio.run(use)
@@ -230,7 +232,9 @@ async def _reads(client: Client) -> None:
 @pytest.mark.parametrize("use", [_familiar, _reads], ids=["familiar", "reads"])
 def test_in_process(harness: Harness, use: Use) -> None:
     async def run() -> None:
-        async with Client(build_server(harness.gateway, lambda _: harness.caller("agent", "default"))) as client:
+        async with Client(
+            build_server(harness.gateway, lambda _: harness.caller("agent", "default"))
+        ) as client:
             await use(client)
 
     anyio.run(run)
@@ -247,7 +251,9 @@ def test_over_stdio(tmp_path: Path) -> None:
 
 def test_resources_are_refused_as_tools_are(harness: Harness) -> None:
     async def run() -> None:
-        async with Client(build_server(harness.gateway, lambda _: harness.caller("agent", "default"))) as client:
+        async with Client(
+            build_server(harness.gateway, lambda _: harness.caller("agent", "default"))
+        ) as client:
             with pytest.raises(MCPError, match="forbidden"):
                 await client.read_resource("standfast://foreign/records/x")
             with pytest.raises(MCPError, match="not_found"):

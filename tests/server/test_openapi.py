@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 
 from standfast.errors import StandfastError
 from standfast.server.app import build_app
-from standfast.server.http.openapi import description
 from standfast.server.edge.problems import STATUS_OF_CODE, status_of
 from standfast.server.http.endpoints import ENDPOINTS
+from standfast.server.http.openapi import openapi_document
 from tests.server.artifacts import artifact_harness
 from tests.server.harness import FACT, Harness
 from tests.test_errors import _all_kinds, _example
@@ -36,7 +36,7 @@ def app(harness: Harness) -> Iterator[ASGIApp]:
 def schema(app: ASGIApp) -> Any:
     import schemathesis
 
-    schema = schemathesis.openapi.from_dict(description())
+    schema = schemathesis.openapi.from_dict(openapi_document())
     schema.app = app
     return schema
 
@@ -79,7 +79,7 @@ def _places(path: str, app: ASGIApp, headers: dict[str, str]) -> dict[str, str]:
 EXAMPLES = [1, pytest.param(100, marks=pytest.mark.slow)]
 ROUTES = [one.name for one in ENDPOINTS]
 # Without a body or a field there is nothing to get wrong.
-FALLIBLE_ROUTES = [one.name for one in ENDPOINTS if one.has_body or one.asks.__struct_fields__]
+FALLIBLE_ROUTES = [one.name for one in ENDPOINTS if one.has_body or one.request.__struct_fields__]
 
 
 # Whatever is asked within the description is done; the others depend on what is known, or on a signature.
@@ -126,8 +126,8 @@ def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, ha
     import schemathesis
     from schemathesis.core.failures import FailureGroup
 
-    bent = json.loads(json.dumps(description()))
-    bent["components"]["schemas"]["Status"]["properties"]["head"] = {"type": "string"}
+    bent = json.loads(json.dumps(openapi_document()))
+    bent["components"]["schemas"]["StatusResponse"]["properties"]["head"] = {"type": "string"}
     wrong = schemathesis.openapi.from_dict(bent)
     wrong.app = schema.app
     with pytest.raises(FailureGroup):
@@ -137,7 +137,7 @@ def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, ha
 def test_the_description_is_served_and_names_every_route(app: ASGIApp) -> None:
     served: dict[str, Any] = TestClient(app).get("/openapi.json").json()
 
-    assert served == json.loads(json.dumps(description()))
+    assert served == json.loads(json.dumps(openapi_document()))
     assert {(path, method) for path, methods in served["paths"].items() for method in methods} == {
         (one.path, one.method.lower()) for one in ENDPOINTS
     }

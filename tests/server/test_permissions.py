@@ -12,12 +12,11 @@ import pytest
 from mcp.client.client import Client as McpClient
 from starlette.testclient import TestClient
 
-from standfast.server.access.permissions import Permission, KeyRole
+from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.app import build_app
-from standfast.server.http.endpoints import ENDPOINTS
-from standfast.server.http.endpoints import Endpoint
+from standfast.server.http.endpoints import ENDPOINTS, Endpoint
+from standfast.server.mcp.server import all_tools, build_server
 from standfast.server.mcp.tools import ToolAuth
-from standfast.server.mcp.server import all_offers, build_server
 from standfast.server.operations.gateway import Gateway
 from tests.server.artifacts import TEMPLATE, artifact_harness, put_body
 from tests.server.harness import FACT, HANDBOOK, Harness
@@ -132,7 +131,7 @@ def http(harness: Harness) -> Iterator[TestClient]:
 
 
 def test_every_route_and_tool_stands_in_the_matrix(harness: Harness) -> None:
-    offers = all_offers(ToolAuth(harness.gateway, lambda _: harness.caller("agent")))
+    offers = all_tools(ToolAuth(harness.gateway, lambda _: harness.caller("agent")))
 
     assert {one.name for one in ENDPOINTS} | {"metrics"} == set(ROLES_OF_ROUTE)
     assert {offer.name for offer in offers} == set(ROLES_OF_TOOL)
@@ -161,7 +160,7 @@ def _call(http: TestClient, harness: Harness, one: Endpoint, role: str, *, names
         body: Any = {**BODIES["decide"], "statement": shown["to_sign"][0]["statement"]}
     else:
         body = BODIES.get(one.name.removesuffix("_in_run")) if one.has_body else None
-    if one.act is Permission.FORGET:
+    if one.permission is Permission.FORGET:
         writer = harness.headers("operator", "*")
         http.post(f"/v1/namespaces/{namespace}/remember", json=FACT, headers=writer)
     query = f"?{QUERIES[one.name]}" if one.name in QUERIES else ""

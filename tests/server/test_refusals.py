@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from standfast.clock import ManualClock
 from standfast.errors import Forbidden, RateLimited
 from standfast.limits import MAX_REFUSAL_GROUPS, REFUSALS_LOGGED_PER_MINUTE
-from standfast.server.access.protection import RateLimiter
-from standfast.server.access.protection import RefusedCall, AccessLog
-from standfast.store.store import open_store
-from standfast.store.store import Store
+from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall
+from standfast.store.store import Store, open_store
 
 
 def _taken(pace: RateLimiter, name: str, times: int) -> int:
@@ -29,7 +27,7 @@ def _taken(pace: RateLimiter, name: str, times: int) -> int:
 
 def test_a_caller_has_a_burst_and_then_a_rate() -> None:
     clock = ManualClock()
-    pace = RateLimiter(clock, per_second=2, at_once=10)
+    pace = RateLimiter(clock, per_second=2, burst=10)
 
     assert _taken(pace, "a", 20) == 10
     assert _taken(pace, "b", 20) == 10
@@ -44,7 +42,7 @@ def test_a_caller_has_a_burst_and_then_a_rate() -> None:
 @given(waits=st.lists(st.floats(0, 5), max_size=50))
 def test_no_caller_ever_exceeds_burst_plus_rate(waits: list[float]) -> None:
     clock = ManualClock()
-    pace = RateLimiter(clock, per_second=3, at_once=5)
+    pace = RateLimiter(clock, per_second=3, burst=5)
     taken = 0
     for wait in waits:
         clock.advance(wait)
@@ -54,7 +52,7 @@ def test_no_caller_ever_exceeds_burst_plus_rate(waits: list[float]) -> None:
 
 
 def test_the_names_that_are_paced_are_bounded() -> None:
-    pace = RateLimiter(ManualClock(), per_second=1, at_once=1, most_names=100)
+    pace = RateLimiter(ManualClock(), per_second=1, burst=1, max_names=100)
     for number in range(10_000):
         pace.take(str(number))
 
@@ -62,8 +60,10 @@ def test_the_names_that_are_paced_are_bounded() -> None:
 
 
 def _refusal(act: str = "recall", key_id: str | None = None) -> RefusedCall:
-    error = Forbidden(role="agent", act=act, where="x", problem="the key is for other namespaces")
-    return RefusedCall.of(error, interface="http", act=act, key_id=key_id, namespace="s\u202epoof\n" * 99)
+    error = Forbidden(role="agent", operation=act, where="x", problem="the key is for other namespaces")
+    return RefusedCall.of(
+        error, interface="http", operation=act, key_id=key_id, namespace="s\u202epoof\n" * 99
+    )
 
 
 def _told(store: Store) -> list[dict[str, Any]]:
@@ -118,6 +118,6 @@ def test_every_refusal_is_told_once(steps: list[tuple[str, float]]) -> None:
     counted: Counter[str] = Counter()
     for fact in _told(store):
         for group in fact.get("refused_too", [fact.get("refused")]):
-            counted[group["act"]] += group.get("times", 1)
+            counted[group["operation"]] += group.get("times", 1)
 
     assert counted == Counter(act for act, _ in steps)

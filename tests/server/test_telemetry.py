@@ -49,5 +49,5 @@ def test_calls_are_spans(harness: Harness) -> None:
 
 def test_without_opentelemetry_calls_are_just_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
-    with CallTracer().of(Permission.STATUS, "default"):
+    with CallTracer().span(Permission.STATUS, "default"):
         pass

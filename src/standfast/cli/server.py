@@ -13,11 +13,11 @@ from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import CALLS_PER_SECOND
 from standfast.server.access.keys import Keyring
-from standfast.server.access.table import ALL_NAMESPACES, Caller, KeyRole
+from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
-    from standfast.server.operations.hall import Hall
+    from standfast.server.operations.gateway import Gateway
 
 DEFAULT_PORT: Final = 8765
 _ROLES: Final = [role.value for role in KeyRole]
@@ -55,28 +55,28 @@ def serve_command(
     key (see `standfast keys`).
     """
     try:
-        from standfast.server.http.doors import doors  # noqa: PLC0415  # An optional dependency, slow to import.
-        from standfast.server.http.server import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
-        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As above.
+        from standfast.server.app import build_full_app  # noqa: PLC0415  # An optional dependency, slow to import.
+        from standfast.server.listener import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     settings = load_settings(store_url=store_url)
-    hall = Hall.open(settings, create=True, calls_per_second=calls_per_second)
+    gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
     try:
-        has_keys = any(True for _ in hall.keyring.valid())
+        has_keys = any(True for _ in gateway.keyring.valid())
         check_bind(host, behind_tls=behind_tls, has_keys=has_keys)
         bound = listening(host, port)
         address = address_of(bound, host)
-        token = None if has_keys else _create_first_key(hall)
-        app, paths = doors(hall, any_host=behind_tls, settings=settings)
+        token = None if has_keys else _create_first_key(gateway)
+        app, paths = build_full_app(gateway, any_host=behind_tls, settings=settings)
         serve(app, bound, started=lambda: _print_started(address, paths, token, as_json=as_json))
     finally:
-        hall.close()
+        gateway.close()
 
 
-def _create_first_key(hall: "Hall") -> str:
+def _create_first_key(gateway: "Gateway") -> str:
     name = os.environ.get("USER") or "first"
-    _, token = hall.keyring.create(name=name, role=KeyRole.OPERATOR, namespaces=[ALL_NAMESPACES])
+    _, token = gateway.keyring.create(name=name, role=KeyRole.OPERATOR, namespaces=[ALL_NAMESPACES])
     return token
 
 
@@ -115,17 +115,17 @@ def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | N
     variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
     """
     try:
-        from standfast.server.mcp.server import local_caller, run_stdio  # noqa: PLC0415  # An optional dependency, slow to import.
-        from standfast.server.operations.hall import Hall  # noqa: PLC0415  # As above.
+        from standfast.server.mcp.server import stdio_authenticator, run_stdio  # noqa: PLC0415  # An optional dependency, slow to import.
+        from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
     settings = load_settings(store_url=store_url, namespace=namespace)
     caller = Caller(key_id=f"stdio-{agent}", name=agent, role=KeyRole(role), namespaces=(settings.namespace,))
-    hall = Hall.open(settings, create=True)
+    gateway = Gateway.open(settings, create=True)
     try:
-        run_stdio(hall, local_caller(hall, caller, os.environ.get(KEY_VARIABLE)))
+        run_stdio(gateway, stdio_authenticator(gateway, caller, os.environ.get(KEY_VARIABLE)))
     finally:
-        hall.close()
+        gateway.close()
 
 
 @click.group("keys")

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from standfast.client.wire import Wire
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.server.operations.schemas import TraceSummary, TracesPage
+from standfast.server.operations.schemas import TracesPage, TraceSummary
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
 

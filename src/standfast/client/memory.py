@@ -17,8 +17,9 @@ from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import StandfastError
 from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.server.operations.schemas import BenchResponse
 from standfast.server.operations.schemas import (
+    BenchResponse,
+    CheckpointResponse,
     CommitResponse,
     DiffResponse,
     DueItem,
@@ -27,21 +28,19 @@ from standfast.server.operations.schemas import (
     HistoryPage,
     LedgerEntry,
     LedgerPage,
+    ProposalResponse,
     ProposalsPage,
     RecallResponse,
     RecordsPage,
     RememberResponse,
-    ProposalResponse,
     RunResponse,
-    CheckpointResponse,
     StatusResponse,
     SweepResponse,
     VerifyResponse,
 )
 from standfast.settings import KEY_VARIABLE
-from standfast.vocabulary import Receipt
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, Record, Value, VisibilityMode
+from standfast.vocabulary import Band, Receipt, Record, Value, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
 _Shape = TypeVar("_Shape", bound=Value)
@@ -80,7 +79,10 @@ class Client:
     def remember(self, text: str, *, request_key: str | None = None, **options: Any) -> RememberResponse:
         """Have one thing judged and committed; ``options`` are those of ``RemoteRun.remember``."""
         return self._post(
-            "/remember", {"text": text, **options}, RememberResponse, request_key=request_key or self._ids.new_id()
+            "/remember",
+            {"text": text, **options},
+            RememberResponse,
+            request_key=request_key or self._ids.new_id(),
         )
 
     def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:

@@ -30,12 +30,12 @@ from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.policies.band_budget import BandBudget
 from standfast.server.access.permissions import Caller
+from standfast.server.app import build_app
 from standfast.server.console.rendering import link
 from standfast.server.console.room import console_room
-from standfast.server.app import build_app
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import ForgetBody, Remember
+from standfast.server.operations.schemas import ForgetBody, RememberBody
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
@@ -72,7 +72,7 @@ class Furnished:
     def app(self, **options: Any) -> ASGIApp:
         """The app with its console."""
         room = console_room(self.settings, behind_tls=options.pop("behind_tls", False))
-        return build_app(self.gateway, rooms=[room], **options)
+        return build_app(self.gateway, parts=[room], **options)
 
     def pages(self) -> dict[str, str]:
         """The address of every page that has something to show, by a name."""
@@ -158,8 +158,8 @@ def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualCloc
 
     def remember(text: str, **more: Any) -> Any:
         clock.advance(3_600)
-        wanted = RememberBody(text=text + dirt, source=source, **more)
-        return memory_operations.remember(gateway, agent, namespace, wanted, workflow=f"desk{dirt}")
+        body = RememberBody(text=text + dirt, source=source, **more)
+        return memory_operations.remember(gateway, agent, namespace, body, workflow=f"desk{dirt}")
 
     refs = ({"url": f"javascript:alert(1)//{dirt}"},) if dirt else ()
     for text, subject, tags in FACTS:

@@ -11,7 +11,7 @@ from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice, sha
 from standfast.server.console.rendering import bytes_text, instant_text, link, render, seen, word_pieces
 from standfast.server.console.tally import Tallies
 
-TEMPLATES = Path(__file__).parents[2] / "src" / "standfast" / "web" / "console" / "templates"
+TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"
 few = settings(max_examples=60)
 TEXTS = st.text(alphabet="ab c.\n<é", max_size=40)
 

@@ -12,13 +12,12 @@ from starlette.testclient import TestClient
 
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import KeyFile, log_name
+from standfast.server.app import build_app, build_full_app
 from standfast.server.console.room import ADDRESSES, console_room
-from standfast.server.app import build_app
-from standfast.server.app import doors
 from standfast.settings import Settings
-from tests.server.harness import make_gateway
 from tests.server.console.conftest import Visitor, elements_of, words_of
 from tests.server.console.furnished import Furnished
+from tests.server.harness import make_gateway
 
 OF_HOUSE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
@@ -233,7 +232,7 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
         prompt_reports=str(tmp_path),
         prompt_overrides=str(tmp_path / "no"),
     )
-    app = build_app(gateway, rooms=[console_room(nothing, behind_tls=False)])
+    app = build_app(gateway, parts=[console_room(nothing, behind_tls=False)])
     with TestClient(app, follow_redirects=False) as client:
         visitor = Visitor(client)
         visitor.sign_in(key)
@@ -257,7 +256,7 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
 def test_serve_opens_the_console_beside_the_api(harness: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MCP or without; here without, whose import takes long."""
     monkeypatch.setitem(sys.modules, "standfast.server.mcp.server", None)
-    _, paths = doors(harness.gateway, any_host=True)
+    _, paths = build_full_app(harness.gateway, any_host=True)
 
     assert paths == ["/v1", "/console"]
 
@@ -286,7 +285,7 @@ def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row
     (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
     gateway = make_gateway(tmp_path / "store.db")
     _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
-    app = build_app(gateway, rooms=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    app = build_app(gateway, parts=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
     with TestClient(app, follow_redirects=False) as client:
         visitor = Visitor(client)
         visitor.sign_in(key)

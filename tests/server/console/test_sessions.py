@@ -102,7 +102,7 @@ def test_a_key_that_opens_nothing_is_told_so_and_to_the_access_log(own_house: Fu
         assert "That key opens nothing" in words_of(answer)
         assert wrong not in answer.text
         assert visitor.get("/console/").status_code == 303
-    assert [one["act"] for one in _refusals(own_house)] == ["login"]
+    assert [one["operation"] for one in _refusals(own_house)] == ["login"]
 
 
 def test_a_revoked_key_ends_its_sessions_at_once(own_house: Furnished) -> None:

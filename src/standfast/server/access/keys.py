@@ -22,10 +22,9 @@ from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
-from standfast.vocabulary import Receipt
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Value
+from standfast.vocabulary import ActionType, Receipt, Value
 
 KEY_PREFIX: Final = "sf"
 POLICY_SET: Final = "access-v1"

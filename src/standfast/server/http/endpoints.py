@@ -18,10 +18,9 @@ from standfast.server.operations import governance_operations as governance
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
-from standfast.vocabulary import Receipt
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
-from standfast.vocabulary import Value
+from standfast.vocabulary import Receipt, Value
 
 REQUEST_KEY_HEADER: Final = "Idempotency-Key"
 VERSION_HEADER: Final = "If-Match"

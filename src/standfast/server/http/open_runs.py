@@ -89,7 +89,9 @@ class OpenRuns:
     def open(self, caller: Caller, namespace: str, body: OpenRunBody, request_key: str | None) -> RunResponse:
         """Open a run. If the idempotency key has opened one already, return that one."""
         memory = self._gateway.authorize(caller, Permission.OPEN_RUN, namespace)
-        idempotency = request_key and IdempotencyRecord.of(caller.key_id, namespace, request_key, ["open", body.as_json()])
+        idempotency = request_key and IdempotencyRecord.of(
+            caller.key_id, namespace, request_key, ["open", body.as_json()]
+        )
         run = memory.run(
             workflow=body.workflow,
             mode=body.mode,
@@ -148,7 +150,9 @@ class OpenRuns:
     def commit(self, caller: Caller, namespace: str, run_id: str) -> CommitResponse:
         """Commit the run. Repeating the call returns the same response, even after a restart."""
         memory = self._gateway.authorize(caller, Permission.COMMIT, namespace)
-        idempotency = IdempotencyRecord.of(caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id])
+        idempotency = IdempotencyRecord.of(
+            caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id]
+        )
         if earlier := idempotency.stored_answer(memory.store):
             self._drop(namespace, run_id, caller)
             return CommitResponse(run_id=run_id, receipt=earlier.receipt)

@@ -32,6 +32,7 @@ from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import (
     ForgetBody,
     RecallBody,
+    RecallResponse,
     RecordQuery,
     RememberBody,
     RememberResponse,

@@ -211,8 +211,7 @@ def put_prompt(
     gateway: Gateway, caller: Caller, ns: str, prompt_key: str, body: PutPromptBody, *, if_version: int
 ) -> PromptOverride:
     """Replace all overrides of a tag if it still has version ``if_version``. The previous ones can be restored."""
-    from standfast.optimize.loops.trials.apply import set_overrides  # noqa: PLC0415  # Slow to import; only this operation needs it.
-    from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.apply import LedgerSealer, set_overrides  # noqa: PLC0415  # Slow to import.
 
     store = _overrides(gateway, caller, Permission.CHANGE_PROMPT)
     _require_same(body.prompt, ns, prompt_key)
@@ -232,8 +231,7 @@ def roll_back_prompt(
     gateway: Gateway, caller: Caller, ns: str, prompt_key: str, body: RollbackBody, *, if_version: int
 ) -> PromptOverride:
     """Undo the last change of a tag if it still has version ``if_version``."""
-    from standfast.optimize.loops.trials.apply import restore  # noqa: PLC0415  # As above.
-    from standfast.optimize.loops.trials.ledger import LedgerSealer  # noqa: PLC0415  # As above.
+    from standfast.optimize.loops.apply import LedgerSealer, restore  # noqa: PLC0415  # Slow to import.
 
     store = _overrides(gateway, caller, Permission.CHANGE_PROMPT)
     _require_same(body.prompt, ns, prompt_key)

@@ -32,8 +32,7 @@ from standfast.server.operations.schemas import (
     paginate,
 )
 from standfast.store.commit import COMMIT_KIND
-from standfast.vocabulary import Receipt
-from standfast.vocabulary import Band, Record
+from standfast.vocabulary import Band, Receipt, Record
 
 
 def list_proposals(gateway: Gateway, caller: Caller, namespace: str, query: ProposalsQuery) -> ProposalsPage:

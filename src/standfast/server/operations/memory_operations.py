@@ -305,7 +305,9 @@ def _commit_once(
         run_id=None if idempotency is None else idempotency.run_id,
     )
     response = apply(run)
-    extra_writes: list[Write] = [] if idempotency is None else [idempotency.write(response.as_json(), run.identity)]
+    extra_writes: list[Write] = (
+        [] if idempotency is None else [idempotency.write(response.as_json(), run.identity)]
+    )
     try:
         receipt = run.commit(extra_writes=extra_writes)
     except (CommitAborted, PayloadMismatch):
@@ -316,7 +318,9 @@ def _commit_once(
     return msgspec.structs.replace(response, receipt=receipt)
 
 
-def _earlier_response(memory: Memory, idempotency: IdempotencyRecord, kind: type[_Response]) -> _Response | None:
+def _earlier_response(
+    memory: Memory, idempotency: IdempotencyRecord, kind: type[_Response]
+) -> _Response | None:
     answered = idempotency.stored_answer(memory.store)
     if answered is None:
         return None

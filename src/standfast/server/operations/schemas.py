@@ -31,9 +31,8 @@ from standfast.limits import (
 )
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.vocabulary import Receipt
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
+from standfast.vocabulary import Band, Receipt, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
