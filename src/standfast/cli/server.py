@@ -115,7 +115,7 @@ def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | N
     variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
     """
     try:
-        from standfast.server.mcp.server import stdio_authenticator, run_stdio  # noqa: PLC0415  # An optional dependency, slow to import.
+        from standfast.server.mcp.server import run_stdio, stdio_authenticator  # noqa: PLC0415  # An optional dependency, slow to import.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
