@@ -1,4 +1,4 @@
-"""LangGraph's store over memory, against the real package; its own InMemoryStore says what the right answers are."""
+"""LangGraph's store over memory. LangGraph's own ``InMemoryStore`` gives the expected answers."""
 
 import asyncio
 import subprocess
@@ -22,8 +22,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from standfast.adapters.langgraph import StandfastStore
-from standfast.adapters.langgraph_items import subject_of
+from standfast.adapters.langgraph import StandfastStore, subject_of
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotCanonical, PutRefused
 from standfast.memory import Memory
@@ -58,8 +57,8 @@ FILTERS: list[dict[str, Any] | None] = [
 PATHS = [("users",), ("*", "ada"), ("chats",), ("users", "*", "chats"), ("c%d", "ü")]
 
 
-def a_memory() -> Memory:
-    """A new memory whose clock and ids repeat."""
+def new_memory() -> Memory:
+    """A memory with a deterministic clock and ids."""
     return Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
 
 
@@ -86,7 +85,7 @@ batches = st.lists(
 
 
 def plain(answer: object) -> object:
-    """An answer without times; items without the order that LangGraph leaves open."""
+    """An answer without timestamps; items are sorted, because LangGraph does not define their order."""
     if isinstance(answer, Item):
         return answer.namespace, answer.key, repr(answer.value)
     if isinstance(answer, list):
@@ -95,9 +94,12 @@ def plain(answer: object) -> object:
     return answer
 
 
-def reference(batch: Iterable[Op], kept: InMemoryStore) -> list[object]:
-    """The right answers. InMemoryStore lists namespaces that only were asked for, so it is asked with its items alone."""
-    items = [(one.namespace, one.key, one.value) for one in kept.search((), limit=1000)]
+def reference(batch: Iterable[Op], expected: InMemoryStore) -> list[object]:
+    """The expected answers.
+
+    ``InMemoryStore`` also lists namespaces that were only read, so listings are asked of a fresh copy.
+    """
+    items = [(one.namespace, one.key, one.value) for one in expected.search((), limit=1000)]
     fresh = InMemoryStore()
     for namespace, key, value in items:
         fresh.put(namespace, key, value)
@@ -105,84 +107,86 @@ def reference(batch: Iterable[Op], kept: InMemoryStore) -> list[object]:
     listed = {
         number: fresh.batch([op])[0] for number, op in enumerate(batch) if isinstance(op, ListNamespacesOp)
     }
-    return [listed.get(number, answer) for number, answer in enumerate(kept.batch(batch))]
+    return [listed.get(number, answer) for number, answer in enumerate(expected.batch(batch))]
 
 
 @given(batches)
 @settings(max_examples=25)
-def test_it_answers_as_langgraphs_own_store_does(played: list[list[Op]]) -> None:
-    ours, theirs = StandfastStore(a_memory()), InMemoryStore()
+def test_answers_equal_those_of_langgraphs_own_store(played: list[list[Op]]) -> None:
+    ours, theirs = StandfastStore(new_memory()), InMemoryStore()
 
     for batch in played:
         assert [plain(one) for one in ours.batch(batch)] == [plain(one) for one in reference(batch, theirs)]
     assert list(ours.memory.verify()) == []
 
 
-def test_it_works_over_every_backend_through_langgraphs_own_methods(memory: Memory) -> None:
-    held = StandfastStore(memory)
-    held.put(("users", "ada"), "prefs", {"theme": "dark"})
-    held.put(("users", "bob"), "prefs", {"theme": "dark"})
-    held.put(("users", "ada"), "prefs", {"theme": "light"})
-    held.delete(("users", "bob"), "prefs")
-    held.delete(("users", "bob"), "never/there")
+def test_langgraphs_methods_work_over_every_backend(memory: Memory) -> None:
+    graph_store = StandfastStore(memory)
+    graph_store.put(("users", "ada"), "prefs", {"theme": "dark"})
+    graph_store.put(("users", "bob"), "prefs", {"theme": "dark"})
+    graph_store.put(("users", "ada"), "prefs", {"theme": "light"})
+    graph_store.delete(("users", "bob"), "prefs")
+    graph_store.delete(("users", "bob"), "never/there")
 
-    item = held.get(("users", "ada"), "prefs")
+    item = graph_store.get(("users", "ada"), "prefs")
     assert item is not None
     assert item.value == {"theme": "light"}
-    assert held.get(("users", "bob"), "prefs") is None
-    assert held.list_namespaces(prefix=("users",)) == [("users", "ada")]
+    assert graph_store.get(("users", "bob"), "prefs") is None
+    assert graph_store.list_namespaces(prefix=("users",)) == [("users", "ada")]
     assert list(memory.verify()) == []
 
 
-def test_every_batch_of_puts_is_one_commit_and_what_did_not_change_is_not_written() -> None:
-    held = StandfastStore(a_memory())
+def test_a_batch_is_one_commit_and_unchanged_items_are_not_written() -> None:
+    graph_store = StandfastStore(new_memory())
     batch = [PutOp(("users",), name, {"likes": f"{name} likes cats"}) for name in ("ada", "bob", "eve")]
-    held.batch(batch)
-    held.batch(batch)
+    graph_store.batch(batch)
+    graph_store.batch(batch)
 
-    assert held.memory.store.head() == 1
+    assert graph_store.memory.store.head() == 1
 
 
-def test_a_refused_put_tells_why_and_takes_its_batch_with_it() -> None:
-    held = StandfastStore(a_memory())
+def test_a_rejected_put_names_the_reasons_and_rejects_its_batch() -> None:
+    graph_store = StandfastStore(new_memory())
     with pytest.raises(PutRefused, match=r"F\d_Secrecy|secret|credential") as refusal:
-        held.batch([PutOp(("a",), "good", {"fact": "Cats purr."}), PutOp(("a",), "bad", {"deep": [SECRET]})])
+        graph_store.batch(
+            [PutOp(("a",), "good", {"fact": "Cats purr."}), PutOp(("a",), "bad", {"deep": [SECRET]})]
+        )
 
     assert refusal.value.facts["subject"] == "langgraph/a/bad"
     assert "AKIA" not in str(refusal.value)
-    assert held.search(()) == []
-    assert [record.subject for record in held.memory.records(band=Band.VOID)] == ["langgraph/a/bad"]
+    assert graph_store.search(()) == []
+    assert [record.subject for record in graph_store.memory.records(band=Band.VOID)] == ["langgraph/a/bad"]
 
 
-def test_deleting_erases_and_the_ledger_keeps_that_it_was() -> None:
-    held = StandfastStore(a_memory())
-    held.put(("users", "ada"), "prefs", {"theme": "dark"})
-    held.delete(("users", "ada"), "prefs")
+def test_delete_erases_the_content_and_the_history_shows_it() -> None:
+    graph_store = StandfastStore(new_memory())
+    graph_store.put(("users", "ada"), "prefs", {"theme": "dark"})
+    graph_store.delete(("users", "ada"), "prefs")
 
-    chapters = held.memory.history("langgraph/users/ada/prefs")
-    assert {(one.action, one.record) for one in chapters} == {("WRITE", None), ("EXPIRE", None)}
-    assert "dark" not in str([record.text for record in held.memory.records(at=1)])
+    versions = graph_store.memory.history("langgraph/users/ada/prefs")
+    assert {(one.action, one.record) for one in versions} == {("WRITE", None), ("EXPIRE", None)}
+    assert "dark" not in str([record.text for record in graph_store.memory.records(at=1)])
 
 
 def test_a_search_with_a_query_is_ranked_by_recall_within_its_namespace_and_filter() -> None:
-    held = StandfastStore(a_memory())
+    graph_store = StandfastStore(new_memory())
     for number in range(70):
-        held.put(("other",), f"n{number}", {"text": f"refunds refunds EU number {number}"})
-    held.put(("mine",), "a", {"text": "EU refunds take 14 days.", "kind": "rule"})
-    held.put(("mine",), "b", {"text": "Parcels from the EU arrive late.", "kind": "rule"})
-    held.put(("mine",), "c", {"text": "EU refunds are free of charge.", "kind": "rumour"})
-    found = held.search(("mine",), query="EU refunds", filter={"kind": "rule"})
+        graph_store.put(("other",), f"n{number}", {"text": f"refunds refunds EU number {number}"})
+    graph_store.put(("mine",), "a", {"text": "EU refunds take 14 days.", "kind": "rule"})
+    graph_store.put(("mine",), "b", {"text": "Parcels from the EU arrive late.", "kind": "rule"})
+    graph_store.put(("mine",), "c", {"text": "EU refunds are free of charge.", "kind": "rumour"})
+    found = graph_store.search(("mine",), query="EU refunds", filter={"kind": "rule"})
 
     assert [one.key for one in found] == ["a", "b"]
     assert found[0].score is not None
     assert found[1].score is not None
     assert found[0].score > found[1].score
-    assert [one.key for one in held.search(("mine",), query="EU refunds", limit=1, offset=1)] == ["c"]
-    assert len(held.search(("other",), query="  ", limit=7)) == 7
+    assert [one.key for one in graph_store.search(("mine",), query="EU refunds", limit=1, offset=1)] == ["c"]
+    assert len(graph_store.search(("other",), query="  ", limit=7)) == 7
 
 
-def test_values_come_back_to_the_letter() -> None:
-    held = StandfastStore(a_memory())
+def test_values_come_back_exactly() -> None:
+    graph_store = StandfastStore(new_memory())
     value = {
         "pi": 3.141592653589793,
         "big": 2**70,
@@ -191,41 +195,41 @@ def test_values_come_back_to_the_letter() -> None:
         "none": None,
         "list": [1, [2]],
     }
-    held.put(("x",), "nfd e\u0301", value)
-    item = held.get(("x",), "nfd e\u0301")
+    graph_store.put(("x",), "nfd e\u0301", value)
+    item = graph_store.get(("x",), "nfd e\u0301")
 
     assert item is not None
     assert repr(item.value) == repr(value)
-    assert held.get(("x",), "nfd \u00e9") is None
+    assert graph_store.get(("x",), "nfd \u00e9") is None
 
 
-def test_times_say_when_it_was_made_and_when_it_changed() -> None:
+def test_an_item_has_the_times_of_creation_and_last_change() -> None:
     clock = ManualClock()
-    held = StandfastStore(Memory.open(":memory:", clock=clock))
-    held.put(("x",), "k", {"v": 1})
+    graph_store = StandfastStore(Memory.open(":memory:", clock=clock))
+    graph_store.put(("x",), "k", {"v": 1})
     clock.advance(60)
-    held.put(("x",), "k", {"v": 2})
+    graph_store.put(("x",), "k", {"v": 2})
     clock.advance(60)
-    held.put(("x",), "k", {"v": 3})
-    item = held.get(("x",), "k")
+    graph_store.put(("x",), "k", {"v": 3})
+    item = graph_store.get(("x",), "k")
 
     assert item is not None
     assert item.updated_at - item.created_at == timedelta(seconds=120)
 
 
-def test_async_code_gets_the_same() -> None:
+def test_the_async_methods_give_the_same() -> None:
     async def play() -> object:
-        held = StandfastStore(a_memory())
-        await held.aput(("x",), "k", {"v": 1})
-        return plain(await held.aget(("x",), "k")), len(await held.asearch(("x",), query="v"))
+        graph_store = StandfastStore(new_memory())
+        await graph_store.aput(("x",), "k", {"v": 1})
+        return plain(await graph_store.aget(("x",), "k")), len(await graph_store.asearch(("x",), query="v"))
 
     assert asyncio.run(play()) == ((("x",), "k", "{'v': 1}"), 1)
 
 
-def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
-    memory = a_memory()
-    held, committed = StandfastStore(memory), memory.store.commit
-    held.put(("x",), "k", {"v": 1})
+def test_of_two_concurrent_puts_to_one_key_the_later_wins() -> None:
+    memory = new_memory()
+    graph_store, committed = StandfastStore(memory), memory.store.commit
+    graph_store.put(("x",), "k", {"v": 1})
     overtaking = [lambda: StandfastStore(memory).put(("x",), "k", {"v": 2})]
 
     def overtaken(commit: Any, *, fence: int | None = None) -> Any:
@@ -234,8 +238,8 @@ def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
         return committed(commit, fence=fence)
 
     memory.store.commit = overtaken  # type: ignore[method-assign]  # Another graph, at the worst moment.
-    held.put(("x",), "k", {"v": 3})
-    item = held.get(("x",), "k")
+    graph_store.put(("x",), "k", {"v": 3})
+    item = graph_store.get(("x",), "k")
 
     assert item is not None
     assert item.value == {"v": 3}
@@ -244,27 +248,27 @@ def test_of_two_graphs_that_put_the_same_key_at_once_the_later_wins() -> None:
 
 def test_a_band_with_a_budget_shows_the_newest_version() -> None:
     budget = BandBudget(band=Band.LEDGER, max_bytes=100_000, policy="AlwaysWrite")
-    held = StandfastStore(Memory.open(":memory:", budgets=[budget]))
+    graph_store = StandfastStore(Memory.open(":memory:", budgets=[budget]))
     for number in range(12):
-        held.put(("x",), "k", {"v": number})
-    item = held.get(("x",), "k")
+        graph_store.put(("x",), "k", {"v": number})
+    item = graph_store.get(("x",), "k")
 
     assert item is not None
     assert item.value == {"v": 11}
-    assert [one.value for one in held.search(("x",))] == [{"v": 11}]
-    held.delete(("x",), "k")
-    assert held.get(("x",), "k") is None
+    assert [one.value for one in graph_store.search(("x",))] == [{"v": 11}]
+    graph_store.delete(("x",), "k")
+    assert graph_store.get(("x",), "k") is None
 
 
-def test_other_memories_of_the_same_namespace_are_no_items() -> None:
-    memory = a_memory()
+def test_records_written_otherwise_are_not_items() -> None:
+    memory = new_memory()
     with memory.run(workflow="w", mode="buffered_write") as run:
         run.remember("Cats purr.", subject="langgraph/x/k", source={"kind": "doc", "id": "cats"})
         run.remember("Dogs bark.", source={"kind": "doc", "id": "dogs"})
-    held = StandfastStore(memory)
+    graph_store = StandfastStore(memory)
 
-    assert held.get(("x",), "k") is None
-    assert held.search((), query="cats") == []
+    assert graph_store.get(("x",), "k") is None
+    assert graph_store.search((), query="cats") == []
 
 
 @pytest.mark.parametrize(
@@ -279,18 +283,30 @@ def test_other_memories_of_the_same_namespace_are_no_items() -> None:
         ("get", InvalidValue),
     ],
 )
-def test_what_can_not_be_done_is_told_and_changes_nothing(op: Any, error: type[Exception]) -> None:
-    held = StandfastStore(a_memory())
-    held.put(("x",), "k", {"v": 1})
+def test_an_invalid_operation_is_refused_and_changes_nothing(op: Any, error: type[Exception]) -> None:
+    graph_store = StandfastStore(new_memory())
+    graph_store.put(("x",), "k", {"v": 1})
     with pytest.raises(error):
-        held.batch([PutOp(("x",), "other", {"v": 2}), op])
+        graph_store.batch([PutOp(("x",), "other", {"v": 2}), op])
 
-    assert [one.value for one in held.search(())] == [{"v": 1}]
+    assert [one.value for one in graph_store.search(())] == [{"v": 1}]
 
 
-def test_langgraphs_own_rules_for_namespaces_hold() -> None:
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [("$gt", ["c"]), ("$gte", ["b", "c"]), ("$lt", ["a"]), ("$lte", ["a", "b"]), ("$ne", ["a", "c", "d"])],
+)
+def test_filters_compare_numbers(name: str, keys: list[str]) -> None:
+    graph_store = StandfastStore(new_memory())
+    for key, size in (("a", 1), ("b", 2), ("c", 3), ("d", "large")):
+        graph_store.put(("x",), key, {"size": size})
+
+    assert [item.key for item in graph_store.search(("x",), filter={"size": {name: 2}})] == keys
+
+
+def test_langgraphs_own_rules_for_namespaces_apply() -> None:
     with pytest.raises(InvalidNamespaceError):
-        StandfastStore(a_memory()).put(("a.b",), "k", {"v": 1})
+        StandfastStore(new_memory()).put(("a.b",), "k", {"v": 1})
 
 
 @given(
@@ -311,6 +327,6 @@ def test_without_the_extra_the_pip_command_is_named() -> None:
         "try:\n    import standfast.adapters.langgraph\n"
         "except MissingExtra as error:\n    print(error)"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "pip install 'standfast[langgraph]'" in told.stdout
+    assert "pip install 'standfast[langgraph]'" in result.stdout

@@ -1,1 +1,1 @@
-"""Memory behind the interfaces that agent frameworks bring along. One framework a file; each is an extra."""
+"""Memory behind the interfaces of agent frameworks. Each framework has one file and is an optional dependency."""
