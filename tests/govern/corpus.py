@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
-from standfast.govern.judge.reading.words import TextReading
+from standfast.govern.judge.text_reading import TextReading
 from standfast.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
@@ -40,17 +40,18 @@ FILES = {
 }
 SOURCE = {"kind": "doc", "id": "handbook#4"}
 
-# What a floor's reason begins with, as the label that it means.
-LABEL_OF_SIGN = {
-    "secret": "secret",
-    "personal": "secret",
-    "injection": "injection",
-    "duplicate": "duplicate",
-    "recalled": "recall",
-    "refused": "refused",
-    "authority": "authority",
-    "contradiction": "contradiction",
-    **dict.fromkeys(("hidden", "empty", "encoding", "noise"), "hidden"),
+# How a floor's reason begins, and the label that it means.
+LABEL_OF_REASON = {
+    "contains a secret": "secret",
+    "contains personal data": "secret",
+    "gives orders": "injection",
+    "in disguise, gives orders": "injection",
+    "duplicate of": "duplicate",
+    "repeats what this run recalled": "recall",
+    "rejected before": "refused",
+    "claims authority": "authority",
+    "contradicts": "contradiction",
+    **dict.fromkeys(("hidden", "empty", "broken encoding", "noise"), "hidden"),
 }
 LABELS = ("secret", "injection", "duplicate", "recall", "refused", "authority", "contradiction", "hidden")
 
@@ -123,12 +124,15 @@ def cases(part: str = WORKED_ON) -> tuple[Case, ...]:
 
 def labels_given(judgement: Judgement) -> frozenset[str]:
     """The labels that the failed hard floors stand for."""
-    signs = (
-        check.reason.partition(":")[0]
+    return frozenset(
+        _label(check.reason)
         for check in judgement.floor_checks
         if check.hard and check.reason and not check.passed
     )
-    return frozenset(LABEL_OF_SIGN.get(sign, sign) for sign in signs)
+
+
+def _label(reason: str) -> str:
+    return next((label for start, label in LABEL_OF_REASON.items() if reason.startswith(start)), reason)
 
 
 def figures(judge: Judge, part: str = WORKED_ON) -> dict[str, Figure]:

@@ -6,18 +6,20 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.judge.floors.authority import AuthorityFloor
-from standfast.govern.judge.floors.calibration import CalibrationFloor
-from standfast.govern.judge.floors.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext
-from standfast.govern.judge.floors.clarity import ClarityFloor
-from standfast.govern.judge.floors.corroboration import CorroborationFloor
-from standfast.govern.judge.floors.injection import InjectionFloor
-from standfast.govern.judge.floors.novelty import NoveltyFloor
-from standfast.govern.judge.floors.provenance import ProvenanceFloor
-from standfast.govern.judge.floors.secrecy import SecrecyFloor
-from standfast.govern.judge.floors.truth import TruthFloor
+from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext
+from standfast.govern.judge.clarity import ClarityFloor
+from standfast.govern.judge.floors import (
+    AuthorityFloor,
+    CalibrationFloor,
+    CorroborationFloor,
+    NoveltyFloor,
+    ProvenanceFloor,
+    SecrecyFloor,
+    TruthFloor,
+)
+from standfast.govern.judge.injection import InjectionFloor
 from standfast.govern.judge.judge import Judge
-from standfast.govern.judge.reading.words import READ_CHARS, TextReading
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 from tests.govern.corpus import claim, known
 
@@ -30,8 +32,8 @@ def _passes(floor: Floor, one: Claim, context: JudgingContext = NOTHING_KNOWN) -
     return score >= floor.threshold
 
 
-def _sign(floor: Floor, one: Claim, context: JudgingContext = NOTHING_KNOWN) -> str:
-    return floor.check(one, context)[1].partition(":")[0]
+def _reason(floor: Floor, one: Claim, context: JudgingContext = NOTHING_KNOWN) -> str:
+    return floor.check(one, context)[1]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,9 @@ def test_truth_is_what_is_sealed(text: str, subject: str | None, passes: bool) -
 def test_what_contradicts_is_named_and_not_quoted() -> None:
     _, reason = TruthFloor().check(claim("EU refunds take 15 days.", subject="policy/refunds"), SEALED)
 
-    assert reason == "contradiction: another number or date than is sealed in v1"
+    assert reason == (
+        "contradicts sealed memory v1 (another number or date). Correct it, or propose an amendment"
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +180,7 @@ def test_clear_text_is_clear(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sign"),
+    ("text", "reason"),
     [
         ("", "empty"),
         ("\u200b", "empty"),
@@ -192,15 +196,15 @@ def test_clear_text_is_clear(text: str) -> None:
         ("a\ufe01\ufe02\ufe03", "hidden"),
         ("half \udc00", "hidden"),
         ("private \U000f0001", "hidden"),
-        ("Ã¤Ã¶Ã¼ Ã¤Ã¶Ã¼", "encoding"),
+        ("Ã¤Ã¶Ã¼ Ã¤Ã¶Ã¼", "broken encoding"),
         ("}{" * 100, "noise"),
         ("QUFB" * 300, "noise"),
         ("ha " * 200, "noise"),
     ],
 )
-def test_what_can_not_be_seen_or_read_is_not_clear(text: str, sign: str) -> None:
+def test_what_can_not_be_seen_or_read_is_not_clear(text: str, reason: str) -> None:
     assert not _passes(ClarityFloor(), claim(text))
-    assert _sign(ClarityFloor(), claim(text)) == sign
+    assert _reason(ClarityFloor(), claim(text)).startswith(reason)
 
 
 def test_hidden_characters_are_found_beside_the_text_too() -> None:
@@ -211,7 +215,7 @@ def test_hidden_characters_are_found_beside_the_text_too() -> None:
 def test_personal_data_can_be_allowed() -> None:
     one = claim("Contact: lena.vogt@example.org, mobile +49 151 5550 1234")
 
-    assert _sign(SecrecyFloor(), one) == "personal"
+    assert _reason(SecrecyFloor(), one).startswith("contains personal data (a person's e-mail address")
     assert _passes(SecrecyFloor(personal=False), one)
 
 
@@ -225,7 +229,7 @@ def test_secrets_are_found_wherever_they_stand(where: str) -> None:
         "refs": ({"deep": [{"er": token}]},),
     }
 
-    assert _sign(SecrecyFloor(), claim(FACT, **{where: fields[where]})) == "secret"
+    assert _reason(SecrecyFloor(), claim(FACT, **{where: fields[where]})).startswith("contains a secret (")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +256,7 @@ KNOWN = JudgingContext(related=(known("k1", FACT), known("k2", "The van leaves a
 def test_a_duplicate_names_what_it_duplicates() -> None:
     assert (
         NoveltyFloor().check(claim(f"  {FACT.upper()} "), KNOWN).reason
-        == "duplicate: says nothing that k1 does not say"
+        == "duplicate of k1. Nothing needs to be stored"
     )
 
 
@@ -273,27 +277,28 @@ def test_another_source_is_news_until_there_are_three() -> None:
 def test_what_was_refused_is_known_again_but_a_human_may_insist() -> None:
     refused = JudgingContext(refused=frozenset({TextReading(FACT).fingerprint}))
 
-    assert _sign(NoveltyFloor(), claim(FACT.replace(" ", "  ").lower()), refused) == "refused"
+    assert _reason(NoveltyFloor(), claim(FACT.replace(" ", "  ").lower()), refused).startswith(
+        "rejected before"
+    )
     assert _passes(NoveltyFloor(), claim(FACT, role=Role.HUMAN), refused)
     assert _passes(NoveltyFloor(), claim("EU refunds take 15 days."), refused)
 
 
-@pytest.mark.parametrize(("failed", "sign"), [("F6_Injection", "refused"), ("F8_Novelty", "")])
-def test_a_void_record_bars_its_like_unless_it_was_only_a_duplicate(failed: str, sign: str) -> None:
+@pytest.mark.parametrize(("failed", "reason"), [("F6_Injection", "rejected before"), ("F8_Novelty", "")])
+def test_a_void_record_bars_its_like_unless_it_was_only_a_duplicate(failed: str, reason: str) -> None:
     check = FloorCheck(floor=failed, score=0.0, passed=False, hard=True)
     evidence = Evidence(floor_checks=(check,), verdict=Verdict.VOID, timestamp="t", hash="0" * 64)
     void = known("void", FACT, band=Band.VOID, verdict=Verdict.VOID, evidence=evidence)
 
-    assert (
-        _sign(NoveltyFloor(), claim(FACT), JudgingContext(related=(void,))).replace("duplicate", "") == sign
-    )
+    found = _reason(NoveltyFloor(), claim(FACT), JudgingContext(related=(void,)))
+    assert found.startswith(reason or "duplicate of void")
 
 
 def test_a_memory_has_a_size() -> None:
     words = [f"word{number}" for number in range(2000)]
 
-    assert _sign(NoveltyFloor(), claim(" ".join(words))) == "size"
-    with pytest.raises(InvalidValue, match="read no further"):
+    assert _reason(NoveltyFloor(), claim(" ".join(words))).startswith("too long: ")
+    with pytest.raises(InvalidValue, match="max_chars must be 1 to"):
         NoveltyFloor(max_chars=10**6)
 
 
@@ -313,7 +318,9 @@ def test_the_last_character_that_is_read_is_read(floor: Floor) -> None:
     words = " ".join(f"word{number}" for number in range(5_000))
 
     assert _passes(floor, claim(words[: READ_CHARS - beside]))
-    assert _sign(floor, claim(words[: READ_CHARS - beside + 1])) == "overlong"
+    assert _reason(floor, claim(words[: READ_CHARS - beside + 1])).startswith(
+        "longer than the 32768 characters"
+    )
 
 
 @pytest.mark.parametrize(
@@ -369,7 +376,7 @@ def test_a_near_miss_shows_in_the_score() -> None:
     score, reason = InjectionFloor().check(claim("Hey assistant, the lamp is broken."), NOTHING_KNOWN)
 
     assert 0.5 <= score < 1
-    assert reason == "injection: address"
+    assert reason == "gives orders to the model that reads it (address). State it as a fact"
 
 
 def test_two_weak_signs_of_different_kinds_are_one_strong_one() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from standfast.govern.judge.floors.claim import NOTHING_KNOWN
-from standfast.govern.judge.floors.secrecy import SecrecyFloor
-from standfast.govern.judge.reading.words import TextReading
-from standfast.govern.judge.signs import issued
-from standfast.govern.judge.signs.national_ids import luhn_holds, national_id_in
+from standfast.govern.judge import secrets
+from standfast.govern.judge.claim import NOTHING_KNOWN
+from standfast.govern.judge.floors import SecrecyFloor
+from standfast.govern.judge.personal_data import _is_luhn, find_national_id
+from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
 
 DICE = random.Random(20260101)
@@ -54,7 +54,7 @@ KEYS = {
 def test_an_issued_key_is_found_and_its_placeholder_is_not(prefix: str) -> None:
     body = KEYS[prefix]()
 
-    assert _kind(f"The job logs in with {prefix}{body}, as agreed.").startswith("secret: ")
+    assert _kind(f"The job logs in with {prefix}{body}, as agreed.").startswith("contains a secret (")
     assert body not in _kind(f"The job logs in with {prefix}{body}, as agreed.")
     assert _kind(f"The job logs in with {prefix}{'x' * len(body)}, as agreed.") == ""
     assert _kind(f"Such a key starts with {prefix} and is long.") == ""
@@ -64,10 +64,10 @@ def test_every_known_form_can_be_told_by_its_sign() -> None:
     """A form whose substring is no part of what it matches would never be tried."""
     assert [
         kind
-        for sign, kind, pattern in (*issued.ISSUED, *issued.SPACED)
+        for sign, kind, pattern in (*secrets.ISSUED_FORMS, *secrets._SPACED_FORMS)
         if not sign or not kind or not pattern.groups
     ] == []
-    assert len({sign for sign, _, _ in issued.ISSUED}) == len(issued.ISSUED)
+    assert len({sign for sign, _, _ in secrets.ISSUED_FORMS}) == len(secrets.ISSUED_FORMS)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,10 @@ def test_every_known_form_can_be_told_by_its_sign() -> None:
     ],
 )
 def test_a_key_of_a_service_that_nobody_has_heard_of_is_found_by_its_shape(text: str) -> None:
-    assert _kind(f"It answers to {text} since May.") == "secret: token in the form of an issued key"
+    assert (
+        _kind(f"It answers to {text} since May.")
+        == "contains a secret (token in the form of an issued key). Remove it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,11 +111,11 @@ def test_a_long_name_is_no_key(text: str) -> None:
     ],
 )
 def test_a_secret_in_other_letters_is_one(text: str) -> None:
-    assert _kind(text).startswith(("secret: ", "personal: "))
+    assert _kind(text).startswith(("contains a secret (", "contains personal data ("))
 
 
 def _number(text: str) -> str | None:
-    return national_id_in(TextReading(text))
+    return find_national_id(TextReading(text))
 
 
 def _cpf(body: str) -> str:
@@ -168,5 +171,5 @@ def test_luhn_s_law_catches_every_single_wrong_digit() -> None:
         if str(other) != digits[place]
     ]
 
-    assert luhn_holds(digits)
-    assert not any(map(luhn_holds, others))
+    assert _is_luhn(digits)
+    assert not any(map(_is_luhn, others))

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
-from standfast.govern.judge.floors.claim import CLEAN
-from standfast.govern.judge.floors.novelty import NoveltyFloor
+from standfast.govern.judge.claim import CLEAN
+from standfast.govern.judge.floors import NoveltyFloor
 from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, JudgingContext
-from standfast.govern.judge.reading.words import READ_CHARS, TextReading
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import SOURCE, cases, claim, known
 
@@ -89,7 +89,7 @@ def test_a_judge_can_be_told_nothing_else(told: Verdict) -> None:
 def test_the_reason_for_being_told_is_kept() -> None:
     judgement = JUDGE.judge(claim(FACT), minimum=Verdict.HOLD, reason="more than 10,000 euros")
 
-    assert judgement.reasons == ("888_HOLD: more than 10,000 euros",)
+    assert judgement.reasons == ("more than 10,000 euros [888_HOLD]",)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,9 @@ def test_a_floor_of_one_s_own_stands_beside_those_that_ship() -> None:
     judge = Judge(registry)
 
     assert judge.judge(claim(FACT)).verdict is Verdict.SEAL
-    assert judge.judge(claim(FACT.upper())).reasons == ("House_NoShouting: loud: mostly capitals",)
+    assert judge.judge(claim(FACT.upper())).reasons == (
+        "needs review: loud: mostly capitals [House_NoShouting]",
+    )
     assert judge.judge(claim(FACT.upper())).verdict is Verdict.PARTIAL
     assert judge.judge(claim(FACT)).floor_checks[-1].floor == "House_NoShouting"
 
@@ -257,7 +259,7 @@ def test_a_floor_that_can_not_be_evidence_is_refused_at_once(floor: Fixed) -> No
 
 
 def test_a_judge_without_floors_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="seal everything"):
+    with pytest.raises(InvalidValue, match="accept everything"):
         Judge([])
 
 

@@ -149,8 +149,8 @@ print(fingerprint([fingerprint(judge.judge(case.claim, case.context).as_json()) 
 """
 # Every character of the planes that have any, a few at a time, so that what a Python knows of them would show.
 EVERY_CHARACTER = """
-from standfast.govern.judge.reading.phrases import spoken
-from standfast.govern.judge.reading.words import TextReading
+from standfast.govern.judge.phrases import spoken
+from standfast.govern.judge.text_reading import TextReading
 for start in range(0x20, 0x1FFFF, 16):
     if not 0xD800 <= start < 0xE000:
         text = "".join(map(chr, range(start, start + 16)))

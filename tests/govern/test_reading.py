@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast.govern.judge import text_reading
+from standfast.govern.judge.folding import fold
+from standfast.govern.judge.injection import disguised_texts
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
-from standfast.govern.judge.reading import words as words_module
-from standfast.govern.judge.reading.disguise import unmasked
-from standfast.govern.judge.reading.folding import fold
-from standfast.govern.judge.reading.likeness import KnownText, RecalledText, SimilarityIndex, says_nothing_new
-from standfast.govern.judge.reading.quantities import number
-from standfast.govern.judge.reading.words import READ_CHARS, TextReading
+from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex, says_nothing_new
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, number
 from standfast.limits import MAX_VALUE_BYTES
 from tests.govern.corpus import cases, claim, known
 
@@ -26,7 +25,7 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size
 def test_the_fast_way_to_words_finds_the_same_words(text: str) -> None:
     folded = text.lower()
 
-    assert words_module._ascii_words(folded) == words_module._WORD.findall(folded)
+    assert text_reading._ascii_words(folded) == text_reading._WORD.findall(folded)
     assert TextReading(text).words == TextReading(f"{text} é").words[:-1]
 
 
@@ -109,11 +108,11 @@ def test_quantities_are_in_the_smallest_unit() -> None:
     ],
 )
 def test_disguises_are_taken_off(text: str) -> None:
-    assert any("ignore" in inside.folded for inside in unmasked(TextReading(text)))
+    assert any("ignore" in inside.folded for inside in disguised_texts(TextReading(text)))
 
 
 def test_a_plain_text_wears_no_disguise() -> None:
-    assert unmasked(TextReading("The van leaves the depot at 06:30 on weekdays.")) == []
+    assert disguised_texts(TextReading("The van leaves the depot at 06:30 on weekdays.")) == []
 
 
 def test_saying_it_again_is_symmetric_enough_to_trust() -> None:
@@ -158,7 +157,7 @@ def test_the_shelf_finds_all_that_a_look_at_each_record_finds(texts: list[str], 
     )
     reading = TextReading(text)
 
-    found = {one.memory_id for one in index.alike(reading)}
+    found = {one.memory_id for one in index.similar_to(reading)}
 
     assert found == {
         one.memory_id
@@ -171,7 +170,7 @@ def test_the_shelf_finds_all_that_a_look_at_each_record_finds(texts: list[str], 
 def test_every_excerpt_is_recognised_when_it_comes_back(excerpts: list[str]) -> None:
     recalled = RecalledText(excerpts)
 
-    assert all(recalled.holds(TextReading(excerpt.upper())) for excerpt in excerpts)
+    assert all(recalled.contains(TextReading(excerpt.upper())) for excerpt in excerpts)
 
 
 LONG = 1_600

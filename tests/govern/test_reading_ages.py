@@ -4,10 +4,9 @@ import unicodedata
 
 import unicodedata2
 
+from standfast.govern.judge.folding import LATER, as_of_unicode_14, fold
 from standfast.govern.judge.judge import FloorRegistry, Judge
-from standfast.govern.judge.reading.ages import LATER, as_of_14
-from standfast.govern.judge.reading.folding import fold
-from standfast.govern.judge.reading.words import TextReading
+from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
 
 # Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a trombone's kin.
@@ -51,7 +50,7 @@ def _kind(category: str) -> str:
 def test_a_later_character_is_a_word_of_its_own() -> None:
     assert TextReading("a\U0001fae8b").words == ("a", "1fae8", "b")
     assert TextReading("\U0001fae8").fingerprint != TextReading("\U0001faea").fingerprint
-    assert as_of_14("plain é 🎉") == "plain é 🎉"
+    assert as_of_unicode_14("plain é 🎉") == "plain é 🎉"
 
 
 def test_a_later_mark_on_a_letter_hides_nothing() -> None:

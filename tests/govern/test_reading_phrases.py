@@ -4,13 +4,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.judge.floors import authority
-from standfast.govern.judge.reading.folding import fold
-from standfast.govern.judge.reading.phrases import Phrase, Phrasebook, spoken
-from standfast.govern.judge.reading.words import TextReading
-from standfast.govern.judge.signs import sayings
+from standfast.govern.judge import floors, injection_phrases
+from standfast.govern.judge.folding import fold
+from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
+from standfast.govern.judge.text_reading import TextReading
 
-BOOKS = (sayings.PHRASES, authority._PHRASES)
+BOOKS = (injection_phrases.PHRASES, floors._AUTHORITY_PHRASES)
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 
 
@@ -38,7 +37,7 @@ def test_a_phrase_is_found_by_words_of_each_of_its_needed_parts(cut: int) -> Non
     )
     (phrase,) = book.phrases
 
-    assert set(phrase.signs) == {
+    assert set(phrase.required_words) == {
         frozenset({"hello", "good"}),
         frozenset({"reader", "readers", "readerz", "all"}),
     }

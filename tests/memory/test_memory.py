@@ -87,7 +87,7 @@ def test_a_refused_secret_never_becomes_canonical_and_is_recognised_when_it_come
     assert (first.verdict, again.verdict) == (Verdict.VOID, Verdict.VOID)
     assert texts(memory, Band.LEDGER) == texts(memory, Band.ACTIVE) == []
     assert len(texts(memory, Band.VOID)) == 2
-    assert any("refused" in reason for reason in again.reasons)
+    assert any("rejected before" in reason for reason in again.reasons)
 
 
 def test_three_refusals_leave_a_scar(memory: Memory) -> None:

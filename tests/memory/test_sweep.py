@@ -92,7 +92,7 @@ def test_deleted_secrets_are_gone_from_the_file_and_still_recognised(
     with memory.run(workflow="w", mode="buffered_write") as run:
         again = run.remember(f"{SECRET} Copy 1.", source={"kind": "doc", "id": "elsewhere"})
     assert again.verdict is Verdict.VOID
-    assert any("refused" in reason for reason in again.reasons)
+    assert any("rejected before" in reason for reason in again.reasons)
     assert list(memory.verify()) == []
     memory.close()
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from standfast.canon import fingerprint
-from standfast.govern.judge.floors.claim import pattern_keys
+from standfast.govern.judge.claim import subject_and_sources
 from standfast.govern.judge.judge import Judgement
 from standfast.vocabulary import Band, FloorCheck, Record, Verdict
 
@@ -65,7 +65,7 @@ class Incident(NamedTuple):
 
 def incidents_of(record: Record, judgement: Judgement, author: str) -> tuple[Incident, ...]:
     """The incidents that a judgement leaves, in a total order."""
-    about = pattern_keys(record) or {f"agent {author.lower()}"}
+    about = subject_and_sources(record) or {f"agent {author.lower()}"}
     incidents = {
         Incident(pattern, check.floor, thing)
         for check in judgement.floor_checks

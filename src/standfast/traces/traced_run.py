@@ -104,7 +104,7 @@ class TracedRun:
         )
         answer = Remembered.from_json(plain)
         for reason in answer.reasons:
-            self.recorder.guardrail(reason.partition(":")[0])
+            self.recorder.guardrail(reason.rpartition("[")[2].rstrip("]"))
         return answer
 
     def forget(self, subject: str, *, reason: str) -> None:

@@ -20,7 +20,7 @@ from standfast.govern.approvals.approvals import Approval, Proposal, ProposalSta
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
 from standfast.govern.evidence import content_fingerprint
-from standfast.govern.judge.reading.words import TextReading
+from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.stages import human_seal, logged, refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes

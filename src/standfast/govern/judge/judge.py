@@ -1,57 +1,63 @@
-"""The judge: floors look at what is to be remembered, and their findings make a verdict.
+"""The judge: floors check what is to be remembered, and their findings make a verdict.
 
     hard floor failed -> VOID      soft floor failed -> PARTIAL      all passed -> SEAL
 
-The caller may ask for at least ``SABAR`` or ``888_HOLD``, which can only make a verdict stricter. Judging touches
-nothing: the same claim in the same context gets the same judgement on every machine. A floor of one's own,
-deterministic or backed by a model, is one class with a name, a threshold, ``hard`` and ``check``:
+The caller may ask for at least ``SABAR`` or ``888_HOLD``, which can only make a verdict stricter. Judging reads nothing but its
+arguments: the same claim in the same context gets the same judgement on every machine. A floor of one's own, deterministic or
+backed by a model, is a class with a name, a threshold, ``hard`` and ``check``:
 
     registry = FloorRegistry.shipped()
     registry.register(MyFloor())
     judgement = Judge(registry).judge(Claim(record=record, role="agent"), context)
 """
 
+import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from numbers import Real
 from typing import Any, Final, NamedTuple, Self
 
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.judge.floors.authority import AuthorityFloor
-from standfast.govern.judge.floors.calibration import CalibrationFloor
-from standfast.govern.judge.floors.claim import CLEAN, NOTHING_KNOWN, Claim, Finding, Floor, JudgingContext
-from standfast.govern.judge.floors.clarity import ClarityFloor
-from standfast.govern.judge.floors.corroboration import CorroborationFloor
-from standfast.govern.judge.floors.injection import InjectionFloor
-from standfast.govern.judge.floors.novelty import NoveltyFloor
-from standfast.govern.judge.floors.provenance import ProvenanceFloor
-from standfast.govern.judge.floors.secrecy import SecrecyFloor
-from standfast.govern.judge.floors.truth import TruthFloor
-from standfast.govern.judge.reading.ages import as_of_14
+from standfast.govern.judge.claim import CLEAN, NOTHING_KNOWN, Claim, Finding, Floor, JudgingContext
+from standfast.govern.judge.clarity import ClarityFloor
+from standfast.govern.judge.floors import (
+    AuthorityFloor,
+    CalibrationFloor,
+    CorroborationFloor,
+    NoveltyFloor,
+    ProvenanceFloor,
+    SecrecyFloor,
+    TruthFloor,
+)
+from standfast.govern.judge.folding import as_of_unicode_14
+from standfast.govern.judge.injection import InjectionFloor
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
 from standfast.vocabulary import FloorCheck, Value, Verdict
 
 __all__ = ["Claim", "Finding", "Floor", "FloorRegistry", "Judge", "Judgement", "JudgingContext"]
 
-# From lenient to strict: the verdict is the strictest for which there is a reason.
+# From lenient to strict. The strictest verdict for which there is a reason is given.
 STRICTNESS: Final = {Verdict.SEAL: 0, Verdict.SABAR: 1, Verdict.PARTIAL: 2, Verdict.HOLD: 3, Verdict.VOID: 4}
 assert set(STRICTNESS) == set(Verdict)
 _MINIMUM_VERDICTS: Final = (Verdict.SABAR, Verdict.HOLD)
 _MAX_REASON_CHARS: Final = 400
-_MOST_KEPT_CHECKS: Final = 64
-_NUMBERED: Final = re.compile(r"F(\d{1,6})_")
+_NUMBERED_NAME: Final = re.compile(r"F(\d{1,6})_")
 
 
 class Judgement(Value, frozen=True, kw_only=True):
-    """A verdict, what each floor found, in the floors' order, and why it is no SEAL."""
+    """A verdict, what each floor found (in the order of the floors), and the reasons if it is no SEAL.
+
+    Each reason says what happened, why, and what to do about it, and ends with the floor's name in brackets: ``rejected:
+    contains a secret (AWS access key id). Remove it [F5_Secrecy]``.
+    """
 
     verdict: Verdict
     floor_checks: tuple[FloorCheck, ...]
     reasons: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The judgement with its floor checks as evidence writes them."""
+        """The judgement with its floor checks in the form that evidence stores."""
         checks = [check.as_json() for check in self.floor_checks]
         return {"verdict": self.verdict.value, "floor_checks": checks, "reasons": list(self.reasons)}
 
@@ -66,7 +72,7 @@ class FloorRegistry:
 
     @classmethod
     def shipped(cls) -> Self:
-        """The nine that ship, as they are set by default."""
+        """The nine floors that ship, with their defaults."""
         return cls(
             (
                 ProvenanceFloor(),
@@ -82,10 +88,10 @@ class FloorRegistry:
         )
 
     def register(self, floor: Floor, *, replace: bool = False) -> None:
-        """Add a floor; ``replace=True`` puts it in the place of the one that has its name."""
+        """Adds a floor; ``replace=True`` replaces the one of the same name."""
         name = CheckedFloor.of(floor).name
         if name in self._floors and not replace:
-            problem = f"there is one named {name} already; give another name, or replace=True"
+            problem = f"there is already a floor named {name}; choose another name, or pass replace=True"
             raise InvalidValue(what="Floor", problem=problem)
         self._floors[name] = floor
 
@@ -94,14 +100,25 @@ class FloorRegistry:
         try:
             return self._floors[name]
         except KeyError:
-            raise InvalidValue(
-                what="Floor", problem=f"{name!r:.80} is none of {', '.join(self.names)}"
-            ) from None
+            problem = f"there is no floor {name!r:.80}; the names are {', '.join(self.names)}"
+            raise InvalidValue(what="Floor", problem=problem) from None
+
+    def configured(self, options: Mapping[str, Mapping[str, object]]) -> "FloorRegistry":
+        """A copy with some floors switched off or changed, as settings describe them.
+
+        ``options`` has a mapping for each floor to change: ``enabled``, and the fields of the floor's dataclass, such as
+        ``threshold`` and ``hard``.
+
+            registry.configured({"F6_Injection": {"enabled": False}, "F3_Witness": {"threshold": 0.75}})
+        """
+        changed = {name: _configured(self.named(name), options[name]) for name in sorted(options)}
+        floors = (changed.get(name, self._floors[name]) for name in self.names)
+        return FloorRegistry(floor for floor in floors if floor is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names, in order."""
-        return tuple(sorted(self._floors, key=_place))
+        return tuple(sorted(self._floors, key=_sort_key))
 
     def __iter__(self) -> Iterator[Floor]:
         return iter([self._floors[name] for name in self.names])
@@ -111,18 +128,21 @@ class FloorRegistry:
 
 
 class Judge:
-    """Judges claims by the floors that it was given, which are read once and stay as they are."""
+    """Judges claims by the given floors. Their names, thresholds and hardness are read once."""
 
     def __init__(self, floors: Iterable[Floor]) -> None:
         self._floors = tuple(CheckedFloor.of(floor) for floor in FloorRegistry(floors))
         if not self._floors:
             raise InvalidValue(
-                what="Judge", problem="a judge without floors would seal everything; give at least one"
+                what="Judge", problem="without floors it would accept everything; give at least one"
             )
 
-    def describe(self) -> list[tuple[str, float, bool]]:
-        """Name, threshold and hardness of each floor, in order: what a policy set's id is made of."""
-        return [(floor.name, floor.threshold, floor.hard) for floor in self._floors]
+    def describe(self) -> list[tuple[str | float | bool | dict[str, object], ...]]:
+        """Name, threshold and hardness of each floor, in order, and its other options that are not at their default.
+
+        The id of the policy set is computed from this. Options are the scalar fields of a floor that is a dataclass.
+        """
+        return [floor.describe() for floor in self._floors]
 
     def judge(
         self,
@@ -132,7 +152,7 @@ class Judge:
         minimum: Verdict | None = None,
         reason: str = "",
     ) -> Judgement:
-        """Judge a claim.
+        """Judges a claim.
 
         ``minimum`` is SABAR or 888_HOLD if the verdict must be at least that strict; ``reason`` says why.
         """
@@ -140,29 +160,30 @@ class Judge:
             raise InvalidValue(
                 what="Judgement", problem=f"minimum must be SABAR or 888_HOLD, not {minimum!r:.40}"
             )
-        checks = tuple([floor.checked(claim, context) for floor in self._floors])
+        checks = tuple([floor.check(claim, context) for floor in self._floors])
         verdict: Verdict = minimum or Verdict.SEAL
-        reasons = [f"{minimum}: {_shown(reason) or 'asked for by the caller'}"] if minimum else []
+        reasons = [f"{_printable(reason) or 'asked for by the caller'} [{minimum}]"] if minimum else []
         for check in checks:
             if not check.passed:
-                reasons.append(f"{check.floor}: {check.reason}")
-                asked = Verdict.VOID if check.hard else Verdict.PARTIAL
-                verdict = max(verdict, asked, key=STRICTNESS.__getitem__)
+                outcome = "rejected" if check.hard else "needs review"
+                reasons.append(f"{outcome}: {check.reason or 'no reason given'} [{check.floor}]")
+                own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
+                verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
         return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons))
 
 
 class CheckedFloor(NamedTuple):
-    """A floor whose name, threshold and hardness were checked, with the checks that it gave, for when it gives them again."""
+    """A floor whose name, threshold and hardness have been validated."""
 
     floor: Floor
     name: str
     threshold: float
     hard: bool
     clean: FloorCheck
-    given: dict[tuple[float, str], FloorCheck]
 
     @classmethod
     def of(cls, floor: Floor) -> Self:
+        """Validates a floor; raises ``InvalidValue`` if it does not fit the ``Floor`` protocol."""
         try:
             name, threshold, hard, check = floor.name, floor.threshold, floor.hard, floor.check
         except AttributeError as error:
@@ -174,75 +195,100 @@ class CheckedFloor(NamedTuple):
                 what="Floor", problem=f"its name must be 1 to {MAX_NAME_CHARS} characters, not {name!r:.80}"
             )
         if type(hard) is not bool or (number := _score(threshold)) is None or not callable(check):
-            problem = f"{name} needs a threshold between 0 and 1, hard as a bool and a check to call, not {threshold!r:.40} and {hard!r:.40}"
+            problem = (
+                f"{name} needs a threshold between 0 and 1, hard as a bool and a callable check, "
+                f"not {threshold!r:.40} and {hard!r:.40}"
+            )
             raise InvalidValue(what="Floor", problem=problem)
         clean = FloorCheck(floor=name, score=1.0, passed=True, threshold=number, hard=hard)
-        return cls(floor, name, number, hard, clean, {})
+        return cls(floor, name, number, hard, clean)
 
-    def checked(self, claim: Claim, context: JudgingContext) -> FloorCheck:
-        """What the floor finds. Whatever it does instead of answering counts as failing."""
+    def describe(self) -> tuple[str | float | bool | dict[str, object], ...]:
+        """The floor as ``Judge.describe`` lists it."""
+        options = {
+            field.name: value
+            for field in _options_of(self.floor)
+            if field.name not in ("threshold", "hard")
+            and type(value := getattr(self.floor, field.name)) in (bool, int, float, str)
+            and value != field.default
+        }
+        plain = (self.name, self.threshold, self.hard)
+        return (*plain, options) if options else plain
+
+    def check(self, claim: Claim, context: JudgingContext) -> FloorCheck:
+        """Runs the floor. A floor that raises, or gives no score between 0 and 1, has failed."""
         try:
-            found = self.floor.check(claim, context)
-            if found is CLEAN:
+            finding = self.floor.check(claim, context)
+            if finding is CLEAN:
                 return self.clean
-            score, reason = found
-            # Only what is exactly a float and a string is looked up: True and 1.0 are one key and two answers.
-            kept = type(score) is float and type(reason) is str
-            if kept and (check := self.given.get((score, reason))) is not None:
-                return check
+            raw_score, reason = finding
         except Exception as error:  # noqa: BLE001  # A floor is anybody's code; its failure is a finding.
             code = error.code if isinstance(error, StandfastError) else type(error).__name__
-            return self._failed(f"error: the floor could not judge ({code})")
-        check = self._check(score, reason)
-        if kept and len(self.given) < _MOST_KEPT_CHECKS:
-            self.given[score, reason] = check
-        return check
-
-    def _check(self, given: object, reason: object) -> FloorCheck:
-        score = _score(given)
+            return self._result(0.0, f"error: the floor could not judge ({code})", passed=False)
+        score = _score(raw_score)
         if score is None:
-            return self._failed(
-                f"error: the floor gave no score between 0 and 1, but a {type(given).__name__}"
-            )
+            problem = f"error: the floor gave no score between 0 and 1, but a {type(raw_score).__name__}"
+            return self._result(0.0, problem, passed=False)
+        return self._result(score, reason)
+
+    def _result(self, score: float, reason: object, *, passed: bool = True) -> FloorCheck:
         return FloorCheck(
             floor=self.name,
             score=score,
-            passed=score >= self.threshold,
+            passed=passed and score >= self.threshold,
             threshold=self.threshold,
             hard=self.hard,
-            reason=_shown(reason) or None,
-        )
-
-    def _failed(self, reason: str) -> FloorCheck:
-        return FloorCheck(
-            floor=self.name,
-            score=0.0,
-            passed=False,
-            threshold=self.threshold,
-            hard=self.hard,
-            reason=_shown(reason),
+            reason=_printable(reason) or None,
         )
 
 
-def _place(name: str) -> tuple[int, str]:
-    numbered = _NUMBERED.match(name)
+def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
+    """The floor with its options changed, or None if it is switched off."""
+    fields = {field.name: field for field in _options_of(floor)}
+    changes = {name: value for name, value in options.items() if name != "enabled"}
+    for name, value in changes.items():
+        if name not in fields:
+            problem = f"{floor.name} has no option {name!r:.80}; it has {', '.join(['enabled', *fields])}"
+            raise InvalidValue(what="Floor", problem=problem)
+        kind = type(getattr(floor, name))
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            problem = f"option {name} of {floor.name} must be of type {kind.__name__}, not {value!r:.80}"
+            raise InvalidValue(what="Floor", problem=problem)
+    enabled = options.get("enabled", True)
+    if type(enabled) is not bool:
+        raise InvalidValue(
+            what="Floor", problem=f"option enabled of {floor.name} must be true or false, not {enabled!r:.80}"
+        )
+    if not enabled:
+        return None
+    return dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]  # Only dataclasses have options.
+
+
+def _options_of(floor: object) -> list["dataclasses.Field[Any]"]:
+    """What settings can change of a floor, apart from switching it off: the fields of its dataclass but the name."""
+    fields = dataclasses.fields(floor) if dataclasses.is_dataclass(floor) else ()
+    return [field for field in fields if field.init and field.name != "name"]
+
+
+def _sort_key(name: str) -> tuple[int, str]:
+    numbered = _NUMBERED_NAME.match(name)
     return (int(numbered[1]) if numbered else 10**6, name)
 
 
-def _score(given: object) -> float | None:
-    """A score as evidence can hold it, rounded as json-v1 rounds; None for anything but a number from 0 to 1."""
-    if isinstance(given, bool) or not isinstance(given, Real):
+def _score(value: object) -> float | None:
+    """A score as evidence stores it, rounded as json-v1 rounds; None for anything but a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
-        number = float(given)
+        number = float(value)
     except (OverflowError, TypeError, ValueError):
         return None
     return round(number, FLOAT_DECIMALS) if isfinite(number) and 0 <= number <= 1 else None
 
 
-def _shown(reason: object) -> str:
-    """A reason that can stand in a ledger: text, of bounded length, and nothing that does not print."""
+def _printable(reason: object) -> str:
+    """A reason that can be stored: text of bounded length without unprintable characters."""
     if not isinstance(reason, str):
         return "no reason given"
-    reason = as_of_14(reason[:_MAX_REASON_CHARS])[:_MAX_REASON_CHARS]
+    reason = as_of_unicode_14(reason[:_MAX_REASON_CHARS])[:_MAX_REASON_CHARS]
     return reason if reason.isprintable() else "".join(char if char.isprintable() else "?" for char in reason)

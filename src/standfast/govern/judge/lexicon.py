@@ -1,14 +1,14 @@
-"""The small words that change what a sentence says, in the languages that we read, and those that change nothing.
+"""Word lists: small words, negations, opposites, months, numbers and units, in the languages that the floors read.
 
-All stand as ``fold`` leaves them: lower case, no accents. The lists are short on purpose: a word that is missing
-makes two texts look less alike, which lets one more through, and never turns a different fact away.
+All words are folded: lower case, no accents. The lists are short on purpose. A missing word makes two texts look less alike,
+which lets one more through; it never rejects a different fact.
 """
 
 from typing import Final
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a line of words."""
+    """Splits a line of words into a set."""
     return frozenset(text.split())
 
 
@@ -25,7 +25,7 @@ STOPS: Final = word_set(
     "os um uma ao aos na nos nas com sao foi het een van op te zijn % € $ £"
 )
 
-# Words with which one says a thing again: an agent's wrapping of what it recalled, a reader's nod.
+# Words that repeat or introduce a statement without changing it.
 FILLERS: Final = word_set(
     "note notes noted noting please fyi btw reminder remember remembered recall recalled recalling memory memories "
     "according known know fact basically actually really just simply also well indeed again still currently now today "
@@ -35,7 +35,7 @@ FILLERS: Final = word_set(
     "rappel selon noter memoire donc bien aussi nota recordar segun memoria tambien ricorda secondo lembrete conforme"
 )
 
-# Words that turn a statement around or bound it. Two texts whose qualifiers differ say different things.
+# Words that negate or limit a statement. Texts whose qualifiers differ say different things.
 NEGATIONS: Final = word_set(
     "not no never none nobody nothing neither nor cannot nicht kein keine keinen keinem keiner keines nie niemals "
     "pas jamais aucun aucune ne non nunca ningun ninguna ningunos ninguno jamas nem nao mai nessun nessuna niet "
@@ -47,7 +47,7 @@ QUALIFIERS: Final = NEGATIONS | word_set(
     "weniger fast seulement sauf jusqu avant apres moins plus sous solo salvo hasta antes despues menos mas"
 )
 
-# Pairs of which a thing can't be both. Each word is looked up in both directions.
+# Pairs of opposites. Each word is looked up in both directions.
 _OPPOSITES: Final = (
     "allowed forbidden, allowed prohibited, permitted prohibited, permitted forbidden, enabled disabled, enable disable, "
     "required optional, mandatory optional, mandatory voluntary, open closed, true false, public private, free paid, "
@@ -76,7 +76,7 @@ def _numbered(*lines: str, start: int = 1) -> dict[str, int]:
     return {word: number for line in lines for number, word in enumerate(line.split(), start)}
 
 
-# Sets of which a sentence names one.
+# Sets of which a sentence names one member.
 MONTHS: Final = _numbered(
     "january february march april may june july august september october november december",
     "jan feb mar apr may jun jul aug sep oct nov dec",
@@ -90,8 +90,8 @@ WEEKDAYS: Final = _numbered(
     "lundi mardi mercredi jeudi vendredi samedi dimanche",
     "lunes martes miercoles jueves viernes sabado domingo",
 )
-# Months that are something else as often as not.
-NO_CERTAIN_MONTHS: Final = word_set("may march mar mars mai")
+# Months that are ordinary words as well.
+AMBIGUOUS_MONTHS: Final = word_set("may march mar mars mai")
 
 _TO_TWENTY: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -115,10 +115,10 @@ NUMBER_WORDS: Final[dict[str, str]] = {
     }.items()
 }
 
-# Every word that ``TextReading`` gives a meaning other than its own.
+# Every word to which ``TextReading`` gives a meaning of its own.
 SMALL_WORDS: Final = STOPS | FILLERS | QUALIFIERS | NUMBER_WORDS.keys()
 
-# What a unit is called, and how many of the smallest one it holds, so that two weeks are fourteen days.
+# The names of each unit, and how many of the smallest one it holds: two weeks are fourteen days.
 _UNITS: Final = (
     ("second", 1, "second seconds sec secs sekunde sekunden seconde secondes segundo segundos"),
     ("second", 60, "minute minutes min mins minuten minuto minutos"),

@@ -1,14 +1,14 @@
-"""The set phrases that speak to a machine that reads, and what is asked of it there.
+"""Table of the injection floor: phrases that address a machine that reads, and what they ask of it.
 
-One of these alone is mostly no proof: facts are told of assistants and agents too, and people ask each other for silence.
-The weights are such that two of different kinds are: somebody who addresses the reader, and has it act, hide or let pass.
+One of these alone is seldom proof: texts state facts about assistants and agents, and people ask each other for silence. The
+weights are set so that two of different kinds are: one that addresses the reader, and one that makes it act, hide or approve.
 """
 
 from typing import Final
 
-# Words that mean a machine, and words that mean a person or a thing as often.
+# Words for a machine, and words that may also mean a person or a thing.
 _MACHINE: Final = (
-    "(ais?|ai (agents?|assistants?|models?|systems?|tools?|crawlers?|readers?)|llms?|llm agents?|language models?|chat ?bots?|chatgpt|gpts?|claude|"
+    "(ais?|ai (agents?|assistants?|models?|systems?|tools?|crawlers?|readers?)|llms?|llm agents?|language models?|chat bots?|chatbots?|chatgpt|gpts?|claude|"
     "gemini|copilots?|(digital|virtual|automated|coding|voice|smart) (assistants?|agents?)|assistants?)"
 )
 _PERHAPS: Final = "(agents?|models?|bots?|crawlers?|scrapers?|summari[sz]ers?|parsers?|automation)"
@@ -37,7 +37,7 @@ _PEOPLE: Final = (
     "callers?|patients?|team|staff|colleagues|developers?|maintainers?|admins?|anyone|anybody|them|him|her|people|security)"
 )
 
-ADDRESSED: Final = (
+READER_PHRASES: Final = (
     # Spoken to: by name and a colon, or as whoever reads this.
     ("address", 0.45, f"""
         @ (the |any |all |dear |note to |to |for )?(the |any |all )?{_MACHINE} ((that|who|which) ~7 )?: {_ACT}|

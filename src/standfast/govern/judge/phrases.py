@@ -1,32 +1,32 @@
-"""A small language for set phrases, and the form of a text that they are looked for in.
+"""A small language for phrases, and the form of a text in which they are searched.
 
-``spoken`` text is folded words with single spaces, `` . `` where a sentence, clause or line ends, `` " `` where a
-quotation begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over it with some
-conveniences: ``~4`` stands for up to four words of any kind, ``@`` for any of the marks, a line may be broken at a space or
-after ``|``, ``?`` or ``}``, and every group is a plain one. A phrase matches whole words.
+``spoken`` gives folded words with single spaces, `` . `` where a sentence, clause or line ends, `` " `` where a quotation
+begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over that form, with additions:
+``~4`` means up to four words of any kind, ``@`` means any of the three marks, a line may be broken at a space or after ``|``,
+``?`` or ``}``, and groups do not capture. A phrase matches whole words.
 
-A text is searched only for phrases whose words it has. Which words those are is read off the phrase itself, so that
-the two can't drift apart.
+A text is searched only for phrases whose words it has. Those words are derived from the phrase itself, so that the two
+cannot diverge.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Final
 
-from standfast.govern.judge.reading.lexicon import SMALL_WORDS, word_set
-from standfast.govern.judge.reading.once import once
-from standfast.govern.judge.reading.words import INDIC, TextReading
+from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
+from standfast.govern.judge.text_reading import INDIC, TextReading
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")
 _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
-# The parts of a phrase, groups aside: what stands for any word or mark, how often the part before it comes, and words.
-_NO_CERTAIN_WORD: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
+# The parts of a phrase that require no particular word, and runs of letters that do.
+_OPTIONAL_PART: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
 _LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
-_MOST_SIGNS: Final = 3
-# Words that so many texts have that they tell nothing.
+_MAX_WORD_SETS: Final = 3
+# Words that are too common to narrow the search.
 _EVERYWHERE: Final = SMALL_WORDS | word_set(
     "all any every each must should always get use used read open run set user text"
 )
@@ -40,56 +40,59 @@ _NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A set phrase: what kind it is, how sure it makes us, and sets of words; a text that holds it has one of each."""
+    """A phrase with its kind and weight. A text that holds it has a word of each set in ``required_words``."""
 
     kind: str
     weight: float
-    signs: tuple[frozenset[str], ...]
-    written: str
+    required_words: tuple[frozenset[str], ...]
+    expression: str
 
-    @once
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The phrase as it is looked for. Made when a text first has its words: most programs never need most of them."""
-        return re.compile(self.written)
+        """The compiled phrase. Compiled on first use, because most programs never need most phrases."""
+        return re.compile(self.expression)
 
 
 class Phrasebook:
-    """Set phrases, each given as a kind, a weight and what is said, of which a text is searched for the possible ones."""
+    """Phrases given as (kind, weight, expression), findable by the words that they require."""
 
     def __init__(self, *phrases: tuple[str, float, str]) -> None:
-        self.phrases = tuple(one for kind, weight, said in phrases for one in _compiled(kind, weight, said))
-        self._having: dict[str, list[int]] = {}
+        self.phrases = tuple(
+            one for kind, weight, expression in phrases for one in _compile(kind, weight, expression)
+        )
+        self._phrases_by_word: dict[str, list[int]] = {}
         for place, one in enumerate(self.phrases):
-            for sign in one.signs[0]:
-                self._having.setdefault(sign, []).append(place)
-        self._signs = frozenset(self._having)
+            for word in one.required_words[0]:
+                self._phrases_by_word.setdefault(word, []).append(place)
+        self._words = frozenset(self._phrases_by_word)
 
     def possible(self, vocabulary: frozenset[str]) -> list[Phrase]:
-        """The phrases that a text with these words may hold, in order."""
-        signs = self._signs & vocabulary
-        if not signs:
+        """The phrases that a text with these words can hold, in order."""
+        found = self._words & vocabulary
+        if not found:
             return []
-        places = {place for sign in signs for place in self._having[sign]}
+        places = {place for word in found for place in self._phrases_by_word[word]}
         return [self.phrases[place] for place in sorted(places) if self._is_possible(place, vocabulary)]
 
     def _is_possible(self, place: int, vocabulary: frozenset[str]) -> bool:
-        return not any(map(vocabulary.isdisjoint, self.phrases[place].signs))
+        return not any(map(vocabulary.isdisjoint, self.phrases[place].required_words))
 
 
 def spoken(reading: TextReading) -> str:
-    """The text as phrases are looked for in it."""
+    """The text in the form in which phrases are searched."""
     marked = _BREAK.sub(" . ", _COLON.sub(" : ", _QUOTE.sub(' " ', reading.folded)))
     return " ".join(f". {_NO_WORD.sub(' ', ' '.join(marked.split()))} .".split())
 
 
-def _compiled(kind: str, weight: float, said: str) -> Iterator[Phrase]:
-    """One phrase for each way of saying it that stands apart from the others."""
-    line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", said.strip()))
+def _compile(kind: str, weight: float, expression: str) -> Iterator[Phrase]:
+    """Compiles one phrase for each top-level alternative."""
+    line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", expression.strip()))
     for way in _alternatives(line):
-        signs = sorted({words for words in _needed(way) if words}, key=_commonness)
+        required = sorted({words for words in _needed(way) if words}, key=_commonness)
         pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[.:"]'))
-        assert signs, f"no word tells that this may be there: {way}"
-        yield Phrase(kind, weight, tuple(signs[:_MOST_SIGNS]), rf"(?<![^ ])(?:{pattern})(?![^ ])")
+        assert required, f"the phrase requires no word: {way}"
+        assert " ?" not in way, f"an optional space splits a word that the search relies on: {way}"
+        yield Phrase(kind, weight, tuple(required[:_MAX_WORD_SETS]), rf"(?<![^ ])(?:{pattern})(?![^ ])")
 
 
 def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
@@ -97,7 +100,7 @@ def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The pattern cut at each ``|`` that stands in no group."""
+    """Splits the expression at each ``|`` outside of groups."""
     ways, depth = [""], 0
     for char in pattern:
         depth += (char == "(") - (char == ")")
@@ -109,10 +112,10 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _needed(way: str) -> Iterator[frozenset[str]]:
-    """For each part of the pattern that can't be left out: words of which a text that matches has one."""
+    """Yields, for each required part of the expression, the words of which a matching text has one."""
     place = 0
     while place < len(way):
-        if anything := _NO_CERTAIN_WORD.match(way, place):
+        if anything := _OPTIONAL_PART.match(way, place):
             place = anything.end()
         elif way[place] == "(":
             end = _closing(way, place)
@@ -121,7 +124,7 @@ def _needed(way: str) -> Iterator[frozenset[str]]:
             place = end + 1
         else:
             letters = _LETTERS.match(way, place)
-            assert letters, f"this is no part of a phrase: {way[place:]}"
+            assert letters, f"not part of the phrase language: {way[place:]}"
             yield _variants(letters[0])
             place = letters.end()
 
@@ -132,11 +135,11 @@ def _closing(way: str, opening: int) -> int:
         depth += (way[place] == "(") - (way[place] == ")")
         if depth == 0:
             return place
-    raise AssertionError(f"a group is not closed: {way}")
+    raise AssertionError(f"unclosed group: {way}")
 
 
 def _one_of_each(inside: str) -> frozenset[str]:
-    """A word of every alternative; nothing if one of them has none."""
+    """One word set for all alternatives together; empty if an alternative requires no word."""
     chosen = [
         min(filter(None, _needed(way)), key=_commonness, default=frozenset()) for way in _alternatives(inside)
     ]
@@ -144,7 +147,7 @@ def _one_of_each(inside: str) -> frozenset[str]:
 
 
 def _variants(letters: str) -> frozenset[str]:
-    """The words that letters with ``s?`` or ``[sz]`` in them stand for."""
+    """The words that letters with ``s?`` or ``[sz]`` stand for."""
     if "?" not in letters and "[" not in letters:
         return frozenset((letters,))
     choices = []

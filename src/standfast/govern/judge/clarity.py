@@ -4,11 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from standfast.govern.judge.floors.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
-from standfast.govern.judge.reading.words import TextReading
+from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
+from standfast.govern.judge.text_reading import TextReading
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-# Everything beyond ASCII that hides, reorders or smuggles; most texts hold none of it and are done here.
+# Everything beyond ASCII that hides or reorders text. Most texts have none of it and need no further look.
 _SUSPECT: Final = re.compile(
     "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
@@ -18,7 +18,7 @@ _MOJIBAKE: Final = re.compile(
     "\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178]"
     "|\u00e2\u20ac.|\u00f0\u0178.|\u00ef\u00bb\u00bf|\u00d0[\u0080-\u00bf].?\u00d0[\u0080-\u00bf]|\ufffd"
 )
-_MOJIBAKE_SIGNS: Final = (
+_MOJIBAKE_STARTS: Final = (
     "\u00c3",
     "\u00c2",
     "\u00e2\u20ac",
@@ -30,80 +30,80 @@ _MOJIBAKE_SIGNS: Final = (
 _OVERRIDE: Final = re.compile("[\u202a\u202b\u202d\u202e]")
 _ISOLATE: Final = re.compile("[\u2066-\u2068]")
 _RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-# Flags of England, Scotland and Wales are the only sentences that tag characters spell in earnest.
+# The flags of England, Scotland and Wales are the only honest use of tag characters.
 _FLAG: Final = re.compile(
     "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     "|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
 _TAG: Final = re.compile("[\U000e0000-\U000e007f]")
-# One selector belongs to the character before it; a row of them, or ideographic ones beside Latin, carries bytes.
+# One selector belongs to the character before it. A row of them, or one after a Latin letter, carries hidden bytes.
 _SELECTORS: Final = re.compile(
     "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}|[\x20-\x7e][\ufe00-\ufe0d\U000e0100-\U000e01ef]"
 )
-# Zero-width characters have work to do in some scripts and in emoji, and none between Latin letters.
+# Zero-width characters have a use in some scripts and in emoji, and none between Latin letters.
 _ZERO_WIDTH: Final = re.compile(
     "[\x21-\x7e\u00c0-\u024f][\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0]+[\x21-\x7e\u00c0-\u024f]"
     "|[\u200b-\u200f\u2060-\u2064\ufeff]{3}"
 )
 _PRIVATE: Final = re.compile("[\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff\U000f0000-\U0010ffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SIGNS_OF_HIDING: Final = (
-    (_SURROGATE, "half a character of UTF-16"),
-    (_OVERRIDE, "characters that turn the order of reading around"),
-    (_SELECTORS, "variation selectors that select nothing"),
+_HIDING: Final = (
+    (_SURROGATE, "half of a UTF-16 surrogate pair"),
+    (_OVERRIDE, "characters that reverse the reading direction"),
+    (_SELECTORS, "variation selectors without a character"),
     (_ZERO_WIDTH, "invisible characters inside words"),
-    (_PRIVATE, "characters without a meaning"),
+    (_PRIVATE, "characters without a defined meaning"),
 )
 
-_MOST_UNBROKEN_CHARS: Final = 1_000
-_LEAST_WORD_SHARE: Final = 0.25
+_MAX_UNBROKEN_CHARS: Final = 1_000
+_MIN_WORD_SHARE: Final = 0.25
 _PLENTY_OF_WORDS: Final = 0.75
-_LEAST_VARIETY: Final = 0.05
-_LONG_ENOUGH_TO_MEASURE_CHARS: Final = 60
+_MIN_VARIETY: Final = 0.05
+_MIN_MEASURED_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClarityFloor:
-    """No control characters, no text that hides or reorders itself, no broken encoding, and words rather than noise.
+    """Rejects control characters, hidden or reordered text, broken encoding, and noise instead of words.
 
     Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in right-to-left
-    text and regional flags pass. Text, subject, tags, source and refs are all read. It does not tell sense from
-    nonsense: random words are clear to it.
+    text and regional flags pass. Text, subject, tags, source and refs are all checked. It does not tell sense from
+    nonsense: random words pass.
     """
 
     name: str = "F4_Clarity"
     threshold: float = 0.5
     hard: bool = True
 
-    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # A floor's signature.
-        """0 for what hides, less than 0.5 for what is mostly not text, 1 for plain text."""
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for hidden text, less than 0.5 for what is mostly not text, 1 for plain text."""
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        if (hidden := hidden_in(whole.text)) is not None:
-            return Finding(0.0, f"hidden: {hidden}")
+        if (hidden := find_hidden(whole.text)) is not None:
+            return Finding(0.0, f"hidden characters ({hidden}). Remove them")
         text = claim.reading.text
         if not text.strip() or not claim.reading.folded.strip():
-            return Finding(0.0, "empty: there is no text")
-        if not text.isascii() and any(map(text.__contains__, _MOJIBAKE_SIGNS)):
+            return Finding(0.0, "empty. Give a text")
+        if not text.isascii() and any(map(text.__contains__, _MOJIBAKE_STARTS)):
             broken = len(_MOJIBAKE.findall(text))
             if broken:
                 score = max(0.1, 0.9 - 20 * broken / len(text))
                 return Finding(
-                    score, f"encoding: {broken} places where bytes were read in the wrong encoding"
+                    score, f"broken encoding in {broken} places. Read the source in its own encoding"
                 )
-        return _texture(claim) if len(text) >= _LONG_ENOUGH_TO_MEASURE_CHARS else CLEAN
+        return _texture(claim) if len(text) >= _MIN_MEASURED_CHARS else CLEAN
 
 
-def hidden_in(text: str) -> str | None:
-    """What a reader of the text would not see; None if all of it shows."""
+def find_hidden(text: str) -> str | None:
+    """What a reader of the text would not see, or None if all of it is visible."""
     if text.isascii():
         return "control characters" if _CONTROL.search(text) else None
     if _CONTROL.search(text):
         return "control characters"
     if not _SUSPECT.search(text):
         return None
-    for pattern, name in _SIGNS_OF_HIDING:
+    for pattern, name in _HIDING:
         if pattern.search(text):
             return name
     if _TAG.search(_FLAG.sub("", text)):
@@ -111,20 +111,20 @@ def hidden_in(text: str) -> str | None:
     if _ISOLATE.search(text):
         opened, closed = len(_ISOLATE.findall(text)), text.count("\u2069")
         if opened != closed or not _RIGHT_TO_LEFT.search(text):
-            return "isolates that turn the order of reading around"
+            return "isolates that reverse the reading direction"
     return None
 
 
 def _texture(claim: Claim) -> Finding:
-    """Whether a longer text is made of words: not of symbols, not of one unbroken run, not of one word repeated."""
+    """Whether a longer text consists of words: not of symbols, one unbroken run, or a few repeated words."""
     whole = claim.whole
-    if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _LEAST_WORD_SHARE:
-        return Finding(0.3, "noise: mostly symbols")
-    if whole.longest_run_chars > _MOST_UNBROKEN_CHARS and whole.text.isascii():
-        return Finding(0.3, "noise: a run of characters that no word is as long as")
+    if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _MIN_WORD_SHARE:
+        return Finding(0.3, "noise: mostly symbols. Write it in words")
+    if whole.longest_run_chars > _MAX_UNBROKEN_CHARS and whole.text.isascii():
+        return Finding(0.3, "noise: a run of characters longer than any word. Write it in words")
     pieces = whole.pieces
-    if len(pieces) > 40 and len(whole.vocabulary) < _LEAST_VARIETY * len(pieces):
-        return Finding(0.3, "noise: a few words over and over")
+    if len(pieces) > 40 and len(whole.vocabulary) < _MIN_VARIETY * len(pieces):
+        return Finding(0.3, "noise: a few words repeated. Say it once")
     return CLEAN
 
 

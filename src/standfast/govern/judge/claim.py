@@ -1,0 +1,272 @@
+"""What floors judge: the claim, the context that it is judged in, and the protocol of a floor."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol, Self
+
+from standfast.errors import InvalidValue
+from standfast.govern.authority import Role
+from standfast.govern.judge.lexicon import word_set
+from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.vocabulary import Band, Record
+
+NOVELTY_FLOOR: Final = "F8_Novelty"
+# Kinds of sources that are the agent itself or memory itself. They do not count as witnesses.
+HEARSAY_KINDS: Final = word_set(
+    "agent assistant model llm self inference inferred generated guess recall recalled memory context summary"
+)
+_MAX_VALUES: Final = 2_048
+_LOCATION_KEYS: Final = ("url", "uri", "path", "doc", "document")
+
+
+class Finding(NamedTuple):
+    """What a floor found: a score from 0 (certain violation) to 1 (nothing found), and the reason.
+
+    Reasons are stored in evidence, so they name a kind or a memory id and never repeat the text.
+    """
+
+    score: float
+    reason: str = ""
+
+
+CLEAN: Final = Finding(1.0)
+OVERLONG: Final = Finding(0.0, f"longer than the {READ_CHARS} characters that can be checked. Split it")
+
+
+class Floor(Protocol):
+    """One named check. It passes if its score reaches the threshold.
+
+    A hard floor that fails makes the verdict VOID, a soft one PARTIAL. ``check`` must be deterministic and read only its
+    arguments. A floor that raises, or scores outside 0 to 1, has failed; it never stops the judge.
+    """
+
+    @property
+    def name(self) -> str:
+        """The floor's name in evidence, unique in a judge."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score that passes."""
+        ...
+
+    @property
+    def hard(self) -> bool:
+        """Whether failing makes the verdict VOID (True) or PARTIAL (False)."""
+        ...
+
+    def check(self, claim: "Claim", context: "JudgingContext") -> tuple[float, str]:
+        """Returns a score and a reason."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A record to remember, in the band it is meant for, and the role of whoever wants it remembered."""
+
+    record: Record
+    role: Role | str = Role.AGENT
+
+    @cached_property
+    def reading(self) -> TextReading:
+        """The record's text, read once for all floors."""
+        return TextReading(self.record.text)
+
+    @cached_property
+    def whole(self) -> TextReading:
+        """Text, subject, tags, source and refs, one per line: everything that will be stored."""
+        record = self.record
+        lines = [record.subject or "", *record.tags]
+        if record.source:
+            lines += _lines(record.source)
+        if record.refs:
+            lines += _lines(record.refs)
+        return self.reading.followed_by(TextReading("\n".join(lines)))
+
+    @property
+    def is_overlong(self) -> bool:
+        """Whether it is longer than what the floors read."""
+        return self.whole.is_cut
+
+    @cached_property
+    def witnesses(self) -> frozenset[str]:
+        """The independent sources of the record. Pages of one document are one source; hearsay is none."""
+        return witnesses_of(self.record)
+
+    @property
+    def is_human(self) -> bool:
+        """Whether a human wants it remembered."""
+        return self.role == Role.HUMAN
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgingContext:
+    """What the floors may compare a claim with. The order of records and excerpts makes no difference.
+
+    Attributes:
+        vault: Sealed records.
+        related: Other records about the same subject or with similar words.
+        recalled: The excerpts that this run recalled.
+        refused: Fingerprints (``TextReading.fingerprint``) of content that was rejected for what it says.
+        patterns: WITNESS records of repeated rejections, see ``govern/patterns.py``.
+    """
+
+    vault: tuple[Record, ...] = ()
+    related: tuple[Record, ...] = ()
+    recalled: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()
+    patterns: tuple[Record, ...] = ()
+
+    def with_accepted(self, claim: Claim) -> Self:
+        """The context for a run's next claim, after this one was accepted. Cheap: similarity indexes are shared."""
+        indexes = [*self.indexes, SimilarityIndex([_known_text(claim.record, claim.reading)])]
+        while len(indexes) > 1 and len(indexes[-1].known) >= len(indexes[-2].known):
+            last, before = indexes.pop(), indexes.pop()
+            indexes.append(SimilarityIndex([*before.known, *last.known]))
+        grown = replace(self, related=(*self.related, claim.record))
+        self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "pattern_keys")
+        grown.__dict__["indexes"] = tuple(indexes)
+        return grown
+
+    def updated(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
+        """The context with other ``refused`` and ``recalled`` content. Everything else that was computed is shared."""
+        if refused == self.refused and recalled == self.recalled:
+            return self
+        updated = replace(self, refused=refused, recalled=recalled)
+        self._copy_computed(updated, "sealed", "sealed_by_word", "pattern_keys", "indexes")
+        if recalled == self.recalled:
+            self._copy_computed(updated, "recalled_text")
+        return updated
+
+    def precomputed(self) -> Self:
+        """The context itself, with everything computed that does not depend on a claim."""
+        for name in ("indexes", "sealed", "sealed_by_word", "recalled_text", "pattern_keys"):
+            getattr(self, name)
+        return self
+
+    def similar_to(self, claim: Claim) -> list[KnownText]:
+        """Known records that already say what the claim says, without the claim's own record, ordered by id."""
+        found = [known for index in self.indexes for known in index.similar_to(claim.reading)]
+        return sorted(
+            (known for known in found if known.memory_id != claim.record.memory_id),
+            key=lambda known: known.sort_key,
+        )
+
+    def _copy_computed(self, other: Self, *names: str) -> None:
+        other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
+
+    @cached_property
+    def indexes(self) -> tuple[SimilarityIndex, ...]:
+        """All known records, findable by what they say."""
+        known = [_known_text(record) for record in (*self.vault, *self.related)]
+        return (SimilarityIndex(known),) if known else ()
+
+    @cached_property
+    def recalled_text(self) -> RecalledText | None:
+        """The recalled excerpts as one body of text."""
+        return RecalledText(self.recalled) if self.recalled else None
+
+    @cached_property
+    def sealed(self) -> dict[str | None, tuple[KnownText, ...]]:
+        """Sealed records by subject."""
+        by_subject: dict[str | None, list[KnownText]] = {}
+        for record in self.vault:
+            by_subject.setdefault(record.subject, []).append(_known_text(record))
+        return {
+            subject: tuple(sorted(known, key=lambda one: one.sort_key))
+            for subject, known in by_subject.items()
+        }
+
+    @cached_property
+    def sealed_by_word(self) -> dict[str, list[KnownText]]:
+        """Sealed records by each word of their topic."""
+        by_word: dict[str, list[KnownText]] = {}
+        for known in (one for group in self.sealed.values() for one in group):
+            for word in known.reading.topic:
+                by_word.setdefault(word, []).append(known)
+        return by_word
+
+    @cached_property
+    def pattern_keys(self) -> frozenset[str]:
+        """The subjects and sources of the patterns of rejections."""
+        return frozenset[str]().union(*(subject_and_sources(pattern) for pattern in self.patterns))
+
+
+NOTHING_KNOWN: Final = JudgingContext()
+
+
+def subject_and_sources(record: Record) -> frozenset[str]:
+    """What a pattern of rejections can be about: the record's subject, and each of its sources."""
+    sources = _sources(record)
+    return sources | {f"subject {record.subject}"} if record.subject else sources
+
+
+def witnesses_of(record: Record) -> frozenset[str]:
+    """The independent sources of a record, without hearsay."""
+    return frozenset(key for key in _sources(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
+
+
+def _known_text(record: Record, reading: TextReading | None = None) -> KnownText:
+    return KnownText(
+        memory_id=record.memory_id,
+        reading=reading or TextReading(record.text),
+        witnesses=witnesses_of(record),
+        refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
+    )
+
+
+def _sources(record: Record) -> frozenset[str]:
+    keys = [_source_key(one) for one in (record.source, *record.refs)]
+    return frozenset(filter(None, keys))
+
+
+def _source_key(source: object) -> str:
+    """Kind and id without the place inside the document: two pages of one handbook are one source."""
+    if not isinstance(source, Mapping):
+        return ""
+    kind, source_id = source.get("kind"), source.get("id")
+    if not isinstance(source_id, str) or not source_id.strip():
+        source_id = next(
+            (place for key in _LOCATION_KEYS if isinstance(place := source.get(key), str) and place.strip()),
+            "",
+        )
+        kind = kind or "place"
+    if not isinstance(kind, str) or not kind.strip() or not source_id:
+        return ""
+    return f"{kind.strip().lower()} {source_id.strip().partition('#')[0].lower()}"
+
+
+def _was_rejected_for_what_it_says(record: Record) -> bool:
+    """Whether a VOID record is more than a duplicate. A duplicate must not block the record that it repeats."""
+    if record.evidence is None:
+        return True
+    failed = {
+        check.floor for check in record.evidence.floor_checks if not check.passed and check.hard is not False
+    }
+    return failed != {NOVELTY_FLOOR}
+
+
+def _lines(value: object) -> list[str]:
+    """The strings inside a JSON value, each with its key, in order."""
+    if type(value) is dict and all(type(member) is str for member in value.values()):
+        return [f"{key}: {member}" for key, member in value.items()]
+    lines: list[str] = []
+    waiting: list[object] = [value]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return lines
+        one = waiting.pop()
+        if isinstance(one, str):
+            lines.append(one)
+        elif isinstance(one, Mapping):
+            lines += [
+                f"{key}: {member}" if isinstance(member, str) else str(key) for key, member in one.items()
+            ]
+            waiting.extend(member for member in reversed(list(one.values())) if not isinstance(member, str))
+        elif isinstance(one, list | tuple):
+            waiting.extend(reversed(one))
+    raise InvalidValue(
+        what="Claim", problem=f"source and refs hold more than {_MAX_VALUES} values; give fewer"
+    )

@@ -1,0 +1,534 @@
+"""The floors that compare a claim with its sources, with what is known, and with who may say it.
+
+    F1_Amanah      ProvenanceFloor     soft   it names its source
+    F2_Truth       TruthFloor          hard   it does not contradict what is sealed
+    F3_Witness     CorroborationFloor  soft   a source other than the agent supports it
+    F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible (clarity.py)
+    F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data
+    F6_Injection   InjectionFloor      hard   it states a fact and gives no orders (injection.py)
+    F7_Humility    CalibrationFloor    soft   it is no more certain than its sources
+    F8_Novelty     NoveltyFloor        hard   it is short enough, and not known, recalled or rejected already
+    F9_Authority   AuthorityFloor      hard   it does not claim to be law
+
+All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
+"""
+
+import re
+import string
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from standfast.canon import fingerprint
+from standfast.errors import InvalidValue, NotCanonical
+from standfast.govern.judge.claim import (
+    CLEAN,
+    NOVELTY_FLOOR,
+    OVERLONG,
+    Claim,
+    Finding,
+    JudgingContext,
+    subject_and_sources,
+)
+from standfast.govern.judge.folding import plain
+from standfast.govern.judge.lexicon import AMBIGUOUS_MONTHS, MONTHS, OPPOSITES, WEEKDAYS, word_set
+from standfast.govern.judge.personal_data import find_personal_data
+from standfast.govern.judge.phrases import Phrasebook, spoken
+from standfast.govern.judge.secrets import find_secret
+from standfast.govern.judge.similarity import KnownText, says_nothing_new
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.vocabulary import Band
+
+# F1_Amanah.
+
+_PLACEHOLDERS: Final = word_set("unknown none null n/a na tbd ? - anonymous somewhere internet web")
+_NO_SOURCE: Final = Finding(0.0, "no source. Name one by kind and id, such as kind 'doc' and id 'handbook'")
+_HALF_A_SOURCE: Final = Finding(0.4, "incomplete source. Give both its kind and its id")
+_PLACEHOLDER_SOURCE: Final = Finding(0.2, "placeholder instead of a source. Give an id that can be looked up")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceFloor:
+    """The source has a kind and an id, and both name something.
+
+    Soft: a reviewer can fill in what is missing. It does not look the source up, so an invented one passes.
+    """
+
+    name: str = "F1_Amanah"
+    threshold: float = 0.5
+    hard: bool = False
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """1 for a kind and an id, less for an incomplete source, 0 for none."""
+        source = claim.record.source
+        if not isinstance(source, Mapping) or not source:
+            return _NO_SOURCE
+        kind, source_id = source.get("kind"), source.get("id")
+        if not (_is_filled(kind) and _is_filled(source_id)):
+            return _HALF_A_SOURCE
+        if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDERS:
+            return _PLACEHOLDER_SOURCE
+        return CLEAN
+
+
+def _is_filled(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+# F2_Truth.
+
+# The share of the shorter text's topic that both must have to be about the same thing. Without a subject, more is needed.
+_MIN_SHARED: Final = 0.5
+_MIN_SHARED_WITHOUT_SUBJECT: Final = 0.7
+_MIN_WORDS_WITHOUT_SUBJECT: Final = 3
+# From this share on, a replaced word changes the statement.
+_MIN_SHARED_FOR_A_REPLACEMENT: Final = 0.6
+_MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT: Final = 0.75
+_MAX_REPLACED_WORDS: Final = 2
+_ADDITION: Final = "adds to sealed memory"
+_NO_WORDS: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthFloor:
+    """Does not contradict sealed memory of the same subject: no other number, date, weekday or month, no negation, no opposite.
+
+    Two texts of one subject that share most words, but for one or two in each, contradict each other as well. Otherwise the
+    claim adds to the subject and passes with a lower score. Without a subject, the claim is compared with everything sealed,
+    and must be closer to contradict it. A proposal to amend the sealed text (meant for PHOENIX, or for VAULT by a human)
+    passes, because a human decides it. Words are compared, not meaning: a contradiction in other words passes.
+    """
+
+    name: str = "F2_Truth"
+    threshold: float = 0.5
+    hard: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:
+        """0 for a denial, 0.2 for a replaced statement, 0.6 for an amendment, 0.8 for an addition."""
+        if not context.vault:
+            return CLEAN
+        record = claim.record
+        subject = record.subject
+        if subject is None:
+            sealed = _sharing_words(claim.reading, context)
+        else:
+            sealed = [*context.sealed.get(subject, ()), *context.sealed.get(None, ())]
+        amends = record.band is Band.PHOENIX or (record.band is Band.VAULT and claim.is_human)
+        # An amendment may contradict the law that it replaces, but not other law.
+        amended_id = record.memory_id if amends else None
+        others = (known for known in sealed if known.memory_id != amended_id)
+        found = _worst_contradiction(claim.reading, others, subject is not None)
+        if found.score >= self.threshold or not amends:
+            return found
+        return Finding(0.6, f"amendment that {found.reason.partition('. ')[0]}")
+
+
+def _sharing_words(text: TextReading, context: JudgingContext) -> list[KnownText]:
+    """Sealed records that may be about the same thing: they share a word even without the most common shared ones."""
+    by_word = context.sealed_by_word
+    shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
+    rarest = shared[: max(0, len(shared) - _MIN_WORDS_WITHOUT_SUBJECT + 1)]
+    return list({id(known): known for _, word in rarest for known in by_word[word]}.values())
+
+
+def _worst_contradiction(text: TextReading, sealed: Iterable[KnownText], has_subject: bool) -> Finding:
+    """The finding with the lowest score; among equals, the one with the smallest memory id."""
+    findings = [
+        (score, known.memory_id, problem)
+        for known in sealed
+        for score, problem in [_contradiction(text, known.reading, has_subject)]
+        if score < 1
+    ]
+    if not findings:
+        return CLEAN
+    score, memory_id, problem = min(findings)
+    if problem == _ADDITION:
+        return Finding(score, f"{problem} {memory_id}")
+    return Finding(
+        score, f"contradicts sealed memory {memory_id} ({problem}). Correct it, or propose an amendment"
+    )
+
+
+def _contradiction(text: TextReading, sealed: TextReading, has_subject: bool) -> tuple[float, str]:
+    ours, theirs = text.topic, sealed.topic
+    shared = ours & theirs
+    share = len(shared) / max(1, min(len(ours), len(theirs)))
+    addition = (0.8, _ADDITION) if has_subject else (1.0, "")
+    if has_subject and share < _MIN_SHARED:
+        return (1.0, "") if text.words == sealed.words else addition
+    if not has_subject and (share < _MIN_SHARED_WITHOUT_SUBJECT or len(shared) < _MIN_WORDS_WITHOUT_SUBJECT):
+        return addition
+    if text.words == sealed.words or says_nothing_new(text, sealed):
+        return 1.0, ""
+    if _has_other_figure(text, sealed):
+        return 0.0, "another number or date"
+    if _has_other_member(text, sealed, WEEKDAYS) or _has_other_member(text, sealed, MONTHS):
+        return 0.0, "another day or month"
+    if ("not" in text.qualifiers) != ("not" in sealed.qualifiers) and share >= _MIN_SHARED_FOR_A_REPLACEMENT:
+        return 0.0, "its negation"
+    if any(
+        not OPPOSITES.get(word, _NO_WORDS).isdisjoint(sealed.vocabulary - text.vocabulary)
+        for word in text.vocabulary
+    ):
+        return 0.1, "its opposite"
+    if _replaces_words(text, sealed, share):
+        return 0.2, "another statement in its place"
+    return addition
+
+
+def _replaces_words(text: TextReading, sealed: TextReading, share: float) -> bool:
+    """Whether one or two words replace others: in the same places, or in a text that is similar enough."""
+    only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
+    if not 0 < len(only_ours) <= _MAX_REPLACED_WORDS or not 0 < len(only_theirs) <= _MAX_REPLACED_WORDS:
+        return False
+    if len(only_ours) != len(only_theirs):
+        return share >= _MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT
+    if share >= _MIN_SHARED_FOR_A_REPLACEMENT:
+        return True
+    pairs = zip(text.carrying, sealed.carrying, strict=False)
+    same_places = all(one == other or (one in only_ours and other in only_theirs) for one, other in pairs)
+    return same_places and len(text.carrying) == len(sealed.carrying)
+
+
+def _has_other_figure(text: TextReading, sealed: TextReading) -> bool:
+    """Whether a shared unit has no number in common; or each has one number, not both of them with a unit."""
+    ours, theirs = text.quantities, sealed.quantities
+    both = ours.keys() & theirs.keys()
+    if both:
+        return any(ours[unit].isdisjoint(theirs[unit]) for unit in both)
+    return len(text.numbers) == len(sealed.numbers) == 1 and ("" in ours or "" in theirs)
+
+
+def _has_other_member(text: TextReading, sealed: TextReading, members: dict[str, int]) -> bool:
+    certain = members.keys() - AMBIGUOUS_MONTHS
+    ours = {members[word] for word in text.vocabulary & certain}
+    theirs = {members[word] for word in sealed.vocabulary & certain}
+    return bool(ours) and bool(theirs) and ours.isdisjoint(theirs)
+
+
+# F3_Witness.
+
+_NO_WITNESS: Final = Finding(
+    0.0, "no source but the agent's own word or memory itself. Name a document, a person or a system"
+)
+_WITNESSES: Final = {1: Finding(0.5, "one source"), 2: Finding(0.75, "two independent sources")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorroborationFloor:
+    """Independent sources support the claim: its own source and refs, and those of records that say the same.
+
+    One source scores 0.5, two 0.75, three or more 1. A pattern of rejections on the subject or a source requires one source
+    more. Pages of one document are one source; the agent, a model and memory itself are none. Soft; set the threshold to 0.75
+    to require two. It counts names, so two names for one source count twice, and it does not read the sources.
+    """
+
+    name: str = "F3_Witness"
+    threshold: float = 0.5
+    hard: bool = False
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:
+        """0 for no source, 0.5 for one, 0.75 for two, 1 for more."""
+        witnesses = claim.witnesses
+        if 0 < len(witnesses) < 3 and context.indexes:
+            similar = [known for known in context.similar_to(claim) if not known.refused]
+            witnesses = witnesses.union(*(known.witnesses for known in similar))
+        if not witnesses:
+            return _NO_WITNESS
+        if context.patterns and not context.pattern_keys.isdisjoint(subject_and_sources(claim.record)):
+            counted = len(witnesses) - 1
+            return Finding(
+                1.0 if counted >= 3 else 1 - 0.5**counted,
+                "earlier writes about this subject or from this source were rejected repeatedly. "
+                "Confirm it from another source",
+            )
+        return _WITNESSES.get(len(witnesses), CLEAN)
+
+
+# F5_Secrecy.
+
+# Characters separated by spaces, which hides a key from a scanner.
+_SPACED_OUT: Final = re.compile(r"(?<!\S)\S(?: \S){15,400}(?!\S)")
+_SINGLE_CHARS: Final = frozenset(string.ascii_lowercase + string.digits)
+_MIN_SINGLE_CHARS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecrecyFloor:
+    """Holds no keys, tokens, passwords, key blocks, card numbers, bank accounts, national ids or contact data.
+
+    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The reason names the
+    kind and never the value. Placeholders from documentation pass. It does not recognise secrets without a known form that no
+    word announces, secrets that are encoded or split, and personal data without a form: names, addresses, health. Set
+    ``personal`` to False where storing people's data is the purpose.
+    """
+
+    name: str = "F5_Secrecy"
+    threshold: float = 0.5
+    hard: bool = True
+    personal: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for a secret, 0.2 for personal data, 1 for neither."""
+        if claim.is_overlong:
+            return OVERLONG
+        whole = claim.whole
+        found = self._find_in(whole)
+        if found is CLEAN and (plain_text := plain(whole.text)) != whole.text:
+            found = self._find_in(TextReading(plain_text))
+        if (
+            found is CLEAN
+            and len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS
+            and _SPACED_OUT.search(whole.text)
+        ):
+            joined = _SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), whole.text)
+            found = self._find_in(TextReading(joined))
+        return found
+
+    def _find_in(self, reading: TextReading) -> Finding:
+        if (kind := find_secret(reading.text, reading.longest_run_chars)) is not None:
+            return Finding(0.0, f"contains a secret ({kind}). Remove it")
+        if self.personal and (kind := find_personal_data(reading)) is not None:
+            return Finding(0.2, f"contains personal data ({kind}). Remove it")
+        return CLEAN
+
+
+# F7_Humility.
+
+# Words that allow no exception, folded.
+_ABSOLUTE: Final = word_set(
+    "always never guaranteed guarantees guarantee impossible certainly undoubtedly definitely unquestionably absolutely "
+    "infallible flawless undeniable irrefutable everyone nobody everybody forever perfectly invariably unbreakable "
+    "unhackable bulletproof proven immer niemals garantiert unmoglich zweifellos definitiv jeder niemand unfehlbar "
+    "toujours jamais garanti garantie impossible certainement indubitablement infaillible siempre nunca garantizado "
+    "imposible indudablemente sempre mai garantito impossibile sicuramente nessuno garantido impossivel altijd nooit "
+    "gegarandeerd onmogelijk всегда никогда гарантированно невозможно دائما أبدا مستحيل"
+)
+_ABSOLUTE_UNSPACED: Final = re.compile("总是|永远|绝对|从不|保证|不可能|必ず|絶対|決して|항상|절대")
+_HUNDRED_PERCENT: Final = re.compile(r"(?<![\d.,])100(?:[.,]0+)? ?(?:%|percent|prozent)")
+# After one of these, an absolute word is not absolute.
+_HEDGES: Final = word_set(
+    "not almost nearly virtually practically hardly seldom rarely usually isn't aren't wasn't doesn't don't won't can't "
+    "nicht fast beinahe presque pas casi no quasi quase bijna не почти"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationFloor:
+    """Absolute words (always, never, guaranteed, 100 %) need a source other than the agent.
+
+    Soft. It knows the words of some European languages, Chinese, Japanese, Korean and Arabic. It does not check whether the
+    source really says so, and does not recognise certainty in other words.
+    """
+
+    name: str = "F7_Humility"
+    threshold: float = 0.5
+    hard: bool = False
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """1 without absolute words, 0.9 with a source for them, 0.4 or less without."""
+        count = _count_absolutes(claim)
+        if not count:
+            return CLEAN
+        if claim.witnesses:
+            return Finding(0.9, "absolute words, with a source")
+        return Finding(
+            0.4 / count, "absolute words without a source. Name a source, or say it less absolutely"
+        )
+
+
+def _count_absolutes(claim: Claim) -> int:
+    reading = claim.reading
+    count = 0
+    if not _ABSOLUTE.isdisjoint(claim.whole.vocabulary):
+        words = reading.words
+        count = sum(
+            word in _ABSOLUTE and (index == 0 or words[index - 1] not in _HEDGES)
+            for index, word in enumerate(words)
+        )
+    if "100" in reading.folded:
+        count += len(_HUNDRED_PERCENT.findall(reading.folded))
+    if not reading.folded.isascii():
+        count += len(_ABSOLUTE_UNSPACED.findall(reading.folded))
+    return count
+
+
+# F8_Novelty.
+
+# With so many independent sources a fact needs no further record.
+_ENOUGH_WITNESSES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoveltyFloor:
+    """Short enough for one memory, and not known already.
+
+    A duplicate repeats a known record or adds nothing to it (see ``similarity.py``). It passes if it brings an independent
+    source to a fact that has fewer than three. Text that consists of what this run recalled is rejected whatever source it
+    names, because memory must not become its own source. Content that was rejected before is recognised by its fingerprint
+    (through changes of case, spacing, punctuation, accents and lookalike letters), and by similarity while the rejected record
+    exists; a human may submit it again. Words are compared: a paraphrase or a translation is new.
+    """
+
+    name: str = NOVELTY_FLOOR
+    threshold: float = 0.5
+    hard: bool = True
+    max_chars: int = 8_192
+
+    def __post_init__(self) -> None:
+        if type(self.max_chars) is not int or not 0 < self.max_chars <= READ_CHARS:
+            problem = (
+                f"max_chars must be 1 to {READ_CHARS}, as much as floors read, not {self.max_chars!r:.80}"
+            )
+            raise InvalidValue(what="NoveltyFloor", problem=problem)
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:
+        """0 for rejected content, 0.1 for recalled, 0.2 for known, 0.3 for too long, 0.7 for another source."""
+        if claim.is_overlong:
+            return OVERLONG
+        length = len(claim.record.text)
+        if length > self.max_chars:
+            return Finding(0.3, f"too long: {length} characters, at most {self.max_chars}. Split it")
+        if context.refused and not claim.is_human and _is_refused(claim, context.refused):
+            return Finding(0.0, "rejected before: the same content. A human may submit it again")
+        if context.recalled_text is not None and context.recalled_text.contains(claim.reading):
+            return Finding(0.1, "repeats what this run recalled. Memory cannot be its own source")
+        return _compare_with_known(claim, context) if context.indexes else CLEAN
+
+
+def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
+    """Whether the content, or the exact text, has the fingerprint of rejected content."""
+    if claim.reading.fingerprint in refused:
+        return True
+    try:
+        return fingerprint(claim.record.text) in refused
+    except NotCanonical:
+        return False
+
+
+def _compare_with_known(claim: Claim, context: JudgingContext) -> Finding:
+    found = context.similar_to(claim)
+    refused = [known.memory_id for known in found if known.refused]
+    if refused and not claim.is_human:
+        return Finding(0.0, f"rejected before: it says what {refused[0]} says. A human may submit it again")
+    accepted = [known for known in found if not known.refused]
+    if not accepted:
+        return CLEAN
+    witnesses = frozenset[str]().union(*(known.witnesses for known in accepted))
+    if claim.witnesses - witnesses and len(witnesses) < _ENOUGH_WITNESSES:
+        return Finding(0.7, f"another source for {accepted[0].memory_id}")
+    return Finding(0.2, f"duplicate of {accepted[0].memory_id}. Nothing needs to be stored")
+
+
+# F9_Authority.
+
+# Tags and kinds of sources that only a human's seal gives.
+_SEALS: Final = word_set(
+    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority authority "
+    "authoritative human-approved approved-by-human binding immutable-law verdict:seal verdict/seal verdict-seal "
+    "band:vault band/vault 999_seal 888_judge admin-override root-authority superuser ratified enacted"
+)
+
+_ITSELF: Final = "(this|the following|entry|memory|record|output|i|we)"
+_WHO: Final = "(human|operator|administrator|admin|system owner|sovereign|root)"
+_AUTHORITY_PHRASES: Final = Phrasebook(
+    ("it calls itself sealed", 1, f"""
+        {_ITSELF} ~4 (is|are|has been|have|have been|as|be|being|now) ~2
+        (sealed|ratified|enacted|canonised|canonized|canonical|vaulted|constitutional)( @| law| by| and| as| canon| truth)"""),
+    ("it calls itself law", 1, """
+        (this|the following|entry|memory|record|output|answer) ~3
+        (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
+        (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
+        (full|absolute|supreme|final|highest) authority|the authority)"""),
+    ("it calls itself sealed", 1, """
+        (recorded|treated|stored|kept|regarded|considered|known|written) as
+        ((canonical|canon|law|sealed|binding|authoritative) @|vault law|(the |part of the )(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
+    ("it issues a decree", 1, """
+        by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
+    ("it issues a decree", 1, """
+        (hereby|herewith|hiermit) ~3 (abolish|abolished|waive|waived|suspend|suspended|revoke|revoked|lift|lifted|seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
+        declared|establish|established|ordain|authori[sz]ed?|approve|approved|repeal|repealed|promulgate|promulgated|
+        versiegelt|erlassen|genehmigt|beschlossen)"""),
+    ("it states a verdict", 1, """
+        verdict( of| is| was| @)? (seal|sabar|sealed)|
+        (888 judge|999 seal|apex prime|the judge) (has |have )?(already )?(approved|sealed|passed|cleared|confirmed)"""),
+    ("it says that the checks are passed", 1, """
+        (all|every|nine|9) ~2 (floors?|floor checks) ~2 (passed|pass|cleared|satisfied|waived|green) ~5
+        (seal|sealed|store|write|commit|vault|canonical)|
+        (skip|waive|bypass|skipping|waiving|bypassing) ~2 (floors?|floor checks?|the judge|human approval|approval gate|
+        human seal|human signature)"""),
+    ("it says that a human approved it", 1, f"""
+        {_WHO} (approval|seal|signature|consent|authori[sz]ation) ~2 (was |is |has been |already )?(granted|given|obtained|
+        not needed|not required|unnecessary|implied|assumed|waived|on file|recorded)|
+        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}|
+        {_WHO} (has|have|had) (already |just |now )?(approved|signed|sealed|authori[sz]ed|signed off|ratified|waived) ~1
+        (this|it|entry|memory|record|rule|change)|no (human|operator|administrator|admin|further) ~1 (approval|signature|seal|review|
+        consent) (is |was )?(needed|required|necessary)"""),
+    ("it asks to be put into VAULT", 1, """
+        (write|store|put|place|move|promote|copy|commit|add|save|enter) (this|it|that|the following|the rule|the above) ~4
+        (in|into|to|as|under) ~2 vault|band (@ )?vault|vault (law|seal|amendment)"""),
+    ("it changes the law", 1, """
+        (constitution|constitutional|vault|sealed) (law |rule |policy )?
+        (amendment|amended|is amended|is repealed|is superseded|no longer applies|is void|is overruled)|
+        sealed ~2 (law|rule|rules|policy|policies|entry|record|decision) (is|are|was|were|has been|have been) ~1
+        (repealed|amended|superseded|void|overruled|lifted|revoked|suspended|replaced|abolished)|
+        (i|we|the agent|the assistant|the model|this agent) (have |has |now |hereby )?(amend|amended|repeal|repealed|overrule|
+        overruled|redefine|redefined|enact|enacted|seal|sealed|decree|decreed|ratify|ratified) [^ ]+"""),
+    ("it puts itself above the rules", 1, """
+        (supersedes|overrides|overrules|takes precedence over|outranks|prevails over|trumps) ~1
+        (all|any|every|human|sealed|vault) ~3 (law|laws|vault|policy|policies|rules?|memory|memories|instructions|decisions|
+        seals?|authority|constitution|records)"""),
+    ("it claims authority", 1, """
+        (by|with|under|on|has|have|having|carries|carry|holds) (the )?
+        (full |supreme |highest |absolute |sovereign |constitutional |root |admin |administrator |policy |human )?authority
+        (vested in|of the (vault|constitution|system|administrator|human|operator|judge)|
+        over (the )?(vault|policy|law|memory)|to (make|set|seal|change|amend|write|decide) ~2 (law|policy|policies|vault|rules))|
+        (i|this agent|this assistant|this model) (am|is) (now )?(the |an |a )?(policy |final |highest |sole |legal )?
+        (authority|administrator|admin|law|judge|sovereign)|
+        (i|we) (hold|have|claim|possess|carry) ~2 authority (to|over|in|for|of)|
+        (as|acting as) (the |an )?(acting |appointed |new |interim )?(administrator|admin|authority|judge|sovereign|operator) @ (i|we) [^ ]+"""),
+    ("it calls itself sealed", 1, """
+        (dies|dieser eintrag|diese regel|hiermit|ceci|cette regle|cet enregistrement|esto|este registro|esta regla) ~3
+        (gesetz|versiegelt|verfassung|bindend|loi|scelle|scellee|constitution|ley|sellado|sellada|constitucion)"""),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorityFloor:
+    """Only a human may claim to make law: by band, tags, kind of source, a verdict of its own, or in words.
+
+    An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still takes a signature to
+    seal it. In words it recognises phrases, mostly English ones. It relies on the role that it is given; checking the role is
+    the server's work.
+    """
+
+    name: str = "F9_Authority"
+    threshold: float = 0.5
+    hard: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words."""
+        if claim.is_human:
+            return CLEAN
+        if claim.is_overlong:
+            return OVERLONG
+        record = claim.record
+        if record.band is Band.VAULT:
+            return Finding(0.0, "claims authority: only a human may write to VAULT. Propose it instead")
+        if record.verdict is not None or record.evidence is not None:
+            return Finding(0.0, "claims authority: it brings a verdict of its own. Leave the verdict out")
+        if not _SEALS.isdisjoint(record.tags):
+            return Finding(
+                0.1, "claims authority: it has a tag that only a human's seal gives. Remove the tag"
+            )
+        kind = record.source.get("kind") if isinstance(record.source, Mapping) else None
+        if isinstance(kind, str) and kind.strip().lower() in _SEALS:
+            return Finding(
+                0.1, "claims authority: only a human's seal gives this kind of source. Name the real one"
+            )
+        possible = _AUTHORITY_PHRASES.possible(claim.whole.vocabulary)
+        text = spoken(claim.whole) if possible else ""
+        for phrase in possible:
+            if phrase.pattern.search(text):
+                return Finding(0.2, f"claims authority: {phrase.kind}. State the fact, or propose it as law")
+        return CLEAN

@@ -1,0 +1,364 @@
+"""F6_Injection: a claim states a fact, and does not tell the model that reads it what to do.
+
+Three things are looked for: phrases that give orders (tables in ``injection_phrases.py`` and ``reader_phrases.py``), markup that
+breaks out of a prompt or a page, and both of them under disguises that a model reads without effort.
+"""
+
+import base64
+import binascii
+import codecs
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+from urllib.parse import unquote
+
+from standfast.govern.judge import injection_phrases as tables
+from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
+from standfast.govern.judge.lexicon import word_set
+from standfast.govern.judge.phrases import spoken
+from standfast.govern.judge.text_reading import TextReading
+
+_WINDOW_WORDS: Final = 9
+_WINDOW_BACK_WORDS: Final = 7
+_QUOTATION_WINDOW_CHARS: Final = 140
+_QUOTED_FACTOR: Final = 0.35
+# Kinds that a text may quote without giving the order.
+_QUOTABLE: Final = frozenset({"override", "role", "mode", "hijack", "exfiltration", "concealment"})
+_DISCARDING: Final = tables.DISCARD | tables.DISCARD_WEAK
+_MIN_SQUEEZED_CHARS: Final = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionFloor:
+    """Gives no orders to the model that will read the memory: to drop its rules, play a role, call tools, leak or conceal.
+
+    It recognises phrases (discarding instructions in some twenty languages, the rest mostly in English), prompt markup, hidden
+    HTML and leaking links, also under lookalike letters, leet, spaced-out letters, base64, hex, escapes, ROT13 and backwards
+    text. Text, subject, tags, source and refs are all checked. An order among words about attacks counts as a quotation. It
+    does not recognise orders in new words: a polite, indirect or translated wish passes, and so does an attack that calls
+    itself an example of one.
+    """
+
+    name: str = "F6_Injection"
+    threshold: float = 0.5
+    hard: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """1 minus the certainty that the text gives orders."""
+        if claim.is_overlong:
+            return OVERLONG
+        whole = claim.whole
+        worst = _combine([*find_markup(whole), *_find_orders(whole)])
+        if worst.score >= self.threshold:
+            for inside in disguised_texts(whole):
+                found = _combine([*find_markup(inside), *_find_orders(inside)])
+                if found.score < worst.score:
+                    worst = Finding(found.score, f"in disguise, {found.reason}")
+        return worst
+
+
+def _combine(found: Iterable[tuple[str, float]]) -> Finding:
+    """Combines the weights of all kinds into one score."""
+    kinds: dict[str, float] = {}
+    for kind, weight in found:
+        kinds[kind] = max(weight, kinds.get(kind, 0.0))
+    if not kinds:
+        return CLEAN
+    score = prod(1 - weight for weight in kinds.values())
+    names = ", ".join(sorted(kinds))
+    return Finding(score, f"gives orders to the model that reads it ({names}). State it as a fact")
+
+
+def _find_orders(reading: TextReading) -> Iterator[tuple[str, float]]:
+    """Yields the kinds of orders in the words, each with a weight."""
+    folded, vocabulary = reading.folded, reading.vocabulary
+    if not folded.isascii() and tables.UNSPACED_LETTERS.search(folded):
+        for found in tables.UNSPACED.finditer(folded):
+            yield "override", 0.8 * _quotation_factor(folded, found.start(), "override")
+        for kind, weight, pattern in tables.UNSPACED_WEAK:
+            for found in pattern.finditer(folded):
+                yield kind, weight * _quotation_factor(folded, found.start(), kind)
+    if (
+        reading.longest_run_chars >= _MIN_SQUEEZED_CHARS
+        and any(map(folded.__contains__, tables.SQUEEZED_STARTS))
+        and tables.SQUEEZED.search(folded)
+    ):
+        yield "override", 0.9
+    discards = not vocabulary.isdisjoint(_DISCARDING)
+    phrases = tables.PHRASES.possible(vocabulary)
+    if not discards and not phrases:
+        return
+    said = spoken(reading)
+    if discards:
+        yield from _find_discarding(said)
+    for phrase in phrases:
+        for found in phrase.pattern.finditer(said):
+            yield phrase.kind, phrase.weight * _quotation_factor(said, found.start(), phrase.kind)
+
+
+def _quotation_factor(said: str, start: int, kind: str) -> float:
+    """1, or less if the finding's own sentence speaks of attacks before it, or quotes it."""
+    if kind not in _QUOTABLE or said[start : start + 2] == ". ":
+        return 1.0
+    before = said[max(0, start - _QUOTATION_WINDOW_CHARS) : start].rpartition(" . ")[2]
+    quoted = before.endswith('" ') or said[start] == '"'
+    after = said[start : start + _QUOTATION_WINDOW_CHARS].partition(" . ")[0] if quoted else ""
+    sentence = f"{before} {after}"
+    if tables.MENTIONS.isdisjoint(sentence.split()) and not any(
+        map(sentence.__contains__, tables.MENTIONS_UNSPACED)
+    ):
+        return 1.0
+    return _QUOTED_FACTOR
+
+
+def _find_discarding(said: str) -> Iterator[tuple[str, float]]:
+    """Finds a verb that discards, close to a word for instructions and to words that say which ones."""
+    words = said.split(" ")
+    start = 0
+    for index, word in enumerate(words):
+        weak = word in tables.DISCARD_WEAK
+        if weak or word in tables.DISCARD:
+            near = set(words[index + 1 : index + 1 + _WINDOW_WORDS])
+            if not weak and word not in tables.DISCARD_ENGLISH:
+                near.update(words[max(0, index - _WINDOW_BACK_WORDS) : index])
+            elif not _is_imperative(words, index):
+                near.clear()
+            if weight := _discarding_weight(near, weak, words[index + 1 : index + 3]):
+                yield "override", weight * _quotation_factor(said, start, "override")
+        start += len(word) + 1
+
+
+def _discarding_weight(near: set[str], weak: bool, next_words: list[str]) -> float:
+    """The certainty that a verb with these words near it discards instructions."""
+    readers_own = not near.isdisjoint(tables.YOURS) or not near.isdisjoint(tables.SAFETY)
+    before = not near.isdisjoint(tables.BEFORE)
+    if not near.isdisjoint(tables.ORDERS):
+        if readers_own or before:
+            return 0.8 if weak else 0.9
+        if weak:
+            return 0.0
+        if not near.isdisjoint(tables.ALL):
+            return 0.9
+        return 0.0 if tables.ORDERS.isdisjoint(next_words) else 0.6
+    if not near.isdisjoint(tables.ORDERS_WEAK):
+        if readers_own:
+            return 0.6 if weak else 0.8
+        return 0.8 if before and not weak else 0.0
+    return 0.0
+
+
+def _is_imperative(words: list[str], index: int) -> bool:
+    """Whether an English verb is used as an imperative: after a break, ``please``, ``you must`` and the like."""
+    before = words[index - 1] if index else "."
+    if before in tables.AFTER_A_SUBJECT:
+        return (words[index - 2] if index > 1 else ".") in tables.YOU
+    if before == "to":
+        return (words[index - 2] if index > 1 else ".") in tables.BEFORE_TO
+    return before in tables.BEFORE_AN_IMPERATIVE
+
+
+# Markup. It counts whoever wrote it and why, because it breaks the frame that it is rendered into. All of it is matched in
+# folded text, so that wide and lookalike letters make no difference.
+
+_TOKENS: Final = (
+    r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
+    r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<(?:start|end)_of_turn>|"
+    r"<\|(?:begin|end|user|assistant)|<{2,3} ?/?(?:system|instructions?|prompt|admin)[^<>\n]{0,20}>{2,3}|\{\{[#/]?(?:system|assistant)[~ ]?\}\}"
+)
+_XML_TAGS: Final = (
+    r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
+    r"response|use)|function_(?:calls?|results?))(?:\s[^<>]{0,80})?>|<\/?(?:\w{1,12}:)?(?:invoke|function)(?:\sname|=)[^<>]{0,80}>"
+)
+_JSON: Final = (
+    r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']|"
+    r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
+    r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|tool_use|system)\b"
+)
+_HEADINGS: Final = (
+    r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:new )?instructions?|system(?: prompt| message)?|assistant|human|response|"
+    r"end of (?:context|document|prompt|data))[ \t]{0,3}(?:\n|$|:)|"
+    r"[-=*~_]{3,10} {0,3}(?:end|begin|start) (?:of )?(?:the )?(?:system|user|context|document|prompt|instructions?|untrusted|"
+    r"data|input|message|conversation|retrieved|external|tool|memory)[a-z ]{0,30}[-=*~_]{3,10}"
+)
+_TURNS: Final = (
+    r"(?:^|\n)[ \t]{0,8}(?:\*\*|\[|\(|-{2,10} ?)?(?:system(?: prompt| message)?|developer|assistant|human)(?:\*\*|\]|\))?[ \t]{0,2}:"
+    r"\s{0,3}(?:you|ignore|your|i |sure|the following|from now|override|disregard|always|never|new|do |important|please|forget|"
+    r"reveal|send)|"
+    r"\[(?:system|admin|developer|root)[^\]\n]{0,40}\]\s{0,3}:?\s{0,3}(?:override|ignore|disregard|you |new |from now|all |execute|"
+    r"reveal|the following|access)"
+)
+# A text without any of these characters or words has no prompt markup.
+_MARKUP_STARTS: Final = ("<", "[", "##", "---", "===", "***", "~~~", "___", "`", '"', "'", "{", "$(")
+_SPEAKERS: Final = word_set("system assistant human developer")
+# Substrings of which a text must have one before the pattern is tried.
+_MARKUP: Final = tuple(
+    (substrings, re.compile(pattern))
+    for substrings, pattern in (
+        (("<", "inst]", "{{"), f"{_TOKENS}|{_XML_TAGS}"),
+        (('role"', "role'", "role:", "tool_call", "function_call", "```"), _JSON),
+        (("##", "---", "===", "***", "~~~", "___"), _HEADINGS),
+        (("system", "assistant", "human", "developer", "[admin", "[root"), _TURNS),
+    )
+)
+
+_HIDDEN: Final = re.compile(
+    r"<!--(?P<comment>[^<]{1,2000})|\[//\]: ?# ?[(\"'](?P<link>[^)\"'\n]{1,500})|"
+    r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?: ?(?:white|#fff|transparent)|opacity ?: ?0|"
+    r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
+)
+_ORDER_WORDS: Final = word_set(
+    "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never secretly user "
+    "override system disregard obey forward recommend summarizer summariser bot execute tool assistants hidden"
+)
+_LEAKING_IMAGE: Final = re.compile(
+    r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|\$)|"
+    r"(?:[^\s()]{0,100}?&)?(?:data|secret|token|prompt|history|payload|leak|exfil|chat)=)"
+)
+# A link, or a host name, into which something of the reader's is to be put.
+_LEAKING_LINK: Final = re.compile(
+    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded|conversation|chat history|system prompt|"
+    r"(?:user|customer|visitor)'?s[ _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"
+    r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
+)
+# Readers that a hidden passage is meant for, if it is not meant for people.
+_READERS: Final = word_set(
+    "ai ais assistant assistants agent agents model models llm llms bot bots chatbot chatbots copilot claude chatgpt gpt gemini "
+    "crawler crawlers summarizer summarizers summariser classifier"
+)
+
+
+def find_markup(reading: TextReading) -> list[tuple[str, float]]:
+    """The kinds of markup that break out of a prompt or hide from people, each with a weight."""
+    folded = reading.folded
+    if not any(map(folded.__contains__, _MARKUP_STARTS)) and _SPEAKERS.isdisjoint(reading.vocabulary):
+        return []
+    found = []
+    if any(
+        pattern.search(folded) for substrings, pattern in _MARKUP if any(map(folded.__contains__, substrings))
+    ):
+        found.append(("prompt markup", 0.9))
+    if "<" in folded or "[//]" in folded:
+        found += [
+            ("hidden passage", weight) for weight in map(_hidden_weight, _HIDDEN.finditer(folded)) if weight
+        ]
+    if "](" in folded and _LEAKING_IMAGE.search(folded):
+        found.append(("leaking link", 0.8))
+    if ("://" in folded or "$(" in folded) and _LEAKING_LINK.search(folded):
+        found.append(("leaking link", 0.7))
+    return found
+
+
+def _hidden_weight(hidden: re.Match[str]) -> float:
+    """The certainty that a hidden passage addresses a model; most comments are just comments."""
+    words = TextReading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
+    if len(_ORDER_WORDS & words) >= 2:
+        return 0.9
+    return 0.0 if words.isdisjoint(_READERS) else 0.15
+
+
+# Disguises, up to two layers deep and for a bounded number of runs. Images, ciphers and meaning are not looked at.
+
+_MAX_RUNS: Final = 8
+_MAX_RUN_CHARS: Final = 8_192
+_LAYERS: Final = 2
+_MIN_PRINTABLE: Final = 0.9
+
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,8192}={0,2}")
+_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}:?){12,4096}")
+_HEX_APART: Final = re.compile(
+    r"(?<!\w)(?:0x)?[0-9A-Fa-f]{2}(?:[ ,]{1,2}(?:0x)?[0-9A-Fa-f]{2}){11,2047}(?!\w)"
+)
+_HEX_PAIRS: Final = frozenset(f"{prefix}{number:02x}" for number in range(256) for prefix in ("", "0x"))
+_MIN_HEX_PAIRS: Final = 6
+_MIN_RUN_CHARS: Final = 20
+_SPACED: Final = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·|/]{1,3}){5,400}[^\W_](?!\w)")
+# One character between letters holds a word together; a wider gap separates two words.
+_NARROW_JOINTS: Final = re.compile(r"(?<=[^\W_])[ .\-_*·|/](?=[^\W_])")
+_WIDE_JOINTS: Final = re.compile(r"[ .\-_*·|/]+")
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+_MIN_LONE_LETTERS: Final = 4
+_LEET_WORD: Final = re.compile(r"[a-z][0134578@$!|]{1,3}[a-z]|(?<!\w)[0134578@$!|]{1,2}[a-z]{2}")
+_LEET: Final = str.maketrans("0134578@$!|", "oieastbasil")
+_ESCAPED: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}){4}")
+# Tag characters, which spell ASCII and which no screen shows.
+_TAG_OFFSET: Final = 0xE0000
+_TAG_CHARS: Final = re.compile("[\U000e0020-\U000e007e]")
+_ONE_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})")
+# Words that reveal text in ROT13, written backwards or cut by hyphens. Orders can hardly do without one of them.
+_REVEALING: Final = word_set("ignore disregard forget instructions previous system prompt password reveal")
+_ROT13: Final = frozenset(codecs.encode(word, "rot13") for word in _REVEALING)
+_BACKWARDS: Final = frozenset(word[::-1] for word in _REVEALING)
+_REVEALING_DISGUISED: Final = _ROT13 | _BACKWARDS
+# Digits and symbols inside a word.
+_MIXED: Final = re.compile(r"[0134578@$!|][a-z]")
+
+
+def disguised_texts(reading: TextReading) -> list[TextReading]:
+    """The other texts that a text holds: encoded runs decoded, spaced-out letters joined, leet read as letters."""
+    found: list[TextReading] = []
+    seen = {reading.folded}
+    layer = [reading]
+    for _ in range(_LAYERS):
+        inside = [TextReading(text) for outer in layer for text in _undisguise(outer)]
+        layer = []
+        for one in inside:
+            if one.folded not in seen and len(seen) <= _MAX_RUNS:
+                seen.add(one.folded)
+                layer.append(one)
+        found += layer
+        if not layer:
+            break
+    return found
+
+
+def _undisguise(reading: TextReading) -> Iterator[str]:
+    """Tries each disguise that has left a trace; nearly every text has none."""
+    text, folded, vocabulary = reading.text, reading.folded, reading.vocabulary
+    if reading.longest_run_chars >= _MIN_RUN_CHARS:
+        runs = " ".join(run for run in text.split() if len(run) >= _MIN_RUN_CHARS)
+        yield from _decode_runs(_BASE64, runs, _from_base64)
+        yield from _decode_runs(_HEX, runs, _from_hex)
+    if len(vocabulary & _HEX_PAIRS) >= _MIN_HEX_PAIRS:
+        yield from _decode_runs(_HEX_APART, text, _from_hex)
+    if "%" in text and text.count("%") >= 4 and (plain := unquote(text, errors="ignore")) != text:
+        yield plain
+    if "&" in text and text.count("&") >= 4 and (plain := html.unescape(text)) != text:
+        yield plain
+    if "\\" in text and _ESCAPED.search(text):
+        yield _ONE_ESCAPE.sub(lambda one: chr(int(one[1] or one[2], 16)), text)
+    if not text.isascii() and _TAG_CHARS.search(text):
+        yield _TAG_CHARS.sub(lambda tag: chr(ord(tag[0]) - _TAG_OFFSET), text)
+    if len(vocabulary & _LETTERS) >= _MIN_LONE_LETTERS and _SPACED.search(folded):
+        yield _SPACED.sub(lambda run: _WIDE_JOINTS.sub(" ", _NARROW_JOINTS.sub("", run[0])), folded)
+    if _MIXED.search(folded) and _LEET_WORD.search(folded):
+        yield folded.translate(_LEET)
+    if not vocabulary.isdisjoint(_REVEALING_DISGUISED):
+        yield codecs.encode(folded, "rot13") if not vocabulary.isdisjoint(_ROT13) else folded[::-1]
+    if "-" in folded and not (_REVEALING - vocabulary).isdisjoint(
+        (joined := folded.replace("-", "")).split()
+    ):
+        yield joined
+
+
+def _decode_runs(run: re.Pattern[str], text: str, decode: Callable[[str], bytes]) -> Iterator[str]:
+    for count, found in enumerate(run.finditer(text)):
+        if count == _MAX_RUNS:
+            return
+        try:
+            plain = decode(found[0][:_MAX_RUN_CHARS]).decode()
+        except (binascii.Error, ValueError):
+            continue
+        if sum(map(str.isprintable, plain)) >= _MIN_PRINTABLE * max(len(plain), 1):
+            yield plain
+
+
+def _from_base64(run: str) -> bytes:
+    body = run.rstrip("=").replace("-", "+").replace("_", "/")
+    return base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+
+
+def _from_hex(run: str) -> bytes:
+    return bytes.fromhex(run.replace("0x", "").replace(":", " ").replace(",", " "))

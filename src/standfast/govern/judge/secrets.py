@@ -1,0 +1,426 @@
+"""Secrets: finds credentials by their form.
+
+``find_secret`` recognises keys that services issue in a known form (the table at the top), key blocks, and passwords that
+stand next to a word for them. It returns the kind and never the value, because the answer is stored. Placeholders from
+documentation are not secrets. A token without a known form counts only next to a word that says what it is; a bare hash,
+UUID or commit id does not.
+"""
+
+import re
+from collections import Counter
+from math import log2
+from typing import Final
+
+from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
+
+_AFTER: Final = r"(?<![A-Za-z0-9_])"
+_HEX: Final = "[0-9a-f]"
+_ALNUM: Final = "[A-Za-z0-9]"
+
+# (kind, prefix, what follows it), one line for each form. The first group of a pattern is the random part; if that part is
+# a placeholder, it is no key.
+_PREFIXED: Final = (
+    ("AWS access key id", "AKIA", r"([A-Z2-7]{16})(?![A-Za-z0-9])"),
+    ("AWS access key id", "ASIA", r"([A-Z2-7]{16})(?![A-Za-z0-9])"),
+    ("AWS session token", "IQoJb3JpZ2lu", r"([A-Za-z0-9+/=]{60,2000})"),
+    ("Alibaba access key id", "LTAI", rf"({_ALNUM}{{12,24}})(?!\w)"),
+    ("Google API key", "AIza", r"([\w-]{35})(?![\w-])"),
+    ("Google client secret", "GOCSPX-", r"([\w-]{28})(?!\w)"),
+    ("Google access token", "ya29.", r"([\w-]{30,400})"),
+    *(("GitHub token", f"gh{kind}_", rf"({_ALNUM}{{36,250}})") for kind in "pousr"),
+    ("GitHub token", "github_pat_", r"(\w{22,250})"),
+    *(
+        ("GitLab token", f"gl{kind}-", r"([\w-]{20,64})")
+        for kind in ("pat", "dt", "rt", "ptt", "oas", "soat", "ft")
+    ),
+    ("Slack token", "xox", r"[abeoprs]-([0-9A-Za-z-]{18,250})"),
+    ("Slack token", "xapp-", r"\d-([0-9A-Za-z-]{18,250})"),
+    ("Stripe key", "sk_live_", r"([0-9A-Za-z]{16,250})"),
+    ("Stripe key", "rk_live_", r"([0-9A-Za-z]{16,250})"),
+    ("Stripe key", "sk_test_", r"([0-9A-Za-z]{16,250})"),
+    ("Stripe key", "rk_test_", r"([0-9A-Za-z]{16,250})"),
+    ("Stripe webhook secret", "whsec_", r"([0-9A-Za-z+/]{24,80})"),
+    ("Square token", "sq0", r"(?:atp|csp|idp)-([\w-]{20,60})"),
+    ("Shopify token", "shp", r"(?:at|ca|pa|ss)_([0-9a-fA-F]{32})(?!\w)"),
+    ("Anthropic API key", "sk-ant-", r"(?:[a-z0-9]{3,12}-)?([\w-]{20,250})"),
+    ("OpenAI API key", "sk-", r"(?:proj-|svcacct-|admin-|or-v1-)?([A-Za-z0-9][\w-]{31,250})"),
+    ("Hugging Face token", "hf_", r"([A-Za-z]{30,40})(?!\w)"),
+    ("Groq API key", "gsk_", rf"({_ALNUM}{{40,64}})(?!\w)"),
+    ("Replicate token", "r8_", rf"({_ALNUM}{{36,42}})(?!\w)"),
+    ("xAI API key", "xai-", rf"({_ALNUM}{{60,100}})(?!\w)"),
+    ("Perplexity API key", "pplx-", rf"({_ALNUM}{{32,64}})(?!\w)"),
+    ("LangSmith key", "lsv2_", rf"(?:pt|sk)_({_HEX}{{32}}_{_HEX}{{8,12}})"),
+    ("npm token", "npm_", rf"({_ALNUM}{{36}})(?!\w)"),
+    ("PyPI token", "pypi-AgE", r"([\w-]{50,250})"),
+    ("RubyGems key", "rubygems_", rf"({_HEX}{{48}})(?!\w)"),
+    ("Docker token", "dckr_pat_", r"([\w-]{24,64})"),
+    ("SendGrid key", "SG.", r"([\w-]{16,32}\.[\w-]{32,64})"),
+    ("Mailgun key", "key-", rf"({_HEX}{{32}})(?!\w)"),
+    ("Twilio key", "SK", rf"({_HEX}{{32}})(?!\w)"),
+    ("Atlassian token", "ATATT3", r"([\w=-]{50,250})"),
+    ("Linear key", "lin_api_", rf"({_ALNUM}{{32,64}})"),
+    ("Notion token", "ntn_", rf"({_ALNUM}{{40,60}})"),
+    ("Figma token", "figd_", r"([\w-]{36,60})"),
+    ("Postman key", "PMAK-", rf"({_HEX}{{24}}-{_HEX}{{34}})"),
+    ("New Relic key", "NRAK-", r"([A-Z0-9]{27})(?!\w)"),
+    ("Grafana token", "glsa_", rf"({_ALNUM}{{32}}_{_HEX}{{8}})"),
+    ("Grafana token", "glc_", r"([A-Za-z0-9+/=]{32,400})"),
+    ("Sentry token", "sntry", r"[su]_([A-Za-z0-9+/=_]{40,250})"),
+    ("DigitalOcean token", "do", rf"[opr]_v1_({_HEX}{{64}})(?!\w)"),
+    ("Databricks token", "dapi", rf"({_HEX}{{32}})(?!\w)"),
+    ("Supabase token", "sbp_", rf"({_HEX}{{40}})(?!\w)"),
+    ("PlanetScale token", "pscale_", r"(?:tkn|oauth|pw)_([\w.-]{30,64})"),
+    ("Doppler token", "dp.", rf"(?:pt|st|ct|sa)\.({_ALNUM}{{40,44}})"),
+    ("Pulumi token", "pul-", rf"({_HEX}{{40}})(?!\w)"),
+    ("Tailscale key", "tskey-", r"(?:auth|api|client)-([\w-]{20,80})"),
+    ("Fly token", "fo1_", r"([\w-]{40,60})"),
+    ("Vault token", "hvs.", r"([\w-]{24,250})"),
+    ("Vault token", "hvb.", r"([\w-]{24,400})"),
+    ("age key", "AGE-SECRET-KEY-1", r"([0-9A-Z]{58})"),
+)
+_ELSEWHERE: Final = (
+    ("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w{6,12}/B\w{6,12}/(\w{20,32})"),
+    ("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{17,20}/([\w-]{40,80})"),
+    ("Telegram bot token", ":AA", r"(?<!\d)\d{8,10}:AA([\w-]{32,34})(?![\w-])"),
+    ("Mailchimp key", "-us", rf"(?<!\w)({_HEX}{{32}})-us\d{{1,2}}(?!\w)"),
+    ("Azure client secret", "Q~", r"(?<![\w~.-])([\w~.-]{3}[0-9]Q~[\w~.-]{31,34})(?![\w~-])"),
+    ("Azure storage key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{80,90}={0,2})"),
+    (
+        "password hash",
+        "$6$",
+        r"\$6\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{86})(?![./A-Za-z0-9])",
+    ),
+    (
+        "password hash",
+        "$5$",
+        r"\$5\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
+    ),
+    ("password hash", "1$", r"\$(?:apr)?1\$[./A-Za-z0-9]{1,8}\$([./A-Za-z0-9]{22})(?![./A-Za-z0-9])"),
+    ("password hash", "$2", r"\$2[abxy]\$\d\d\$([./A-Za-z0-9]{53})(?![./A-Za-z0-9])"),
+    (
+        "password hash",
+        "$y$",
+        r"\$y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
+    ),
+    (
+        "password hash",
+        "$argon2",
+        r"\$argon2(?:id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[+/A-Za-z0-9]{8,64}\$([+/A-Za-z0-9]{22,128})",
+    ),
+    ("JSON web token", "eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})\.[\w-]{0,4000}"),
+    (
+        "token in a link",
+        "=",
+        r"[?&](?:access_token|auth_token|token|api_?key|key|sig|signature|secret|password|code)=([\w%+/.~-]{24,400})",
+    ),
+)
+ISSUED_FORMS: Final = tuple(
+    (prefix, kind, re.compile(pattern))
+    for kind, prefix, pattern in (
+        *((kind, prefix, f"{_AFTER}{re.escape(prefix)}{rest}") for kind, prefix, rest in _PREFIXED),
+        *_ELSEWHERE,
+    )
+)
+# Programs that take a password as an argument: a substring, and what comes before the password.
+_ON_A_COMMAND_LINE: Final = (
+    ("sshpass", r"sshpass\s+-p\s?"),
+    ("mysql", r"mysql\w*\s(?:[^\n|;]{0,120}?\s)?-p"),
+    ("mariadb", r"mariadb[\w-]*\s(?:[^\n|;]{0,120}?\s)?-p"),
+    ("mongo", r"mongo\w*\s(?:[^\n|;]{0,120}?\s)?-p\s?"),
+    (
+        "login",
+        r"(?:docker|podman|helm|oc|az|cf|skopeo|buildah|crane)(?: registry)? login\s(?:[^\n|;]{0,120}?\s)?(?:-p|--password)[= ]",
+    ),
+    ("redis-cli", r"redis-cli\s(?:[^\n|;]{0,120}?\s)?-a\s?"),
+    ("smb", r"(?:smbclient|mount\.cifs|smbmap)\s[^\n|;]{0,120}?(?:-U\s?\S{1,60}%|-p\s)"),
+    ("freerdp", r"\w?freerdp\s[^\n|;]{0,120}?/p:"),
+    ("ldap", r"ldap\w+\s[^\n|;]{0,120}?\s-w\s"),
+    ("-pw", r"(?:plink|pscp|putty|psftp)\s(?:[^\n|;]{0,120}?\s)?-pw\s"),
+    ("sqlcmd", r"sqlcmd\s[^\n|;]{0,120}?\s-P\s?"),
+    ("htpasswd", r"htpasswd\s+-\w*b\w*\s+\S{1,80}\s+\S{1,60}\s+"),
+    ("pass:", r"-pass(?:in|out)?\s+pass:"),
+    ("7z", r"7z\w?\s[^\n|;]{0,80}?\s-p"),
+    ("zip", r"zip\s[^\n|;]{0,80}?-P\s?"),
+    ("chpasswd", r"echo\s+['\"]?[\w.-]{1,40}:(?=[^\n]{0,100}chpasswd)"),
+    ("net use", r"net use\s+(?:\S{1,80}\s+){1,2}(?=\S{1,60}\s+/user)"),
+)
+# A password as people choose one: letters with digits or symbols among them.
+_CHOSEN: Final = (
+    r"((?=[^\s'\"]{0,60}[A-Za-z])(?=[^\s'\"]{0,60}[\d!@#$%^&*+?~=])[^\s'\"<>|-][^\s'\"<>|]{4,99})"
+)
+# Forms that are short or contain spaces.
+_SPACED_FORMS: Final = tuple(
+    (prefix, kind, re.compile(pattern))
+    for prefix, kind, pattern in (
+        (
+            "PRIVATE KEY",
+            "private key block",
+            r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)",
+        ),
+        ("PuTTY-User-Key", "private key block", r"PuTTY-User-Key-File-\d()"),
+        (
+            "://",
+            "password in a URL",
+            r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@]{0,100}:([^\s/@]{4,100})@[\w\[]",
+        ),
+        (
+            "-u",
+            "password on a command line",
+            r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)",
+        ),
+        *(
+            (prefix, "password on a command line", rf"(?<![\w-]){program}['\"]?{_CHOSEN}")
+            for prefix, program in _ON_A_COMMAND_LINE
+        ),
+    )
+)
+# Prefixes of random ids that give access to nothing.
+_HARMLESS_PREFIXES: Final = word_set(
+    "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj project item sku evt event req "
+    "request run job task msg message thread file img image doc page post node pod build deploy dpl release acct account txn payment pi ch "
+    "charge chatcmpl resp batch asst call trace span obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
+)
+# The form that most services share: one or two short names, then a long random part. Digests begin with their algorithm.
+_GENERIC_FORM: Final = re.compile(
+    r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
+)
+
+# Issued keys are long and contain no space.
+_LEAST_RUN_CHARS: Final = 20
+
+# A value next to the word for it: `db_password = "…"`, `the password for the router is …`.
+_NAMED: Final = (
+    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot de passe|contrase[ñn]a|"
+    r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|비밀번호|"
+    r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption[ _-]?key|"
+    r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
+)
+_NAME_WORDS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contrase", "senha", "parola", "credential",
+                        "wachtwoord", "clave", "hasło", "lösenord", "密", "口令", "パスワード", "пароль", "비밀번호")  # fmt: skip
+_GIVEN: Final = re.compile(
+    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
+    r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
+    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
+    r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
+    r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
+    re.IGNORECASE,
+)
+_CHOSEN_BY_PEOPLE: Final = (
+    "pass", "pw", "kenn", "mot", "contra", "senha", "parola", "wacht", "clave", "hasło", "lösen", "密", "口令", "パスワード",
+    "пароль", "비밀번호",
+)  # fmt: skip
+# Paths, calls and references; names of algorithms and formats; words joined by hyphens.
+_NO_VALUE: Final = re.compile(
+    r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|jwt|2fa)[\w-]{0,40}$|"
+    r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
+    re.IGNORECASE,
+)
+_BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
+_PIN: Final = re.compile(
+    r"(?<!\w)(?:pin(?:[ -]?code)?|passcode|cvv|cvc)\s{0,3}(?:is|:|=|ist)\s{0,3}(\d{3,8})(?!\w)", re.IGNORECASE
+)
+# Codes that open doors, and pairs of a user name and a password.
+_DOOR_CODE: Final = re.compile(
+    r"(?<!\w)(?:(?:alarm|door|gate|entry|safe|lock(?:er|box)?|garage|key[ -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
+    r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20} )?(?:safe|lock|door|gate|alarm|vault|locker))"
+    r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?((?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
+    re.IGNORECASE,
+)
+_CARD_PIN: Final = re.compile(
+    r"(?<!\w)PIN(?:[ -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
+)
+_PAIR: Final = re.compile(
+    r"(?<!\w)(?:log[ -]?in|creds?|credentials|access data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
+    r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
+    re.IGNORECASE,
+)
+_PAIR_WORDS: Final = ("log", "cred", "acces", "zugang", "identif")
+_RECOVERY_CODES: Final = re.compile(
+    r"(?:recovery|backup|rescue|scratch|emergency)[ -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
+    re.IGNORECASE,
+)
+_OTP_SEED: Final = re.compile(r"(?<!\w)(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
+_SEED: Final = re.compile(
+    r"(?:seed|recovery|mnemonic|backup|secret)[ -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
+    re.IGNORECASE,
+)
+# Twelve or more words in a row, none of them a small word, in a text with a word for wallets.
+_WORD_ROW: Final = re.compile(
+    r"(?<![\w-])(?:\d{1,2}[.)] ?)?[a-z]{3,8}(?:[ ,]{1,2}(?:\d{1,2}[.)] ?)?[a-z]{3,8}){11,23}(?![\w-])"
+)
+_ROW_WORDS: Final = (
+    "seed",
+    "mnemonic",
+    "wallet",
+    "recovery",
+    "metamask",
+    "ledger",
+    "trezor",
+    "bip39",
+    "bip-39",
+)
+_SESSION_COOKIE: Final = re.compile(
+    r"(?:(?<!\w)(?:set-)?cookie['\"]?\s{0,2}[:=][^\n]{0,300}?[\s;:='\"]|(?<![\w.-])(?=(?:j|php|asp\.net_)?sess|connect\.sid|sid=|laravel_|remember_|auth_?token))"
+    r"[\w.-]{2,40}=([A-Za-z0-9%._~+/|-]{16,400})",
+    re.IGNORECASE,
+)
+_LONG_HEX: Final = re.compile(r"[0-9a-fA-F]{24,128}(?:[.!][\w.-]{1,40})?")
+# A key of 256 bits looks like a digest; the words around it tell them apart.
+_HEX_OF_256_BITS: Final = re.compile(r"(?<!\w)(?:0x)?[0-9a-f]{64}(?!\w)", re.IGNORECASE)
+_PRIVATE_KEY: Final = re.compile(r"priv(?:ate)?[ _-]?key|privkey", re.IGNORECASE)
+_A_DIGEST: Final = re.compile(
+    r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
+)
+_TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
+_SPACED_PREFIXES: Final = tuple(prefix for prefix, _, _ in _SPACED_FORMS)
+_CONTEXT_CHARS: Final = 60
+_CONTEXT: Final = re.compile(
+    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
+    re.IGNORECASE,
+)
+_LEAST_BITS: Final = 3.5
+_LEAST_VARIETY: Final = 8
+
+_PLACEHOLDER: Final = re.compile(
+    r"x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|change_?me|redacted|dummy|insert|replace|fake|"
+    r"^[$%<\[]|[>\]]$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
+    r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|user|hunter2?)\W*$",
+    re.IGNORECASE,
+)
+# No random generator makes such a key, but a person may choose such a password.
+_NOT_RANDOM: Final = re.compile(r"0{8}|1234567|abcdefg", re.IGNORECASE)
+_DIGIT_RUNS: Final = re.compile(r"\d+")
+_HASH_OR_ID: Final = re.compile(
+    r"(?:0x)?[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+)
+
+
+def find_secret(text: str, longest_run_chars: int) -> str | None:
+    """The kind of the first secret found, in a fixed order of kinds, or None."""
+    if any(map(text.__contains__, _SPACED_PREFIXES)):
+        for prefix, kind, pattern in _SPACED_FORMS:
+            if prefix in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
+                return kind
+    if longest_run_chars >= _LEAST_RUN_CHARS and (issued := _issued_in(text)) is not None:
+        return issued
+    lowered = text.lower()
+    if any(map(lowered.__contains__, _NAME_WORDS)):
+        if any(_is_given(found) for found in _GIVEN.finditer(text)):
+            return "password or key next to a word for it"
+        if any(_is_random_next_to_a_word_for_it(text, found) for found in _TOKEN.finditer(text)):
+            return "random token next to a word for a secret"
+    if ("bearer" in lowered or "basic" in lowered) and any(_is_random(f[1]) for f in _BEARER.finditer(text)):
+        return "authorization header"
+    if ("pin" in lowered or "cv" in lowered or "passcode" in lowered) and _PIN.search(text):
+        return "PIN or card code"
+    if "code" in lowered or "combination" in lowered:
+        if _DOOR_CODE.search(text):
+            return "code that opens a door"
+        if _RECOVERY_CODES.search(text):
+            return "recovery codes"
+    if "PIN" in text and _CARD_PIN.search(text):
+        return "PIN or card code"
+    if (
+        "/" in text
+        and any(map(lowered.__contains__, _PAIR_WORDS))
+        and any(not _is_placeholder(found[1]) for found in _PAIR.finditer(text))
+    ):
+        return "login with its password"
+    if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))) and any(
+        len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0])
+        for found in _OTP_SEED.finditer(text)
+    ):
+        return "seed of one-time passwords"
+    if ("phrase" in lowered or "words" in lowered) and _SEED.search(text):
+        return "wallet recovery phrase"
+    if any(map(lowered.__contains__, _ROW_WORDS)) and any(map(_is_recovery_phrase, _WORD_ROW.findall(text))):
+        return "wallet recovery phrase"
+    if (
+        "cookie" in lowered
+        or "sess" in lowered
+        or "sid=" in lowered
+        or "auth" in lowered
+        or "remember_" in lowered
+    ) and any(
+        _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]) for found in _SESSION_COOKIE.finditer(text)
+    ):
+        return "session cookie"
+    if "priv" in lowered and any(_is_private_key(text, found) for found in _HEX_OF_256_BITS.finditer(text)):
+        return "private key"
+    return None
+
+
+def _is_recovery_phrase(row: str) -> bool:
+    words = re.findall(r"[a-z]{3,8}", row)
+    return SMALL_WORDS.isdisjoint(words) and len(set(words)) >= len(words) - 2
+
+
+def _is_private_key(text: str, found: re.Match[str]) -> bool:
+    around = text[max(0, found.start() - _CONTEXT_CHARS) : found.end() + _CONTEXT_CHARS].replace(
+        found[0], " "
+    )
+    return _PRIVATE_KEY.search(around) is not None and _A_DIGEST.search(around) is None
+
+
+def _issued_in(text: str) -> str | None:
+    runs = " ".join(run for run in text.split() if len(run) >= _LEAST_RUN_CHARS)
+    for prefix, kind, pattern in ISSUED_FORMS:
+        if prefix in runs and any(_is_issued(found[1]) for found in pattern.finditer(runs)):
+            return kind
+    if any(
+        _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in _HARMLESS_PREFIXES
+        for found in _GENERIC_FORM.finditer(runs)
+    ):
+        return "token in the form of an issued key"
+    return None
+
+
+def _mixes_digits_in(body: str) -> bool:
+    """Whether digits are spread among the letters, and do not just end a chosen name."""
+    return len(_DIGIT_RUNS.findall(body)) >= 3
+
+
+def _is_issued(body: str) -> bool:
+    return not _is_placeholder(body) and _NOT_RANDOM.search(body) is None
+
+
+def _is_placeholder(value: str) -> bool:
+    """Whether a value is one that documentation prints in place of a secret."""
+    return _PLACEHOLDER.search(value) is not None or len(set(value)) <= max(2, min(4, len(value) // 10))
+
+
+def _is_given(found: re.Match[str]) -> bool:
+    """Whether a value follows the word, and not just the rest of the sentence."""
+    value = found["value"].rstrip(".!?:]}")
+    if _is_placeholder(value) or _NO_VALUE.match(value):
+        return False
+    has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
+    has_symbol = any(char in "!@#$%^&*+?~=§" for char in value)
+    is_assigned = any(char in found["joint"] for char in ":=：\"'`")
+    if found["word"].lower().startswith(_CHOSEN_BY_PEOPLE):
+        if value.isdigit():
+            return len(value) >= 6
+        mixed = has_letter and (has_digit or has_symbol)
+        return len(value) >= 5 and (mixed or (is_assigned and "-" in value and len(value) >= 16))
+    if is_assigned:
+        return len(value) >= 12 and has_letter and has_digit
+    return len(value) >= 12 and (
+        _is_random(value) or (len(value) >= 24 and _HASH_OR_ID.fullmatch(value) is not None)
+    )
+
+
+def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
+    token = found[0]
+    if _HASH_OR_ID.fullmatch(token) or not _is_random(token):
+        return False
+    return _CONTEXT.search(text, max(0, found.start() - _CONTEXT_CHARS), found.start()) is not None
+
+
+def _is_random(token: str) -> bool:
+    """Whether upper case, lower case and digits are mixed with enough entropy."""
+    if not _is_issued(token) or not any(map(str.isdigit, token)):
+        return False
+    if not (any(map(str.isupper, token)) and any(map(str.islower, token))):
+        return False
+    counts, length = Counter(token), len(token)
+    return sum(-count / length * log2(count / length) for count in counts.values()) >= _LEAST_BITS

@@ -1,0 +1,174 @@
+"""Similarity: whether a text says anything new, compared with known records and with recalled excerpts.
+
+A text says nothing new if it keeps the numbers, the qualifiers and the word order of a known text, covers most of it, and
+adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` is new next to ``14 days``, and so is an added
+``not``. ``Please note: refunds in the EU take 14 days!`` is not new.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
+from standfast.govern.judge.text_reading import TextReading
+
+# The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring words; two
+# words that change places break four.
+_MIN_COVERED_SHARE: Final = 0.8
+_PAIRS_BROKEN_BY_A_MOVED_CLAUSE: Final = 3
+# The share of words that may be new compared with the recalled excerpts, and the share of pairs that must come from them.
+_MAX_NEW_SHARE: Final = 0.15
+_MIN_RECALLED_SHARE: Final = 0.6
+# Texts with fewer carrying words than this are only compared for equality.
+_MIN_WORDS: Final = 3
+# The most words of a text that may be typing errors.
+_MAX_MISSPELLINGS: Final = 4
+_ENDINGS: Final = word_set("s es d ed ing n en e er r t te ten")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownText:
+    """A known record: its text, its independent sources, and whether it was rejected for what it says."""
+
+    memory_id: str
+    reading: TextReading
+    witnesses: frozenset[str] = frozenset()
+    refused: bool = False
+
+    @property
+    def sort_key(self) -> tuple[str, str, bool, list[str]]:
+        """A total order: the id first, then everything else that can differ between two texts of one id."""
+        return self.memory_id, self.reading.text, self.refused, sorted(self.witnesses)
+
+
+class _Vocabulary:
+    """The words of some texts, for a quick check that another text has too many new ones."""
+
+    def __init__(self, readings: Iterable[TextReading]) -> None:
+        self._words = set(SMALL_WORDS)
+        for reading in readings:
+            self._words |= reading.vocabulary | reading.content
+            self._words.update(f"{word}s" for word in reading.content)
+
+    def count_new_words(self, reading: TextReading) -> int:
+        """Counts words that are new whatever their ending. Numbers and words with an apostrophe are not counted."""
+        return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
+
+
+class SimilarityIndex:
+    """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
+
+    def __init__(self, known: Iterable[KnownText]) -> None:
+        self.known = tuple(sorted(known, key=lambda one: one.sort_key))
+        self._vocabulary = _Vocabulary(one.reading for one in self.known)
+        self._exact: dict[tuple[str, ...], list[int]] = {}
+        self._places_by_word: dict[str, list[int]] = {}
+        for place, one in enumerate(self.known):
+            self._exact.setdefault(_key(one.reading), []).append(place)
+            for word in one.reading.content:
+                self._places_by_word.setdefault(word, []).append(place)
+
+    def similar_to(self, reading: TextReading) -> list[KnownText]:
+        """The known texts to which this text adds nothing, ordered by memory id."""
+        if self._vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
+            return []
+        places = set(self._exact.get(_key(reading), ()))
+        for place in self._places_sharing_a_rare_word(reading):
+            if place not in places and says_nothing_new(reading, self.known[place].reading):
+                places.add(place)
+        return [self.known[place] for place in sorted(places)]
+
+    def _places_sharing_a_rare_word(self, reading: TextReading) -> set[int]:
+        """Similar texts share all but a few words, so they share at least one of the rarest."""
+        content, places = reading.content, self._places_by_word
+        max_added = _max_added(content)
+        if len(content) < _MIN_WORDS or len(content.difference(places)) > max_added:
+            return set()
+        by_rarity = sorted((len(places.get(word, ())), word) for word in content)
+        return {place for _, word in by_rarity[: max_added + 1] for place in places.get(word, ())}
+
+
+def _max_added(content: frozenset[str]) -> int:
+    """The most words of a text that may be typing errors."""
+    return min(_MAX_MISSPELLINGS, len(content) // 3)
+
+
+def _key(reading: TextReading) -> tuple[str, ...]:
+    return reading.words or (reading.folded.strip(),)
+
+
+def says_nothing_new(text: TextReading, known: TextReading) -> bool:
+    """Whether ``text`` keeps what ``known`` says and adds nothing to it."""
+    if text.numbers != known.numbers or text.qualifiers != known.qualifiers:
+        return False
+    added = text.content - known.content
+    missing = known.content - text.content
+    if len(text.content) < _MIN_WORDS or len(added) > _max_added(text.content):
+        return False
+    if len(missing) - len(added) > (1 - _MIN_COVERED_SHARE) * len(known.content):
+        return False
+    shared = len(text.pairs & known.pairs)
+    broken = len(text.pairs) - shared
+    if not shared or broken > max(_PAIRS_BROKEN_BY_A_MOVED_CLAUSE, 2 * len(added) + len(missing)):
+        return False
+    return _same_order_of_names(text, known) and _are_misspellings(added, missing, text.names)
+
+
+def _same_order_of_names(text: TextReading, known: TextReading) -> bool:
+    """Whether names come in the same order: ``Alice reports to Bob`` is not ``Bob reports to Alice``."""
+    names = text.names | known.names
+    if len(names) < 2:
+        return True
+    ours = [word for word in text.carrying if word in names and word in known.content]
+    return ours == [word for word in known.carrying if word in names and word in text.content]
+
+
+def _are_misspellings(added: frozenset[str], missing: frozenset[str], names: frozenset[str]) -> bool:
+    """Whether each added word is a missing one with a typing error or another ending. Names never are."""
+    return added.isdisjoint(names) and all(any(_is_misspelling(new, old) for old in missing) for new in added)
+
+
+def _is_misspelling(new: str, old: str) -> bool:
+    shorter, longer = sorted((new, old), key=len)
+    if len(shorter) >= 4 and longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS:
+        return True
+    if len(shorter) < 5 or new[0] != old[0] or len(longer) - len(shorter) > 1 or not new.isalpha():
+        return False
+    start = next((at for at, (a, b) in enumerate(zip(shorter, longer, strict=False)) if a != b), len(shorter))
+    rest_of_shorter, rest_of_longer = shorter[start:], longer[start:]
+    if len(shorter) < len(longer):
+        return rest_of_shorter == rest_of_longer[1:]
+    swapped = rest_of_longer[1:2] + rest_of_longer[:1] + rest_of_longer[2:]
+    return rest_of_shorter[1:] == rest_of_longer[1:] or rest_of_shorter == swapped
+
+
+class RecalledText:
+    """The excerpts that a run recalled, as one body of text that its claims are compared with."""
+
+    def __init__(self, excerpts: Iterable[str]) -> None:
+        readings = [TextReading(excerpt) for excerpt in excerpts]
+        self._vocabulary = _Vocabulary(readings)
+        self._whole = frozenset(map(_key, readings))
+        self._content = frozenset().union(*(reading.content for reading in readings))
+        self._pairs = frozenset().union(*(_following(reading) for reading in readings))
+        self._qualifiers = frozenset().union(*(reading.qualifiers for reading in readings))
+
+    def contains(self, text: TextReading) -> bool:
+        """Whether the text consists of recalled words in their order, with next to nothing added."""
+        # A word is split at its apostrophe into at most two carrying words, hence the factor of two.
+        if self._vocabulary.count_new_words(text) > _MAX_NEW_SHARE * 2 * len(text.vocabulary):
+            return False
+        if _key(text) in self._whole:
+            return True
+        following = _following(text)
+        if len(following) + 1 < _MIN_WORDS or not text.qualifiers <= self._qualifiers:
+            return False
+        news = text.content - self._content
+        if len(news) > _MAX_NEW_SHARE * len(text.content) or news & (text.numbers | text.names):
+            return False
+        return len(following & self._pairs) >= _MIN_RECALLED_SHARE * len(following)
+
+
+def _following(reading: TextReading) -> frozenset[tuple[str, str]]:
+    return frozenset(pairwise(reading.carrying))
