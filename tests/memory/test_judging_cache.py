@@ -111,10 +111,9 @@ def test_a_human_s_seal_binds_the_very_next_run_that_speaks_of_its_subject() -> 
     amended = run.remember("Gate 1 opens at 9 h.", subject="gate/1", source=HANDBOOK, propose=True)
 
     assert denied.verdict is Verdict.VOID
-    assert denied.reasons == (
-        "rejected: contradicts sealed memory gate/1 (another number or date). "
-        "Correct it, or propose an amendment [F2_Truth]",
-    )
+    (reason,) = denied.reasons
+    assert reason.startswith("rejected: contradicts sealed memory gate/1 (another number or date). ")
+    assert reason.endswith("[F2_Truth]")
     assert amended.verdict is Verdict.SEAL, "amending is what a proposal is for, and a human decides"
     assert amended.bands == (Band.PHOENIX,)
 
