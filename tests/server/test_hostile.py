@@ -73,7 +73,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     harness = Harness(make_gateway(tmp_path_factory.mktemp("hostile") / "store.db"))
     app, _ = build_full_app(harness.gateway, any_host=False)
     bound = listener.listening("127.0.0.1", 0)
-    server = uvicorn.Server(listener.configured(app))
+    server = uvicorn.Server(listener.server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     while not server.started:

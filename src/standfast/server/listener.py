@@ -1,4 +1,4 @@
-"""Serving: where to listen, and with how much patience."""
+"""Listening: where the server may listen, and uvicorn with limits on connections and time."""
 
 import asyncio
 import contextlib
@@ -7,12 +7,10 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
-import h11
 import uvicorn
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.errors import UnsafeBind
 from standfast.limits import HEADERS_SECONDS, MAX_CONNECTIONS, MAX_HEADER_BYTES
@@ -22,48 +20,8 @@ STOP_SECONDS: Final = 10
 BACKLOG: Final = 2_048
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP with an end to its patience: who connects and does not send a whole head in time is cut off.
-
-    uvicorn waits for ever for the rest of a head, so that a thousand silent connections would hold it for nothing.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too.
-        """Begin to wait for a head."""
-        self._waits: asyncio.TimerHandle | None = None
-        super().connection_made(transport)
-        self._wait_or_not()
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came, and wait for the rest of the head if it is not all there."""
-        super().data_received(data)
-        self._wait_or_not()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
-        self._wait_no_more()
-        super().connection_lost(exc)
-
-    def _wait_or_not(self) -> None:
-        waits_for_head = self.conn.their_state is h11.IDLE
-        if not waits_for_head:
-            self._wait_no_more()
-        elif self._waits is None:
-            self._waits = self.loop.call_later(HEADERS_SECONDS, self._give_up)
-
-    def _wait_no_more(self) -> None:
-        if self._waits is not None:
-            self._waits.cancel()
-            self._waits = None
-
-    def _give_up(self) -> None:
-        self._waits = None
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-            self.transport.close()
-
-
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Whether a host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -73,50 +31,171 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, *, behind_tls: bool, has_keys: bool) -> None:
-    """Refuse to serve where others can reach it, unless keys exist and TLS is terminated in front."""
+    """Refuse to serve beyond this machine unless an API key exists and a proxy terminates TLS."""
     if is_loopback(host):
         return
     if not behind_tls:
         raise UnsafeBind(
             host=host,
-            problem="others could read every key and memory on the way. Let a proxy terminate TLS in front, and say so "
-            "with --behind-tls; or serve on 127.0.0.1",
+            problem="keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in front and "
+            "pass --behind-tls, or serve on 127.0.0.1",
         )
     if not has_keys:
         raise UnsafeBind(
             host=host,
-            problem="there is no API key yet, and printing the first one into the log of a public server would give it "
-            "away. Make one first: standfast keys create NAME --role operator --namespace '*'",
+            problem="there is no API key yet, and a public server must not print its first key. Create one: "
+            "standfast keys create NAME --role operator --namespace '*'",
         )
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one."""
+    """Open a listening socket. Port 0 means any free port."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # Named, because asyncio turns Nagle's algorithm off only where the protocol is, and it costs every answer 40 ms.
+        # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it every response takes 40 ms more.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.listen(BACKLOG)
     except OSError as error:
         raise UnsafeBind(
-            host=f"{host}:{port}", problem=f"{error.strerror or error}; choose another"
+            host=f"{host}:{port}", problem=f"{error.strerror or error}; choose another host or port"
         ) from None
     return bound
 
 
 def address_of(bound: socket.socket, host: str) -> str:
-    """The address to be told to people."""
+    """The URL of a listening socket."""
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{bound.getsockname()[1]}"
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
-    """How we serve: bounded, quiet, and with an end to patience."""
+class HeadDeadlines:
+    """An ASGI application that closes connections whose next request head does not arrive in time.
+
+    uvicorn waits for a head without limit, so silent connections would use up its connection limit. This class only uses
+    public interfaces: ``protocol`` goes into ``uvicorn.Config(http=…)`` and wraps uvicorn's own protocol to see connections
+    and data; as an ASGI application it sees which connections have a request in progress.
+    """
+
+    def __init__(self, app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> None:
+        self._app = app
+        self._started = started
+        self._connections: dict[object, _Connection] = {}
+        # uvicorn chooses the class when a configuration is loaded.
+        chosen = uvicorn.Config(app, http="h11", log_config=None)
+        chosen.load()
+        connections, inner = self._connections, chosen.http_protocol_class
+
+        class TimedProtocol(_Connection):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(connections, inner(**options))
+
+        self.protocol: type[asyncio.Protocol] = TimedProtocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with its connection's deadline suspended; announce the start of the application."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, self._announcing(send))
+            return
+        connection = self._connections.get(scope.get("client"))
+        if connection is not None:
+            connection.request_started()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if connection is not None:
+                connection.request_ended()
+
+    def _announcing(self, send: Send) -> Send:
+        async def announce(message: Message) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                self._started()
+
+        return announce
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: passes everything to uvicorn's protocol, and closes when a head takes too long."""
+
+    def __init__(self, connections: dict[object, "_Connection"], inner: asyncio.Protocol) -> None:
+        self._connections = connections
+        self._inner = inner
+        self._peer: object = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_idle = False
+        self._in_progress = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection and wait for its first head."""
+        assert isinstance(transport, asyncio.Transport), "the listening sockets are streams"
+        self._transport = transport
+        self._peer = tuple(transport.get_extra_info("peername", ()))[:2]
+        self._connections[self._peer] = self
+        self._inner.connection_made(transport)
+        self._close_after(HEADERS_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass data on. The first bytes after a response begin a new head."""
+        if self._is_idle:
+            self._is_idle = False
+            self._close_after(HEADERS_SECONDS)
+        self._inner.data_received(data)
+
+    def request_started(self) -> None:
+        """The head is complete; the edge limits the rest of the request."""
+        self._in_progress += 1
+        self._cancel()
+
+    def request_ended(self) -> None:
+        """The response is complete. uvicorn closes idle connections; a part of the next head may be here already."""
+        self._in_progress -= 1
+        if self._in_progress == 0 and self._transport is not None:
+            self._is_idle = True
+            self._close_after(KEEP_ALIVE_SECONDS + HEADERS_SECONDS)
+
+    def eof_received(self) -> bool | None:
+        """Pass it on."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass it on."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass it on."""
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._cancel()
+        self._transport = None
+        if self._connections.get(self._peer) is self:
+            del self._connections[self._peer]
+        self._inner.connection_lost(exc)
+
+    def _close_after(self, seconds: float) -> None:
+        self._cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._close)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def server_config(app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> uvicorn.Config:
+    """The configuration of uvicorn: bounded in connections, sizes and time, and silent."""
+    deadlines = HeadDeadlines(app, started=started)
     return uvicorn.Config(
-        app,
-        http=PatientProtocol,
+        deadlines,
+        http=deadlines.protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -132,30 +211,19 @@ def configured(app: ASGIApp) -> uvicorn.Config:
 
 
 def serve(app: ASGIApp, bound: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal ends it; calls that are under way are finished first."""
-    # What callers send wrongly is answered and counted; a line in the log for each would let them fill it.
+    """Serve until a signal arrives; calls in progress are finished first. ``started`` is called once requests are served."""
+    # Malformed requests are answered and counted; a log line for each would let clients fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    with _quietly():
-        _Server(configured(app), started).run(sockets=[bound])
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._tell_started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self.started:
-            self._tell_started()
+    with _signals_only_stop():
+        uvicorn.Server(server_config(app, started=started)).run(sockets=[bound])
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Let a signal end the serving, and nothing else.
+def _signals_only_stop() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the serving, but not the process.
 
-    uvicorn stops in good order and then raises the signal once more, which for SIGTERM would end the process at once:
-    before the access log is told, and the ledger's head signed.
+    uvicorn shuts down on a signal and then raises it again. SIGTERM would end the process before the access log is written
+    and the ledger's head is signed.
     """
 
     def interrupt(_: int, __: object) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from standfast.server.listener import PatientProtocol
+from standfast.server.listener import server_config
 from tests.server.console.furnished import Furnished
 from tests.servers.process import LOOPBACK
 
@@ -40,10 +40,7 @@ def browser() -> Iterator[Browser]:
 def serving(harness: Furnished) -> Iterator[str]:
     """The harness on a port of its own, in a thread; gives its address."""
     with socket.create_server((LOOPBACK, 0)) as bound:
-        config = uvicorn.Config(
-            harness.app(), http=PatientProtocol, ws="none", lifespan="on", log_config=None, access_log=False
-        )
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(server_config(harness.app()))
         thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)
         thread.start()
         try:
