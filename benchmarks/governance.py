@@ -14,15 +14,15 @@ from typing import Any
 
 from benchmarks.measure import Ratio, at_most, shown
 from standfast.clock import CountedIds, SystemClock
-from standfast.govern import stages
-from standfast.govern.stages import Judged
+from standfast.govern.admission import JudgedRecord
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.ledger.checkpoint import Checkpoint
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import SigningKey, open_note
 from standfast.ledger.tree import Tree
 from standfast.memory import Memory, Run
-from standfast.memory.sealing import sealed
+from standfast.memory import run as run_module
+from standfast.memory.commit_plan import plan_commit
 from standfast.store.protocol import Changes
 from standfast.store.sqlite import SQLiteStorage
 from standfast.vocabulary import Verdict
@@ -75,19 +75,19 @@ def _sync_seconds(folder: Path) -> float:
 @contextmanager
 def _timed_judge(took: list[float]) -> Iterator[None]:
     """Adds the seconds that 888_JUDGE takes inside ``remember`` to the first of these."""
-    judge = stages.judge
+    admit = run_module.admit  # type: ignore[attr-defined]  # It is timed from outside.
 
-    def timed(*given: Any, **named: Any) -> Judged:
+    def timed(*given: Any, **named: Any) -> JudgedRecord:
         begun = time.perf_counter()
-        judged = judge(*given, **named)
+        judged = admit(*given, **named)
         took[0] += time.perf_counter() - begun
         return judged
 
-    stages.judge = timed
+    run_module.admit = timed  # type: ignore[attr-defined]  # As above.
     try:
         yield
     finally:
-        stages.judge = judge
+        run_module.admit = admit  # type: ignore[attr-defined]  # As it was.
 
 
 def _against_commits(kind: str) -> tuple[float, float, float, str]:
@@ -106,7 +106,14 @@ def _against_commits(kind: str) -> tuple[float, float, float, str]:
                     marks = [time.perf_counter()]
                     run = _judged(memory, number)
                     marks.append(time.perf_counter())
-                    commit = sealed(memory, run.identity, run._judged, {})  # noqa: SLF001  # What leaving the run does first.
+                    commit = plan_commit(
+                        run._judged,  # noqa: SLF001  # What leaving the run does first.
+                        {},
+                        run=run.identity,
+                        namespace=memory.namespace,
+                        store=memory.store,
+                        budgets=memory.band_budgets,
+                    )
                     assert commit is not None
                     marks.append(time.perf_counter())
                     receipt = memory.store.commit(commit)

@@ -14,10 +14,9 @@ from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.package import ContextPackage
 from standfast.store.run import StoreRun
+from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ModelConfig
-from standfast.traces.recorder import Recorder
-from standfast.traces.traced_run import REMEMBER
+from standfast.traces.recorder import REMEMBER, Recorder
 from standfast.vocabulary import Band, Remembered, Verdict, VisibilityMode
 
 TITLE = "A whole run through memory"

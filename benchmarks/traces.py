@@ -22,11 +22,9 @@ from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.store.run import StoreRun
 from standfast.store.store import Store, open_store
-from standfast.traces.adapters.functions import tool
-from standfast.traces.artifact import Trace
+from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
 from standfast.vocabulary import RunIdentity, VisibilityMode
@@ -140,7 +138,7 @@ def _run(store: Store, ask: Tool | None, *, recorded: bool) -> Trace | None:
             return None
         recorder = Recorder(run.run, clock=SystemClock(), model=MODEL)
         with recorder.event(role="agent", interceptor="tools", decision_type="look_up"):
-            _act(tool(recorder, profile=LOOK_UP)(look_up))
+            _act(recorder.tool(profile=LOOK_UP)(look_up))
         recorder.output(TextShape(sections=("answer",)))
         run.write(run.run.run_id, {"memory_id": run.run.run_id, "text": "done"})
         return recorder.finish()

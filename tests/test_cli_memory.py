@@ -80,7 +80,7 @@ def test_forget_asks_first_and_erases() -> None:
         (("at", "99"), 2, "no_such_snapshot"),
         (("diff", "99"), 2, "no_such_snapshot"),
         (("remember", "x", "--source", "handbook"), 2, "KIND:ID"),
-        (("forget", "no/such", "--reason", "x", "--yes"), 2, "nothing is known"),
+        (("forget", "no/such", "--reason", "x", "--yes"), 2, "there is no record of"),
         (("remember", "x", "--namespace", "standfast"), 2, "Standfast's own"),
     ],
 )

@@ -4,13 +4,14 @@ Values are frozen and check themselves: one that breaks its document's rules can
 ``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  Record -> Band, Tier; Remembered, Receipt
+    what is remembered  RememberRequest -> Remembered, Receipt; Record -> Band, Tier
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
     what is tried       Experiment
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NoReturn, Self
@@ -35,6 +36,7 @@ __all__ = [
     "MemoryAction",
     "Receipt",
     "Record",
+    "RememberRequest",
     "Remembered",
     "RunIdentity",
     "Snapshot",
@@ -377,6 +379,76 @@ class Record(Value, frozen=True, kw_only=True):
         if self.evidence is not None:
             plain["evidence"] = self.evidence.as_json()
         return plain
+
+
+class RememberRequest(Value, frozen=True, kw_only=True):
+    """What a caller says about one thing to remember, validated before anything else happens. Build it with ``of``."""
+
+    text: str
+    subject: str | None = None
+    source: dict[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+    refs: tuple[dict[str, Any], ...] = ()
+    propose: bool = False
+    role: str = "agent"
+    hold: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+    ) -> Self:
+        """Build a request. The parameters are those of ``Run.remember``."""
+        _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
+        _refuse_unless(
+            not isinstance(tags, str), f"tags must be a list of strings: pass [{tags!r:.80}]", tags
+        )
+        _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
+        is_source = source is None or isinstance(source, Mapping)
+        _refuse_unless(
+            is_source, 'source must be a mapping such as {"kind": "doc", "id": "handbook#4"}', source
+        )
+        _refuse_unless(_is_list_of(refs, Mapping), "refs must be a list of mappings", refs)
+        _refuse_unless(isinstance(propose, bool), "propose must be True or False", propose)
+        _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
+        _refuse_unless(
+            hold is None or (isinstance(hold, str) and hold.strip()), "hold must be a reason", hold
+        )
+        return cls(
+            text=text,
+            subject=subject,
+            source=dict(source) if source else None,
+            tags=tuple(sorted(set(tags))),
+            refs=tuple(dict(ref) for ref in refs),
+            propose=propose,
+            role=str(role),
+            hold=hold,
+        )
+
+    def __post_init__(self) -> None:
+        if self.subject is not None:
+            self._require_name("subject", self.subject)
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what is set, as a trace records it."""
+        return {name: value for name, value in super().as_json().items() if value}
+
+
+def _is_list_of(given: object, kind: type[Any]) -> bool:
+    return isinstance(given, list | tuple | set | frozenset) and all(isinstance(one, kind) for one in given)
+
+
+def _refuse_unless(condition: object, problem: str, given: object) -> None:
+    if not condition:
+        raise InvalidValue(what="RememberRequest", problem=f"{problem}, not {shown(given)}")
 
 
 class Receipt(Value, frozen=True, kw_only=True):

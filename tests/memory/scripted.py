@@ -13,10 +13,8 @@ from random import Random
 from typing import Any
 
 from standfast.clock import ManualClock, RandomIds
-from standfast.memory import Memory
-from standfast.traces.artifact import Trace
-from standfast.traces.identity import ModelConfig
-from standfast.traces.traced_run import TracedRun
+from standfast.memory import AgentRun, Memory
+from standfast.traces.artifact import ModelConfig, Trace
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
@@ -51,7 +49,7 @@ class Script:
         memory.close()
         return run.trace
 
-    def __call__(self, run: TracedRun) -> None:
+    def __call__(self, run: AgentRun) -> None:
         """The agent."""
 
         @run.tool()

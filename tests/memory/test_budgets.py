@@ -98,7 +98,7 @@ def test_runs_of_any_size_come_to_the_same(cuts: list[int], policy: str, max_byt
         feed(memory, range(start, stop), each=stop - start)
 
     assert numbers_held(memory) == played(policy, 30, max_bytes)
-    assert memory.band_budgets._warm[Band.ACTIVE][1].purse.used_bytes <= max_bytes
+    assert memory.band_budgets.used_bytes(Band.ACTIVE) <= max_bytes
 
 
 def test_bands_without_a_budget_take_everything() -> None:
@@ -133,7 +133,7 @@ def test_a_subject_is_forgotten_in_all_its_versions() -> None:
         run.forget("a", reason="asked for")
 
     assert list(memory.records(band=Band.ACTIVE)) == []
-    assert memory.band_budgets._warm[Band.ACTIVE][1].purse.used_bytes == 0
+    assert memory.band_budgets.used_bytes(Band.ACTIVE) == 0
 
 
 def test_another_policy_begins_with_what_is_held() -> None:
@@ -161,7 +161,7 @@ def test_runs_that_spend_at_once_never_overspend(memory: Memory) -> None:
     fresh = budgeted(memory.store, "ExpireOldest", 600)
     feed(fresh, range(900, 901))
 
-    assert fresh.band_budgets._warm[Band.ACTIVE][1].purse.used_bytes <= 600
+    assert fresh.band_budgets.used_bytes(Band.ACTIVE) <= 600
     assert len(list(fresh.records(band=Band.LEDGER))) == 19
     assert list(fresh.verify()) == []
 

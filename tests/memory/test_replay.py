@@ -8,16 +8,15 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.clock import RandomIds
-from standfast.memory import Memory
+from standfast.memory import AgentRun, Memory
+from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ModelConfig
-from standfast.traces.traced_run import TracedRun
 from tests.memory.conftest import HANDBOOK
 
 AGENT = f"{__name__}:agent"
 
 
-def agent(run: TracedRun) -> None:
+def agent(run: AgentRun) -> None:
     """Recalls, remembers what it made of it, and answers."""
     context = run.recall("EU refunds", tokens=200, max_items=3)
     run.remember(
@@ -26,7 +25,7 @@ def agent(run: TracedRun) -> None:
     run.output({"type": "text", "sections": ["answer"]})
 
 
-def other_agent(run: TracedRun) -> None:
+def other_agent(run: AgentRun) -> None:
     """Asks something else."""
     run.recall("US refunds", tokens=200)
     run.output({"type": "text", "sections": ["answer"]})
@@ -75,7 +74,7 @@ def test_memory_of_another_tenant_gives_another_answer(recorded: str) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "hand in snapshot 3"),
+        ([], "memory as of snapshot 3"),
         (["--namespace", "acme"], "--store"),
         (["--store", "agent.db", "--memory", AGENT], "not from both"),
         (["--store", "no-such.db"], "no such store"),

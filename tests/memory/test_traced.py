@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 
 from standfast.clock import CountedIds, ManualClock, RandomIds
-from standfast.memory import Memory, Run
+from standfast.memory import AgentRun, Memory, Run
+from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import ClaimVerdict, compare
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ModelConfig
 from standfast.traces.replay import replay
-from standfast.traces.traced_run import TracedRun
 from tests.memory.conftest import HANDBOOK, SECRET
 
 MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)
 
 
-def agent(run: TracedRun, *, query: str = "refunds", fact: str = "UK refunds take 28 days.") -> None:
+def agent(run: AgentRun, *, query: str = "refunds", fact: str = "UK refunds take 28 days.") -> None:
     """Recalls, looks something up, remembers two things and answers."""
 
     @run.tool()

@@ -87,7 +87,7 @@ def test_records_come_in_pages_from_one_snapshot(client: Client) -> None:
 def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -> None:
     with pytest.raises(NotFound):
         client.record("nobody")
-    with pytest.raises(InvalidValue, match="nothing is known of 'nobody'"):
+    with pytest.raises(InvalidValue, match="there is no record of 'nobody'"):
         client.forget("nobody", reason="asked to")
     with client.run(workflow="triage") as run, pytest.raises(NotAllowed) as refused:
         run.remember("x")

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from standfast.canon import fingerprint
-from standfast.traces.artifact import artifact_hash
-from standfast.traces.contract import ShortfallCode
-from standfast.traces.equivalence import ReasonCode
-from standfast.traces.identity import ModelConfig, ToolProfile, model_config_id
+from standfast.traces.artifact import ModelConfig, ToolProfile, artifact_hash, model_config_id
+from standfast.traces.equivalence import ReasonCode, ShortfallCode
 from tests.traces.scripted import recorded
 
 FOLDER = Path(__file__).parent / "fixtures"

@@ -8,10 +8,15 @@ from typing import Any
 import msgspec
 
 import standfast.traces
-from standfast.traces.artifact import DETERMINISM_SCHEMA, RETRIEVAL_SCHEMA, Output, Retrieval, Trace
-from standfast.traces.identity import ToolProfile
+from standfast.traces.artifact import (
+    DETERMINISM_SCHEMA,
+    RETRIEVAL_SCHEMA,
+    Output,
+    Retrieval,
+    ToolProfile,
+    Trace,
+)
 from standfast.traces.shapes import (
-    Change,
     ChangeKind,
     ChoiceShape,
     CodePatchShape,
@@ -20,6 +25,7 @@ from standfast.traces.shapes import (
     PlanStep,
     RefusalShape,
     Shape,
+    ShapeChange,
     TableShape,
     TextShape,
     json_shape,
@@ -35,7 +41,7 @@ EXAMPLE_SHAPES: tuple[Shape, ...] = (
         files=(
             PatchedFile(
                 path="foo.py",
-                changes=(Change(kind=ChangeKind.REPLACE, at_line=3, lines_added=2, lines_removed=1),),
+                changes=(ShapeChange(kind=ChangeKind.REPLACE, at_line=3, lines_added=2, lines_removed=1),),
             ),
         )
     ),

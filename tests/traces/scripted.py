@@ -14,11 +14,10 @@ from typing import Any
 
 from standfast.canon import fingerprint
 from standfast.clock import ManualClock
-from standfast.traces.artifact import SelectedRecord, Trace
-from standfast.traces.identity import ModelConfig, ToolProfile
+from standfast.traces.artifact import ModelConfig, SelectedRecord, ToolProfile, Trace
 from standfast.traces.recorder import Recorder
+from standfast.traces.replay import ReplayedRun
 from standfast.traces.shapes import TextShape
-from standfast.traces.traced_run import TracedRun
 from standfast.vocabulary import RunIdentity, VisibilityMode
 
 MODEL = ModelConfig(
@@ -78,7 +77,7 @@ class Script:
     jitter: Random | None = None
     calls_made: list[str] = field(default_factory=list)
 
-    def __call__(self, run: TracedRun) -> None:
+    def __call__(self, run: ReplayedRun) -> None:
         """The agent."""
         run_search, run_send, run_weather = self._tools(run)
         with run.event(role="agent", interceptor="memory", decision_type="recall"):
@@ -93,7 +92,7 @@ class Script:
         with run.event(role="agent", interceptor="answer", decision_type="final"):
             run.output(TextShape(sections=self.sections))
 
-    def _tools(self, run: TracedRun) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    def _tools(self, run: ReplayedRun) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
         @run.tool(profile=SEARCH)
         def search(query: str, limit: int) -> dict[str, Any]:
             self.calls_made.append("search")
@@ -111,7 +110,7 @@ class Script:
 
         return search, send_mail, weather
 
-    def _in_parallel(self, run: TracedRun, weather: Callable[..., Any]) -> None:
+    def _in_parallel(self, run: ReplayedRun, weather: Callable[..., Any]) -> None:
         lanes = [run.lane() for _ in CITIES]
 
         def work(number: int) -> None:
@@ -142,7 +141,7 @@ def a_recorder(**options: Any) -> Recorder:
 
 
 def recorded(
-    agent: Callable[[TracedRun], object] | None = None,
+    agent: Callable[[ReplayedRun], object] | None = None,
     run: RunIdentity | None = None,
     *,
     model: ModelConfig | None = MODEL,
@@ -151,7 +150,7 @@ def recorded(
 ) -> Trace:
     """The trace of one run of an agent."""
     recorder = Recorder(run or a_run(), clock=clock or ManualClock(), model=model)
-    (agent or Script())(TracedRun(recorder, memory=memory or FixedMemory()))
+    (agent or Script())(ReplayedRun(recorder, memory=memory or FixedMemory()))
     return recorder.finish()
 
 

@@ -7,8 +7,8 @@ import pytest
 from standfast.canon import fingerprint
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
-from standfast.traces.adapters.chat_messages import ChatRecorder, record_messages
 from standfast.traces.artifact import Trace
+from standfast.traces.chat_messages import ChatRecorder, record_messages
 from standfast.traces.equivalence import compare
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import text_shape

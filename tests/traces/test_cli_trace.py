@@ -16,7 +16,7 @@ BASE = str(FOLDER / "base.json")
 
 def replayed_agent(run: object) -> None:
     """The agent that the command line is given."""
-    Script()(run)  # type: ignore[arg-type]  # It is a TracedRun, as the door hands it in.
+    Script()(run)  # type: ignore[arg-type]  # It is a ReplayedRun, as the door hands it in.
 
 
 def changed_agent(run: object) -> None:

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.traces.artifact import Trace
-from standfast.traces.contract import ShortfallCode
 from standfast.traces.equivalence import (
     ClaimVerdict,
     Comparison,
     Difference,
     ReasonCode,
+    ShortfallCode,
     compare,
     compare_artifacts,
 )

@@ -17,11 +17,15 @@ from hypothesis import strategies as st
 from standfast.canon import canonical_bytes, fingerprint
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, ProfileConflict, RecorderFinished
-from standfast.traces.adapters.functions import tool
-from standfast.traces.artifact import Trace, ranked
-from standfast.traces.contract import ShortfallCode, shortfalls
-from standfast.traces.equivalence import compare
-from standfast.traces.identity import ModelConfig, ToolProfile, model_config_id, tool_runtime_profile_hash
+from standfast.traces.artifact import (
+    ModelConfig,
+    ToolProfile,
+    Trace,
+    model_config_id,
+    ranked,
+    tool_runtime_profile_hash,
+)
+from standfast.traces.equivalence import ShortfallCode, compare, shortfalls
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
 from tests.traces.scripted import MODEL, SEARCH, Script, a_recorder, a_run, recorded
@@ -134,7 +138,7 @@ def test_an_entry_outside_of_any_event_makes_its_own() -> None:
 def test_arguments_are_taken_down_before_the_tool_can_change_them() -> None:
     recorder = a_recorder()
 
-    @tool(recorder)
+    @recorder.tool()
     def drain(queue: list[int]) -> int:
         total = sum(queue)
         queue.clear()
@@ -147,7 +151,7 @@ def test_arguments_are_taken_down_before_the_tool_can_change_them() -> None:
 def test_arguments_are_told_by_name_with_defaults_however_they_are_given() -> None:
     recorder = a_recorder()
 
-    @tool(recorder)
+    @recorder.tool()
     def find(text: str, limit: int = 5) -> str:
         return text
 
@@ -176,10 +180,10 @@ def test_naming_arguments_is_what_python_does(
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
         with pytest.raises(TypeError):
-            tool(recorder)(function)(*args, **kwargs)
+            recorder.tool()(function)(*args, **kwargs)
         return
     bound.apply_defaults()
-    tool(recorder)(function)(*args, **kwargs)
+    recorder.tool()(function)(*args, **kwargs)
 
     told = recorder.finish().events[0].tool_calls[0].normalized_args
     assert canonical_bytes(told) == canonical_bytes(bound.arguments)
@@ -206,7 +210,7 @@ def test_a_tools_error_is_recorded_by_its_type_and_raised_as_it_is() -> None:
     recorder = a_recorder()
     error = ValueError("no such customer at 0x7f3a")
 
-    @tool(recorder)
+    @recorder.tool()
     def fail() -> None:
         raise error
 
@@ -252,9 +256,9 @@ def _undecided(recorder: Recorder) -> None:
 @pytest.mark.parametrize(
     ("spoil", "code"),
     [
-        (lambda recorder: tool(recorder)(_give)(object()), "unrecordable_args"),
-        (lambda recorder: tool(recorder)(_make)("nan"), "unrecordable_result"),
-        (lambda recorder: tool(recorder, profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
+        (lambda recorder: recorder.tool()(_give)(object()), "unrecordable_args"),
+        (lambda recorder: recorder.tool()(_make)("nan"), "unrecordable_result"),
+        (lambda recorder: recorder.tool(profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
         (_left_open, "open_event"),
         (_undecided, "no_decision"),
         (lambda recorder: recorder.gap("lost", "half a surrogate: \ud800"), "lost"),

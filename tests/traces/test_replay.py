@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from standfast.traces.artifact import Trace
+from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.equivalence import ClaimVerdict, ReasonCode
-from standfast.traces.identity import ToolProfile
-from standfast.traces.replay import replay
+from standfast.traces.replay import ReplayedRun, replay
 from standfast.traces.shapes import TextShape
-from standfast.traces.traced_run import TracedRun
 from tests.traces.fixture_files import REJECTED, base, changed
 from tests.traces.scripted import SEARCH, FixedMemory, Script, a_run, recorded
 
@@ -68,7 +66,7 @@ def test_memory_that_answers_otherwise_shows() -> None:
 
 
 def test_a_new_profile_of_a_tool_shows_even_if_it_counts_the_same() -> None:
-    def agent(run: TracedRun, version: str = "v2") -> None:
+    def agent(run: ReplayedRun, version: str = "v2") -> None:
         @run.tool(profile=ToolProfile(tool_name="ask", tool_profile_version=version))
         def ask(question: str) -> str:
             return question
@@ -87,7 +85,7 @@ def test_a_new_profile_of_a_tool_shows_even_if_it_counts_the_same() -> None:
 def test_the_same_call_made_often_gets_its_results_in_order() -> None:
     given: list[int] = []
 
-    def agent(run: TracedRun) -> None:
+    def agent(run: ReplayedRun) -> None:
         results = iter((3, 1, 2))
 
         @run.tool()
@@ -118,7 +116,7 @@ class OddError(Exception):
 def test_a_tool_that_failed_fails_again(error: Exception, replayed: type[Exception]) -> None:
     caught: list[Exception] = []
 
-    def agent(run: TracedRun) -> None:
+    def agent(run: ReplayedRun) -> None:
         @run.tool()
         def fail() -> None:
             raise error
@@ -138,7 +136,7 @@ def test_a_tool_that_failed_fails_again(error: Exception, replayed: type[Excepti
 def test_results_that_were_not_kept_come_from_the_tools_that_are_handed_in() -> None:
     profile = ToolProfile(tool_name="secret", tool_profile_version="v1", keeps_result=False)
 
-    def agent(run: TracedRun) -> None:
+    def agent(run: ReplayedRun) -> None:
         run.tool(profile=profile)(secret)(1)
         run.output(TextShape(sections=()))
 
@@ -171,7 +169,7 @@ def test_an_agent_that_fails_without_having_parted_proves_nothing() -> None:
     class Boom(RuntimeError):
         pass
 
-    def agent(run: TracedRun) -> None:
+    def agent(run: ReplayedRun) -> None:
         Script()(run)
         raise Boom
 
@@ -182,7 +180,7 @@ def test_an_agent_that_fails_without_having_parted_proves_nothing() -> None:
 
 
 def test_arguments_that_are_no_json_diverge() -> None:
-    def agent(run: TracedRun) -> None:
+    def agent(run: ReplayedRun) -> None:
         run.tool(profile=SEARCH)(str.upper)(object())  # type: ignore[arg-type]  # On purpose.
 
     played = replay(recorded(), agent)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from standfast.errors import NotCanonical
 from standfast.traces.shapes import (
-    Change,
     ChangeKind,
+    ShapeChange,
     code_patch_shape,
     json_shape,
     output_shape_hash,
@@ -77,10 +77,10 @@ def test_a_patchs_shape_is_its_files_and_where_they_change() -> None:
 
     assert (foo.path, gone.path) == ("foo.py", "gone.txt")
     assert foo.changes == (
-        Change(kind=ChangeKind.REPLACE, at_line=2, lines_added=2, lines_removed=1),
-        Change(kind=ChangeKind.REMOVE, at_line=11, lines_removed=1),
+        ShapeChange(kind=ChangeKind.REPLACE, at_line=2, lines_added=2, lines_removed=1),
+        ShapeChange(kind=ChangeKind.REMOVE, at_line=11, lines_removed=1),
     )
-    assert gone.changes == (Change(kind=ChangeKind.REMOVE, at_line=0, lines_removed=1),)
+    assert gone.changes == (ShapeChange(kind=ChangeKind.REMOVE, at_line=0, lines_removed=1),)
 
 
 @settings(max_examples=60)

@@ -1,10 +1,8 @@
 """The cap on an artifact: it always holds, and what it costs is always told."""
 
 from standfast.limits import MAX_TRACE_BYTES
-from standfast.traces.artifact import Trace
-from standfast.traces.contract import ShortfallCode, shortfalls
-from standfast.traces.equivalence import compare
-from standfast.traces.identity import ToolProfile
+from standfast.traces.artifact import ToolProfile, Trace
+from standfast.traces.equivalence import ShortfallCode, compare, shortfalls
 from standfast.traces.shapes import TextShape
 from tests.traces.scripted import SEARCH, a_recorder
 

@@ -18,11 +18,10 @@ from standfast.errors import CommitAborted, SelfApproval, StandfastError
 from standfast.govern.approvals.approvals import Approval, Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
-from standfast.memory import Memory
+from standfast.memory import AgentRun, Memory
 from standfast.policies.band_budget import BandBudget
+from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import compare
-from standfast.traces.identity import ModelConfig
-from standfast.traces.traced_run import TracedRun
 from standfast.vocabulary import Band
 
 DOCS = {"kind": "doc", "id": "api-docs#orders"}
@@ -205,7 +204,7 @@ def comparing(tour: Tour, memory: Memory) -> None:
         tour.show(f"{first.code} at event {first.event_index}: {first.left!r:.60} and {first.right!r:.60}")
 
 
-def _answer(run: TracedRun, question: str) -> None:
+def _answer(run: AgentRun, question: str) -> None:
     @run.tool()
     def look_up(what: str) -> dict[str, str]:
         return {"found": f"about {what}"}

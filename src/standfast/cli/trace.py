@@ -15,11 +15,11 @@ from standfast.cli.output import ANSWER_IS_NO, BAD_INPUT, json_option, print_jso
 from standfast.errors import TraceError
 from standfast.memory import Memory
 from standfast.traces.artifact import Event, Retrieval, ToolCall, Trace
-from standfast.traces.contract import Shortfall, shortfall_of_error, shortfalls
+from standfast.traces.equivalence import Shortfall, shortfall_of_error, shortfalls
 from standfast.traces.equivalence import ClaimVerdict, Comparison, Difference, compare_artifacts
 from standfast.traces.folder import read_artifact
 from standfast.traces.replay import replay
-from standfast.traces.traced_run import MemoryAt
+from standfast.traces.replay import ReplayMemory
 
 EXIT_CODES: Final = {
     ClaimVerdict.EQUIVALENT: 0,
@@ -187,12 +187,12 @@ def replay_command(
 
 def _memory_at(
     stack: ExitStack, snapshot: int, *, store_url: str | None, namespace: str | None, memory: str | None
-) -> MemoryAt | None:
+) -> ReplayMemory | None:
     """Memory as of the run's snapshot: from a store, from the user's function, or none."""
     if memory is not None and (store_url or namespace):
         raise click.UsageError("give --store or --memory, not both")
     if memory is not None:
-        view: MemoryAt = _function(memory)(snapshot)
+        view: ReplayMemory = _function(memory)(snapshot)
         return view
     if store_url is None:
         if namespace is not None:

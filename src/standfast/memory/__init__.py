@@ -1,15 +1,30 @@
 """Memory and its Run: one request, from top to bottom. Read this second, after the vocabulary.
 
-    with memory.run(workflow="triage", mode="buffered_write") as run:
-        context = run.recall(...)       111_SENSE   what is known, how far to trust it, within a token budget
-        run.remember(...)               888_JUDGE   floors, verdict, evidence; where it goes
-                                        777_FORGE   what keeps going wrong becomes a pattern
-    # leaving the block                 999_SEAL    one commit, one receipt, all of it in the ledger
+    memory.py           Memory: opens runs, recalls, looks back, governs; remember and forget without a run
+    run.py              Run.remember -> RememberRequest -> judged -> buffered -> commit
+    judging_cache.py    what the judge may look at                    888_JUDGE
+    commit_plan.py      judged records -> one commit                  777_FORGE, 999_SEAL
+    band_budgets.py     what the byte budgets of bands keep of it
+    snapshot_view.py    SnapshotView.recall: memory as of a snapshot  111_SENSE
+    idempotency.py      a request that arrives twice takes effect once
+    async_memory.py     AsyncMemory and AsyncRun
 
-Rules live below, in ``govern/``, ``store/``, ``recall/`` and ``budgets/``; here they are called in order.
+The rules themselves are in ``govern/``, ``policies/``, ``recall/`` and ``store/``.
 """
 
+from standfast.memory.async_memory import AsyncMemory, AsyncRun, AsyncSnapshotView
+from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
-from standfast.memory.run import Run
+from standfast.memory.run import AgentRun, Run
+from standfast.memory.snapshot_view import SnapshotView
 
-__all__ = ["Memory", "Run"]
+__all__ = [
+    "AgentRun",
+    "AsyncMemory",
+    "AsyncRun",
+    "AsyncSnapshotView",
+    "IdempotencyRecord",
+    "Memory",
+    "Run",
+    "SnapshotView",
+]

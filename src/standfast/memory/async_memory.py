@@ -1,59 +1,352 @@
-"""Memory from async code: the same methods, each run in a thread, so that no event loop waits for a disk.
+"""Memory from async code: the same verbs as coroutines. Each call runs in a thread, so the event loop never waits for a disk.
 
-    async with AsyncMemory(Memory.open("agent.db")) as memory:
+    async with await AsyncMemory.open("agent.db") as memory:
         async with memory.run(workflow="triage", mode="buffered_write") as run:
             await run.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
 
-There is one implementation, the synchronous one; this only carries calls over.
+There is one implementation, the synchronous one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
-from standfast.memory import Memory, Run
+from standfast.clock import Clock, IdSource
+from standfast.govern.approvals.queue import ApprovalQueue
+from standfast.govern.judge.judge import Floor
+from standfast.govern.sweep import Due
+from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.ledger.notary import Notary
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
+from standfast.memory.run import Run
+from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotView
+from standfast.policies.band_budget import BandBudget
+from standfast.recall.controller import Reading
+from standfast.recall.package import ContextPackage
+from standfast.store.commit import Write
+from standfast.store.records import HistoryEntry, RecordChange
+from standfast.store.store import Store
+from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
+from standfast.traces.folder import TraceFolder
+from standfast.traces.recorder import Recorder
+from standfast.traces.recording import EventDraft, Lane
+from standfast.traces.shapes import Shape
+from standfast.vocabulary import Band, Receipt, Record, Remembered, RunIdentity, VisibilityMode
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_in_thread = asyncio.to_thread
 
 
-class _Carried:
-    """Every method of an object as a coroutine; attributes that are no methods as they are."""
-
-    def __init__(self, carried: object) -> None:
-        self._carried = carried
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._carried, name)
-        if not callable(found):
-            return found
-        return _in_thread(found)
-
-
-class AsyncRun(_Carried):
-    """A run whose ``recall``, ``remember``, ``forget``, ``commit`` and ``discard`` are coroutines."""
+class AsyncRun:
+    """A run whose verbs are coroutines. ``AsyncMemory.run`` opens it."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run)
+        self._run = run
 
+    @property
+    def identity(self) -> RunIdentity:
+        """What the run is, what it reads from, and what it may do."""
+        return self._run.identity
 
-class AsyncMemory(_Carried):
-    """A memory whose methods are coroutines; ``run`` is an async context manager. Iterators come back as lists."""
+    @property
+    def recorder(self) -> Recorder:
+        """The recorder of the run. Recording does not block."""
+        return self._run.recorder
 
-    def __init__(self, memory: Memory) -> None:
-        super().__init__(memory)
-        self._memory = memory
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt of the commit, once there is one."""
+        return self._run.receipt
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace, once the run is over."""
+        return self._run.trace
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> ContextPackage:
+        """Return the best excerpts for a query as of the run's snapshot; see ``Run.recall``."""
+        return await _in_thread(self._run.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+    ) -> Remembered:
+        """Judge a text and buffer it for the commit; see ``Run.remember``."""
+        return await _in_thread(
+            self._run.remember,
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            role=role,
+            hold=hold,
+        )
+
+    async def forget(self, subject: str, *, reason: str) -> None:
+        """Erase every version of a subject when the run commits; see ``Run.forget``."""
+        await _in_thread(self._run.forget, subject, reason=reason)
+
+    async def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
+        """Commit everything. A commit that was begun is finished, even if the task is cancelled; see ``Run.commit``."""
+        return await asyncio.shield(_in_thread(self._run.commit, extra_writes=extra_writes))
+
+    async def discard(self, error: BaseException | None = None) -> None:
+        """Drop the buffer and end the run; see ``Run.discard``."""
+        await _in_thread(self._run.discard, error)
 
     @asynccontextmanager
-    async def run(self, **options: Any) -> AsyncIterator[AsyncRun]:
-        """A run that commits when the block is left, and discards on an exception, cancellation too."""
-        run = await asyncio.to_thread(lambda: self._memory.run(**options))
+    async def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> AsyncIterator[EventDraft]:
+        """Record an event for as long as the ``async with`` block lasts."""
+        with self._run.event(role=role, interceptor=interceptor, decision_type=decision_type) as event:
+            yield event
+
+    def lane(self) -> Lane:
+        """Create a lane for the events of a parallel task: ``with lane:`` in the task."""
+        return self._run.lane()
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of a function or an ``async def``; see ``Recorder.tool``."""
+        return self._run.tool(profile=profile, effects=effects)
+
+    def guardrail(self, guardrail_id: str) -> None:
+        """Record that a guardrail was triggered."""
+        self._run.guardrail(guardrail_id)
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Record the shape of the run's output."""
+        self._run.output(shape)
+
+
+class AsyncSnapshotView:
+    """Memory as of one snapshot, with coroutines. ``AsyncMemory.at`` returns it."""
+
+    def __init__(self, view: SnapshotView) -> None:
+        self._view = view
+
+    @property
+    def memory_snapshot_id(self) -> int:
+        """The snapshot."""
+        return self._view.memory_snapshot_id
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> ContextPackage:
+        """Return the best excerpts for a query; see ``SnapshotView.recall``."""
+        return await _in_thread(self._view.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+
+    async def explain(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> Reading:
+        """Recall, and say why each record was chosen; see ``SnapshotView.explain``."""
+        return await _in_thread(self._view.explain, query, tokens=tokens, max_items=max_items, bands=bands)
+
+    async def records(self, *, band: Band | None = None) -> list[Record]:
+        """Return every record that the snapshot shows."""
+        return await _in_thread(lambda: list(self._view.records(band=band)))
+
+
+class AsyncMemory:
+    """A memory whose verbs are coroutines. What is an iterator in ``Memory`` is a list here."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        namespace: str = "default",
+        create: bool = True,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        floors: Iterable[Floor] | None = None,
+        strict: bool = True,
+        allow_live: bool = False,
+        notary: Notary | Literal["auto"] | None = "auto",
+        traces: TraceFolder | None = None,
+        budgets: Iterable[BandBudget] = (),
+    ) -> Self:
+        """Open the memory at a path or URL; see ``Memory.open``."""
+        memory = await _in_thread(
+            Memory.open,
+            url,
+            namespace=namespace,
+            create=create,
+            clock=clock,
+            ids=ids,
+            floors=floors,
+            strict=strict,
+            allow_live=allow_live,
+            notary=notary,
+            traces=traces,
+            budgets=budgets,
+        )
+        return cls(memory)
+
+    @property
+    def store(self) -> Store:
+        """The store; its methods block."""
+        return self._memory.store
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of this memory."""
+        return self._memory.namespace
+
+    @property
+    def policy_set_id(self) -> str:
+        """The id of the judge's floors, the write policy and the budgets."""
+        return self._memory.policy_set_id
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+    ) -> Remembered:
+        """Judge a text and commit it; see ``Memory.remember``."""
+        return await _in_thread(
+            self._memory.remember,
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            role=role,
+            hold=hold,
+            workflow=workflow,
+            agent=agent,
+        )
+
+    async def forget(
+        self, subject: str, *, reason: str, workflow: str = DEFAULT_WORKFLOW, agent: str | None = None
+    ) -> Receipt:
+        """Erase every version of a subject; see ``Memory.forget``."""
+        return await _in_thread(self._memory.forget, subject, reason=reason, workflow=workflow, agent=agent)
+
+    @asynccontextmanager
+    async def run(
+        self,
+        *,
+        workflow: str,
+        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        agent: str | None = None,
+        model: ModelConfig | None = None,
+        run_id: str | None = None,
+    ) -> AsyncIterator[AsyncRun]:
+        """Open a run that commits when the block is left. An exception or a cancellation discards it."""
+        run = AsyncRun(
+            await _in_thread(
+                self._memory.run, workflow=workflow, mode=mode, agent=agent, model=model, run_id=run_id
+            )
+        )
         try:
-            yield AsyncRun(run)
-        except BaseException:
-            run.discard()
+            yield run
+        except BaseException as error:
+            # Not awaited: a task that is being cancelled may be cancelled again at every await.
+            run._run.discard(error)  # noqa: SLF001  # The two classes are one implementation.
             raise
-        # A commit that was begun is finished, even if the task is cancelled meanwhile; its receipt tells.
-        await asyncio.shield(asyncio.to_thread(run.commit))
+        await run.commit()
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        bands: Sequence[Band | str] = RECALLED_BANDS,
+    ) -> ContextPackage:
+        """Return the best excerpts for a query from the newest snapshot; see ``Memory.recall``."""
+        return await _in_thread(self._memory.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+
+    async def at(self, snapshot: int) -> AsyncSnapshotView:
+        """Return memory as of a snapshot; see ``Memory.at``."""
+        return AsyncSnapshotView(await _in_thread(self._memory.at, snapshot))
+
+    async def history(self, subject: str) -> list[HistoryEntry]:
+        """Return every version of a subject, oldest first; see ``Memory.history``."""
+        return await _in_thread(self._memory.history, subject)
+
+    async def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
+        """Return the records that differ between two snapshots; see ``Memory.diff``."""
+        return await _in_thread(self._memory.diff, old, new)
+
+    async def records(self, *, band: Band | None = None, at: int | None = None) -> list[Record]:
+        """Return every record that a snapshot shows; see ``Memory.records``."""
+        return await _in_thread(lambda: list(self._memory.records(band=band, at=at)))
+
+    def approvals(self) -> ApprovalQueue:
+        """Return the queue of proposals. Its methods block: call them with ``asyncio.to_thread``."""
+        return self._memory.approvals()
+
+    async def due(self) -> list[Due]:
+        """Return what a retention sweep would archive or delete now; see ``Memory.due``."""
+        return await _in_thread(lambda: list(self._memory.due()))
+
+    async def sweep(self) -> list[Receipt]:
+        """Carry out retention; see ``Memory.sweep``."""
+        return await _in_thread(self._memory.sweep)
+
+    async def verify(self) -> list[str]:
+        """Return one message per problem; empty if everything is intact. See ``Memory.verify``."""
+        return await _in_thread(lambda: list(self._memory.verify()))
+
+    async def checkpoint(self) -> str | None:
+        """Sign the ledger's head; see ``Memory.checkpoint``."""
+        return await _in_thread(self._memory.checkpoint)
+
+    async def receipt(self, ledger_seq: int) -> InclusionReceipt:
+        """Return the proof that an entry is in the ledger; see ``Memory.receipt``."""
+        return await _in_thread(self._memory.receipt, ledger_seq)
+
+    async def close(self) -> None:
+        """Sign the ledger's head if needed and release files and connections; see ``Memory.close``."""
+        await _in_thread(self._memory.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,16 +354,4 @@ class AsyncMemory(_Carried):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self._memory.close)
-
-
-def _in_thread(method: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    def call(*arguments: Any, **options: Any) -> Any:
-        answer = method(*arguments, **options)
-        # An iterator would go on reading in the event loop.
-        return list(answer) if hasattr(answer, "__next__") else answer
-
-    async def carried(*arguments: Any, **options: Any) -> Any:
-        return await asyncio.to_thread(call, *arguments, **options)
-
-    return carried
+        await self.close()

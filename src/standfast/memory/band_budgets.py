@@ -1,10 +1,10 @@
-"""Byte budgets of bands: what a commit may keep, decided by the band's policy, and what goes for it.
+"""Byte budgets of bands: the band's write policy decides what a commit keeps and what is expired for it.
 
-Beside a budgeted band stand its stream, ``stream/BAND/…``, and ``budget/BAND``: which policy spends how many bytes, and how
-far it came. The second is written by every commit that spends, so that two runs never spend the same bytes: the later one
-is told, and plans again. Where the settings name another policy or size, a new epoch begins with what is held.
+A budgeted band has two kinds of rows of its own: ``stream/BAND/…``, the steps that the policy was shown, and ``budget/BAND``, the policy,
+its size and how far it came. Every commit that spends writes ``budget/BAND``, so two runs never spend the same bytes: the later one
+conflicts and is planned again. If the settings name another policy or size, a new epoch begins with the records that the band holds.
 
-What is forgotten is erased from the stream too. ``budget/BAND`` then says from which row on the policy is asked again.
+What is forgotten is erased from the stream too. ``budget/BAND`` then names the row from which the policy is shown the stream again.
 """
 
 import threading
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from standfast.canon import fingerprint, parse
-from standfast.errors import Corruption
+from standfast.errors import Corruption, InvalidValue
 from standfast.policies.band_budget import (
     BandBudget,
     BudgetedBand,
@@ -32,216 +32,233 @@ from standfast.vocabulary import Band, Record
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What budgets make of what a commit wants to write."""
+    """What budgets decided about the records of a commit."""
 
-    placed: tuple[Record, ...] = ()
-    """What is kept of it."""
+    records: tuple[Record, ...] = ()
+    """The records that are kept."""
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The streams, and how far the budgets are spent."""
-    gone: tuple[str, ...] = ()
-    """Keys of what is expired for it."""
+    """New rows of the streams, and the new ``budget/`` rows."""
+    expired: tuple[str, ...] = ()
+    """Keys of held records that are expired to make room."""
     facts: tuple[Fact, ...] = ()
 
 
 @dataclass(kw_only=True)
-class _Open:
-    """A band's purse in hand: its epoch, how many rows its stream has, and what this commit adds to them."""
+class _BandState:
+    """A band's policy as of a snapshot, and what the commit in progress adds to it."""
 
-    purse: BudgetedBand
+    policy: BudgetedBand
     epoch: int
-    rows_before: int = 0
-    since: int = 0
-    erased: int = 0
-    new: list[dict[str, Any]] = field(default_factory=list)
-    turns: list[tuple[PolicyStep, Record]] = field(default_factory=list)
+    stream_rows: int = 0
+    restart_row: int = 0
+    erased_rows: int = 0
+    new_rows: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[tuple[PolicyStep, Record]] = field(default_factory=list)
     evicted: set[str] = field(default_factory=set)
 
     def take(self, record: Record) -> PolicyStep:
-        turn = self.purse.take(record.key, record)
-        self.new.append(row_of(turn, record))
-        self.evicted.update(turn.gone)
-        return turn
+        """Show the policy a record."""
+        step = self.policy.take(record.key, record)
+        self.new_rows.append(row_of(step, record))
+        self.evicted.update(step.gone)
+        return step
 
     def release(self, keys: set[str]) -> None:
+        """Give back the bytes of records that are no longer there."""
         if keys:
-            self.purse.release(keys)
-            self.new.append(release_row(keys))
+            self.policy.release(keys)
+            self.new_rows.append(release_row(keys))
 
     def erase(self, count: int) -> None:
-        """So many rows of the stream go for good, and with them what the policy knows."""
+        """Note that rows of the stream are erased: the policy starts again with what is held."""
         if count:
-            self.erased += count
-            self.new.append(restart_row(self.purse.keys))
-            self.since = self.rows_before + len(self.new)
-            self.purse.begin_anew()
+            self.erased_rows += count
+            self.new_rows.append(restart_row(self.policy.keys))
+            self.restart_row = self.stream_rows + len(self.new_rows)
+            self.policy.begin_anew()
 
-    def told(self, budget: BandBudget) -> dict[str, Any]:
+    def budget_row(self, budget: BandBudget) -> dict[str, Any]:
+        """Return the content of ``budget/BAND``."""
         return {
             **budget.as_json(),
             "epoch": self.epoch,
-            "erased": self.erased,
-            "rows": self.rows_before + len(self.new),
-            "since": self.since,
-            "steps": self.purse.steps,
-            "used_bytes": self.purse.used_bytes,
+            "erased": self.erased_rows,
+            "rows": self.stream_rows + len(self.new_rows),
+            "since": self.restart_row,
+            "steps": self.policy.steps,
+            "used_bytes": self.policy.used_bytes,
         }
+
+    def after_commit(self) -> "_BandState":
+        """Return the state that the next commit begins with."""
+        return _BandState(
+            policy=self.policy,
+            epoch=self.epoch,
+            stream_rows=self.stream_rows + len(self.new_rows),
+            restart_row=self.restart_row,
+            erased_rows=self.erased_rows,
+        )
 
 
 class BandBudgets:
-    """The budgets of a memory's bands. What was worked out for one snapshot is kept for the next commit."""
+    """The budgets of a memory's bands. The state of a snapshot is cached for the next commit."""
 
-    def __init__(self, budgets: Iterable[BandBudget]) -> None:
-        self.budgets = {budget.band: budget for budget in budgets}
+    def __init__(self, budgets: Iterable[BandBudget] = ()) -> None:
+        self.budgets: dict[Band, BandBudget] = {}
+        for budget in budgets:
+            if budget.band in self.budgets:
+                raise InvalidValue(what="budgets", problem=f"{budget.band} has two budgets; keep one")
+            self.budgets[budget.band] = budget
         self.lock = threading.RLock()
-        """Who spends holds it until the commit is done: policies remember what they were shown."""
-        self._warm: dict[Band, tuple[int, _Open]] = {}
+        """Held from planning a commit until it is done, because policies remember what they were shown."""
+        self._cached: dict[Band, tuple[int, _BandState]] = {}
         self._spent: set[Band] = set()
 
     def describe(self) -> list[dict[str, Any]]:
-        """The budgets, by band: part of what a policy set's id is made of."""
+        """Return the budgets by band, as part of the policy set's id."""
         return [self.budgets[band].as_json() for band in sorted(self.budgets)]
 
-    def spend(
-        self, store: Store, namespace: str, at: int, placed: Sequence[Record], forgotten: Iterable[str]
-    ) -> Spending:
-        """Show each policy what would go into its band, in order; bands without a budget take everything.
+    def used_bytes(self, band: Band) -> int:
+        """Return how many bytes a band used after this object's last commit to it. Raises ``KeyError`` if there was none."""
+        return self._cached[band][1].policy.used_bytes
 
-        ``forgotten`` are keys of what is erased: records, and rows of streams.
+    def spend(
+        self, store: Store, namespace: str, at: int, records: Sequence[Record], forgotten: Iterable[str]
+    ) -> Spending:
+        """Show each band's policy the records that would go into it, in order. Bands without a budget keep everything.
+
+        Args:
+            at: The snapshot that the commit begins from.
+            forgotten: The keys that the commit erases: records, and rows of streams.
         """
         self._spent.clear()
         streams = tuple(f"{STREAM}{band}/" for band in self.budgets)
         others = [key for key in forgotten if not key.startswith(streams)]
-        spent = Spending(
-            placed=tuple(record for record in placed if record.band not in self.budgets),
-            rows=restarts(store, namespace, at, others),
+        spending = Spending(
+            records=tuple(record for record in records if record.band not in self.budgets),
+            rows=restarted_rows(store, namespace, at, others),
         )
         for band in sorted(self.budgets):
-            new = [record for record in placed if record.band is band]
+            new = [record for record in records if record.band is band]
             ended = {key for key in forgotten if key.startswith(f"{band}/")}
             erased = [key for key in forgotten if key.startswith(f"{STREAM}{band}/")]
             if new or ended or erased:
-                opened = self._opened(store, namespace, at, self.budgets[band], ended)
-                opened.release(ended & opened.purse.keys)
-                opened.erase(sum(key.startswith(_stream(band, opened.epoch)) for key in erased))
-                spent = _joined(spent, self._spend_band(opened, band, new))
-                self._warm[band] = (at, opened)
+                state = self._state_at(store, namespace, at, self.budgets[band], ended)
+                state.release(ended & state.policy.keys)
+                state.erase(sum(key.startswith(_stream_prefix(band, state.epoch)) for key in erased))
+                spending = _joined(spending, self._spend_band(state, band, new))
+                self._cached[band] = (at, state)
                 self._spent.add(band)
-        return spent
+        return spending
 
     def committed(self, snapshot: int) -> None:
-        """The last spending was committed as this snapshot, so what was worked out holds for it.
+        """Note that the last spending was committed as this snapshot.
 
-        What it did not spend is as it was only if nobody else committed in between.
+        The cached state of a band that it did not spend is still valid only if nobody else committed in between.
         """
-        for band, (known_at, opened) in list(self._warm.items()):
-            if band not in self._spent and known_at != snapshot - 1:
-                continue
-            following = _Open(
-                purse=opened.purse,
-                epoch=opened.epoch,
-                rows_before=opened.rows_before + len(opened.new),
-                since=opened.since,
-                erased=opened.erased,
-            )
-            self._warm[band] = snapshot, following
+        for band, (cached_at, state) in list(self._cached.items()):
+            if band in self._spent or cached_at == snapshot - 1:
+                self._cached[band] = snapshot, state.after_commit()
 
-    def lost(self) -> None:
-        """The last spending was not committed; it never happened, and policies can't unsee it."""
-        self._warm.clear()
+    def discarded(self) -> None:
+        """Note that the last spending was not committed. Policies can't unsee it, so nothing cached is valid."""
+        self._cached.clear()
 
-    def _spend_band(self, opened: _Open, band: Band, new: Sequence[Record]) -> Spending:
-        purse, budget = opened.purse, self.budgets[band]
+    def _spend_band(self, state: _BandState, band: Band, new: Sequence[Record]) -> Spending:
+        policy, budget = state.policy, self.budgets[band]
         for record in new:
-            # A band holds versions of a subject side by side, because each is a step of its own.
-            number = f"{opened.epoch}.{purse.steps}"
+            # Each version of a subject is a step of its own, so a budgeted band holds them under ids of their own.
+            number = f"{state.epoch}.{policy.steps}"
             own = record if record.subject is None else _numbered(record, number)
-            opened.turns.append((opened.take(own), own))
+            state.steps.append((state.take(own), own))
         rows = {
-            f"{_stream(band, opened.epoch)}{number:012d}": row
-            for number, row in enumerate(opened.new, opened.rows_before)
+            f"{_stream_prefix(band, state.epoch)}{number:012d}": row
+            for number, row in enumerate(state.new_rows, state.stream_rows)
         }
-        rows[f"budget/{band}"] = opened.told(budget)
-        written = {turn.key for turn, _ in opened.turns}
+        rows[f"budget/{band}"] = state.budget_row(budget)
+        written = {step.key for step, _ in state.steps}
         return Spending(
-            placed=tuple(record for turn, record in opened.turns if turn.key in purse.keys),
+            records=tuple(record for step, record in state.steps if step.key in policy.keys),
             rows=rows,
-            gone=tuple(sorted(opened.evicted - written)),
-            facts=(_fact(budget, purse, [turn for turn, _ in opened.turns]),),
+            expired=tuple(sorted(state.evicted - written)),
+            facts=(_fact(budget, policy, [step for step, _ in state.steps]),),
         )
 
-    def _opened(
+    def _state_at(
         self, store: Store, namespace: str, at: int, budget: BandBudget, forgotten: Collection[str]
-    ) -> _Open:
-        """The purse as of a snapshot: as it was left, or by going through its stream again."""
+    ) -> _BandState:
+        """Return the state as of a snapshot: the cached one, or one rebuilt from the stream."""
         band = budget.band
-        warm = self._warm.pop(band, None)
-        if warm is not None and warm[0] == at:
-            return warm[1]
-        purse = BudgetedBand(budget)
-        told = _told(store, namespace, at, band) or {"epoch": 0}
+        cached = self._cached.pop(band, None)
+        if cached is not None and cached[0] == at:
+            return cached[1]
+        policy = BudgetedBand(budget)
+        row = _budget_row(store, namespace, at, band) or {"epoch": 0}
         held = sorted(
-            store.scan(namespace, prefix=f"{band}/", at=at), key=lambda row: (row.memory_snapshot_id, row.key)
+            store.scan(namespace, prefix=f"{band}/", at=at), key=lambda one: (one.memory_snapshot_id, one.key)
         )
-        if {name: told.get(name) for name in budget.as_json()} != budget.as_json():
-            opened = _Open(purse=purse, epoch=told["epoch"] + 1)
+        if {name: row.get(name) for name in budget.as_json()} != budget.as_json():
+            state = _BandState(policy=policy, epoch=row["epoch"] + 1)
             for version in held:
-                if version.key not in forgotten and opened.take(record_of(version)).held is None:
-                    opened.evicted.add(version.key)
-            return opened
-        prefix, expected = _stream(band, told["epoch"]), told["rows"] - told["erased"]
+                if version.key not in forgotten and state.take(record_of(version)).held is None:
+                    state.evicted.add(version.key)
+            return state
+        prefix, expected = _stream_prefix(band, row["epoch"]), row["rows"] - row["erased"]
         stream = list(store.scan(namespace, prefix=prefix, at=at))
         if len(stream) < expected and at < (head := store.head()):
-            # Rows were erased since. A commit from this snapshot will be refused, and planned again from the newest one.
-            return self._opened(store, namespace, head, budget, forgotten)
+            # Rows were erased since this snapshot. The commit will conflict and be planned again from the newest one.
+            return self._state_at(store, namespace, head, budget, forgotten)
         if len(stream) != expected:
-            problem = f"{len(stream)} of the {expected} rows of its stream are there"
+            problem = f"its stream has {len(stream)} of {expected} rows"
             raise Corruption(what=f"budget/{band}", problem=problem)
-        numbered = [(int(row.key.removeprefix(prefix)), parse(row.content or b"")) for row in stream]
-        purse.replay(numbered, since=told["since"], steps=told["steps"])
-        opened = _Open(
-            purse=purse,
-            epoch=told["epoch"],
-            rows_before=told["rows"],
-            since=told["since"],
-            erased=told["erased"],
+        numbered = [(int(one.key.removeprefix(prefix)), parse(one.content or b"")) for one in stream]
+        policy.replay(numbered, since=row["since"], steps=row["steps"])
+        state = _BandState(
+            policy=policy,
+            epoch=row["epoch"],
+            stream_rows=row["rows"],
+            restart_row=row["since"],
+            erased_rows=row["erased"],
         )
-        opened.release(purse.keys - {version.key for version in held})
-        return opened
+        state.release(policy.keys - {version.key for version in held})
+        return state
 
 
-def restarts(store: Store, namespace: str, at: int, erased: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What streams must tell when these keys are erased, rows of them too: from where policies begin anew, with what."""
+def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the rows that streams and budgets need when these keys are erased: where policies start again, and with what."""
     rows: dict[str, dict[str, Any]] = {}
     streamed = [key for key in erased if key.startswith(STREAM)]
-    there = store.read(namespace, streamed, at=at) if streamed else {}
-    for band in sorted({key.split("/")[1] for key in there}):
-        told = _told(store, namespace, at, Band(band))
-        count = 0 if told is None else sum(key.startswith(_stream(band, told["epoch"])) for key in there)
-        if told is not None and count:
+    present = store.read(namespace, streamed, at=at) if streamed else {}
+    for band in sorted({key.split("/")[1] for key in present}):
+        row = _budget_row(store, namespace, at, Band(band))
+        count = (
+            0 if row is None else sum(key.startswith(_stream_prefix(band, row["epoch"])) for key in present)
+        )
+        if row is not None and count:
             held = {version.key for version in store.scan(namespace, prefix=f"{band}/", at=at)}
-            rows[f"{_stream(band, told['epoch'])}{told['rows']:012d}"] = restart_row(held.difference(erased))
-            since = told["rows"] + 1
-            rows[f"budget/{band}"] = told | {"erased": told["erased"] + count, "rows": since, "since": since}
+            key = f"{_stream_prefix(band, row['epoch'])}{row['rows']:012d}"
+            rows[key] = restart_row(held.difference(erased))
+            since = row["rows"] + 1
+            rows[f"budget/{band}"] = row | {"erased": row["erased"] + count, "rows": since, "since": since}
     return rows
 
 
-def _stream(band: str, epoch: int) -> str:
+def _stream_prefix(band: str, epoch: int) -> str:
     return f"{STREAM}{band}/{epoch:06d}-"
 
 
-def _told(store: Store, namespace: str, at: int, band: Band) -> dict[str, Any] | None:
-    """What a band's budget tells of itself."""
+def _budget_row(store: Store, namespace: str, at: int, band: Band) -> dict[str, Any] | None:
     key = f"budget/{band}"
     found = store.read(namespace, [key], at=at)
-    told: dict[str, Any] | None = parse(found[key].content or b"") if key in found else None
-    return told
+    row: dict[str, Any] | None = parse(found[key].content or b"") if key in found else None
+    return row
 
 
 def _joined(left: Spending, right: Spending) -> Spending:
     return Spending(
-        placed=left.placed + right.placed,
+        records=left.records + right.records,
         rows=left.rows | right.rows,
-        gone=left.gone + right.gone,
+        expired=left.expired + right.expired,
         facts=left.facts + right.facts,
     )
 
@@ -250,13 +267,13 @@ def _numbered(record: Record, number: str) -> Record:
     return msgspec.structs.replace(record, memory_id=f"{record.memory_id}@{number}")
 
 
-def _fact(budget: BandBudget, purse: BudgetedBand, turns: Sequence[PolicyStep]) -> Fact:
-    told = {
-        "actions": [[turn.t, fingerprint(turn.key)[:16], *turn.actions] for turn in turns],
+def _fact(budget: BandBudget, policy: BudgetedBand, steps: Sequence[PolicyStep]) -> Fact:
+    content = {
+        "actions": [[step.t, fingerprint(step.key)[:16], *step.actions] for step in steps],
         "band": budget.band.value,
         "byte_model": budget.byte_model.value,
         "max_bytes": budget.max_bytes,
         "policy": budget.policy,
-        "used_bytes": purse.used_bytes,
+        "used_bytes": policy.used_bytes,
     }
-    return Fact.of("spending", told)
+    return Fact.of("spending", content)

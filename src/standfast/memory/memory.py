@@ -1,92 +1,198 @@
-"""Memory: the store of one namespace with all that governs it."""
+"""Memory: one namespace of a store, with everything that governs it."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Literal, Self
+
+import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
-from standfast.govern.judge.judge import FloorRegistry, Judge, JudgingContext
+from standfast.govern.judge.judge import Floor, FloorRegistry, Judge, JudgingContext
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import Due, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
-from standfast.limits import DEFAULT_MAX_ITEMS
-from standfast.memory.band_budgets import BandBudgets, restarts
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS
+from standfast.memory.band_budgets import BandBudgets, restarted_rows
 from standfast.memory.judging_cache import JudgingCache
-from standfast.memory.run import Run
+from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Write
 from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
 from standfast.store.store import Store, open_store
+from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ModelConfig
-from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, VisibilityMode
+from standfast.vocabulary import (
+    ActionType,
+    Band,
+    Receipt,
+    Record,
+    Remembered,
+    RunIdentity,
+    VisibilityMode,
+    none_of,
+)
+
+DEFAULT_WORKFLOW: Final = "memory"
+"""The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
 
 
 class Memory:
-    """The memory of one namespace. Safe to share between threads; close it, or use it as a context manager."""
+    """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
+
+        with Memory.open("agent.db") as memory:
+            memory.remember("Ada prefers answers in German.", source={"kind": "chat", "id": "c-17"})
+            print(memory.recall("How should I answer Ada?").text)
+
+    Args:
+        store: Where the memory is stored; ``Memory.open`` opens one by its URL.
+        namespace: The tenant. Namespaces never see each other.
+        floors: The checks of the judge; by default those that ship.
+        strict: Whether the write policy refuses evidence that is incomplete.
+        allow_live: Whether runs in mode ``live_read_write`` are allowed. They can't claim determinism.
+        notary: Signs checkpoints of the ledger, and issues inclusion receipts.
+        traces: Where the traces of runs are stored; by default they are not.
+        budgets: The byte budgets of bands, at most one per band.
+    """
 
     def __init__(
         self,
         store: Store,
         *,
         namespace: str = "default",
-        floors: Iterable[Any] | None = None,
+        floors: Iterable[Floor] | Judge | None = None,
         strict: bool = True,
         allow_live: bool = False,
         notary: Notary | None = None,
         traces: TraceFolder | None = None,
-        budgets: Iterable[BandBudget] = (),
+        budgets: Iterable[BandBudget] | BandBudgets = (),
     ) -> None:
-        if namespace == SYSTEM_NAMESPACE:
-            raise InvalidValue(what="namespace", problem=f"{namespace!r} is Standfast's own; choose another")
         self.store = store
-        self.namespace = namespace
-        self.floors = Judge(FloorRegistry.shipped() if floors is None else floors)
-        self.policy = MemoryWritePolicy(strict, clock=store.clock)
-        self.band_budgets = BandBudgets(budgets)
-        described = [self.floors.describe(), strict, self.band_budgets.describe()]
+        self.namespace = _checked_namespace(namespace)
+        judge = _judge_of(floors)
+        self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
+        described = [judge.describe(), strict, self.band_budgets.describe()]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
+        self.judging_cache = JudgingCache(store, namespace)
+        self.reader = SnapshotReader(
+            store, namespace, clock=store.clock, law_at=lambda at: self.judging_cache.at(at).vault
+        )
+        self._services = RunServices(
+            store=store,
+            namespace=namespace,
+            judge=judge,
+            policy=MemoryWritePolicy(strict, clock=store.clock),
+            budgets=self.band_budgets,
+            judging_cache=self.judging_cache,
+            reader=self.reader,
+            traces=traces,
+        )
         self.traces = traces
         self._allow_live = allow_live
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
-        self.judging_cache = JudgingCache(store, namespace)
-        self.reader = SnapshotReader(
-            store, namespace, clock=store.clock, law_at=lambda at: self.judging_context(at).vault
-        )
 
     @classmethod
     def open(
         cls,
         url: str,
         *,
+        namespace: str = "default",
         create: bool = True,
         clock: Clock | None = None,
         ids: IdSource | None = None,
-        **options: Any,
+        floors: Iterable[Floor] | None = None,
+        strict: bool = True,
+        allow_live: bool = False,
+        notary: Notary | Literal["auto"] | None = "auto",
+        traces: TraceFolder | None = None,
+        budgets: Iterable[BandBudget] = (),
     ) -> Self:
-        """The memory at a path (one SQLite file), a ``postgresql://`` URL, or ``:memory:`` for a test.
+        """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
-        Checkpoints of a file's ledger are signed by a key beside it, and kept there; for a server, hand in a notary.
+        All arguments are checked before a file is created. The other parameters are those of ``Memory``.
+
+        Args:
+            create: Whether to create the store if it does not exist.
+            notary: ``"auto"`` signs checkpoints of a file's ledger with a key next to the file; a server needs a notary of its own.
         """
+        _checked_namespace(namespace)
+        judge, band_budgets = _judge_of(floors), BandBudgets(budgets)
+        if not isinstance(url, str) or not url:
+            raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
         store = open_store(url, create=create, clock=clock, ids=ids)
-        is_file = url != ":memory:" and "://" not in url
-        if is_file and "notary" not in options:
-            options["notary"] = Notary.for_store_file(Path(url), store.entries)
-        return cls(store, **options)
+        try:
+            if notary == "auto":
+                is_file = url != ":memory:" and "://" not in url
+                notary = Notary.for_store_file(Path(url), store.entries) if is_file else None
+            return cls(
+                store,
+                namespace=namespace,
+                floors=judge,
+                strict=strict,
+                allow_live=allow_live,
+                notary=notary,
+                traces=traces,
+                budgets=band_budgets,
+            )
+        except BaseException:
+            store.close()
+            raise
 
     # Writing.
+
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+    ) -> Remembered:
+        """Judge a text and commit it, in a run of its own. The parameters are those of ``Run.remember``.
+
+        Returns:
+            The verdict, the reasons for it, the id of the record, and the commit's receipt.
+        """
+        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent)
+        with run:
+            answer = run.remember(
+                text,
+                subject=subject,
+                source=source,
+                tags=tags,
+                refs=refs,
+                propose=propose,
+                role=role,
+                hold=hold,
+            )
+        return msgspec.structs.replace(answer, receipt=run.receipt)
+
+    def forget(
+        self, subject: str, *, reason: str, workflow: str = DEFAULT_WORKFLOW, agent: str | None = None
+    ) -> Receipt:
+        """Erase every version of a subject or memory id, in a run of its own; see ``Run.forget``."""
+        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent)
+        with run:
+            run.forget(subject, reason=reason)
+        assert run.receipt is not None, "a forgotten record is always written"
+        return run.receipt
 
     def run(
         self,
@@ -97,22 +203,31 @@ class Memory:
         model: ModelConfig | None = None,
         run_id: str | None = None,
     ) -> Run:
-        """Start a run from the newest snapshot. Writing is an explicit choice: ``mode="buffered_write"``.
+        """Start a run from the newest snapshot.
 
-        ``agent`` is who proposes; ``model`` says which model answers, without which a trace can't claim determinism.
+        Args:
+            workflow: The name of the workflow; runs of one workflow can be compared.
+            mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``.
+            agent: Who proposes; by default the workflow.
+            model: The model that answers. Without it, a trace can't claim determinism.
+            run_id: The id of the run; by default a new one.
+
+        Raises:
+            InvalidValue: An argument is wrong.
+            NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
         """
         identity = RunIdentity(
-            run_id=run_id or self.store.ids.new_id(),
+            run_id=self.store.ids.new_id() if run_id is None else run_id,
             workflow_id=workflow,
             memory_snapshot_id=self.store.head(),
-            visibility_mode=VisibilityMode(mode),
+            visibility_mode=_checked_mode(mode),
             policy_set_id=self.policy_set_id,
         )
         if identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
             raise NotAllowed(
                 mode=identity.visibility_mode.value, operation="run; open memory with allow_live=True"
             )
-        return Run(self, identity, agent or workflow, model)
+        return Run(self._services, identity, agent=workflow if agent is None else agent, model=model)
 
     # Reading.
 
@@ -120,89 +235,101 @@ class Memory:
         self,
         query: str,
         *,
-        tokens: int,
+        tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> ContextPackage:
-        """``memory.read`` over the newest snapshot; see ``SnapshotView.recall``."""
+        """Return the best excerpts for a query from the newest snapshot.
+
+        Args:
+            tokens: The token budget of the package.
+            bands: The bands to read: by default law and accepted memory.
+        """
         return self.reader.answer(query, tokens=tokens, max_items=max_items, bands=bands).package
 
     def at(self, snapshot: int) -> SnapshotView:
-        """Memory as of a snapshot, to recall from."""
+        """Return memory as of a snapshot. Recalling from it gives the same package as it did then.
+
+        Raises:
+            NoSuchSnapshot: It was never committed.
+        """
         head = self.store.head()
-        if not 0 <= snapshot <= head:
+        if not (type(snapshot) is int and 0 <= snapshot <= head):
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         return SnapshotView(self.reader, snapshot)
 
-    # Looking back.
-
     def history(self, subject: str) -> list[HistoryEntry]:
-        """Every version of a subject (or memory id) in every band, with verdict and evidence, oldest first."""
+        """Return every version of a subject or memory id in every band, with verdict and evidence, oldest first."""
         return history_of(self.store, self.namespace, subject)
 
     def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
-        """What a newer snapshot (by default the newest) shows differently."""
+        """Return the records that differ between two snapshots; ``new`` defaults to the newest."""
         return changes_between(self.store, self.namespace, old, self.store.head() if new is None else new)
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
-        """Every record that a snapshot shows, by band and id; proposals are in the approval queue."""
+        """Yield every record that a snapshot shows, by band and id. Proposals are in ``approvals()``."""
         return SnapshotView(self.reader, self.store.head() if at is None else at).records(band=band)
 
     # Governing.
 
     def judging_context(self, at: int) -> JudgingContext:
-        """What every judgement at a snapshot may look at: sealed law, and patterns. Runs that start there share it."""
+        """Return what every judgement at a snapshot may look at: sealed law, and patterns."""
         return self.judging_cache.at(at)
 
     def approvals(self) -> ApprovalQueue:
-        """The queue where proposals wait for a human's signature."""
+        """Return the queue in which proposals wait for a human's signature."""
         return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, beside=self._restarted)
 
     def due(self) -> Iterator[Due]:
-        """What a retention sweep would move or delete now; nothing is changed."""
+        """Yield what a retention sweep would archive or delete now. Changes nothing."""
         return due(self.store, self.namespace, self.store.clock.now())
 
     def sweep(self) -> list[Receipt]:
-        """Carry out retention, as commits of their own."""
+        """Carry out retention: archive and delete what is due, in commits of their own."""
         return sweep(self.store, self.namespace, self.store.clock.now(), beside=self._restarted)
 
     def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
-        """What the budgets' streams must tell when something is erased from them."""
-        rows = restarts(self.store, self.namespace, at, erased)
+        """Return the rows of budgets that must be written when these keys are erased."""
+        rows = restarted_rows(self.store, self.namespace, at, erased)
         actions = {key: ActionType.WRITE if key.startswith(STREAM) else ActionType.MERGE for key in rows}
         return [Write.of(self.namespace, key, actions[key], row) for key, row in rows.items()]
 
+    # Proving.
+
     def verify(self) -> Iterator[str]:
-        """Walk everything: storage, ledger, signed checkpoints, commits, evidence, seals. Nothing told: all holds."""
+        """Check storage, ledger, signed checkpoints, commits, evidence and seals.
+
+        Yields one message per problem; yields nothing if everything is intact.
+        """
         notes, keys, torn = ((), (), ()) if self._notary is None else self._notary.kept()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         yield from self.store.verify(notes, keys)
         yield from problems_of_governance(self.store)
 
     def checkpoint(self) -> str | None:
-        """Sign the ledger's head and keep it outside the store; None where there is no notary."""
+        """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""
         with self._lock:
             return None if self._notary is None else self._notary.checkpoint()
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
-        """Proof that an entry is in the ledger, for someone who has only the public key."""
+        """Return the proof that an entry is in the ledger. It can be checked with only the public key."""
         if self._notary is None:
             raise InvalidValue(
-                what="Memory", problem="it has no notary; open it with one to hand out receipts"
+                what="Memory", problem="it has no notary; open it with notary=… to issue receipts"
             )
         with self._lock:
             return self._notary.receipt(ledger_seq)
 
     def close(self) -> None:
-        """Sign the head, if it moved and there is a notary, and let go of files and connections.
+        """Sign the ledger's head if it moved and there is a notary, then release files and connections.
 
-        What another process committed and did not live to sign is signed as well, if that can be done here.
+        Commits of another process that ended before it signed them are signed as well, if that is possible here.
         """
         try:
             if self._notary is not None and self.store.head() != self._head_at_opening:
                 self.checkpoint()
             elif self._notary is not None:
-                # It is for others' sake: who only looked at memory is told of no problem that ``verify`` tells of.
+                # This is for others' commits. A caller that only read gets no error that ``verify`` reports anyway.
                 with suppress(StandfastError):
                     if self._notary.is_behind():
                         self.checkpoint()
@@ -216,3 +343,26 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _checked_namespace(namespace: str) -> str:
+    is_name = isinstance(namespace, str) and 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
+    if not is_name:
+        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters, not {namespace!r:.80}"
+        raise InvalidValue(what="namespace", problem=problem)
+    if namespace == SYSTEM_NAMESPACE:
+        raise InvalidValue(what="namespace", problem=f"{namespace!r} is reserved; choose another")
+    return namespace
+
+
+def _checked_mode(mode: VisibilityMode | str) -> VisibilityMode:
+    try:
+        return VisibilityMode(mode)
+    except ValueError:
+        raise InvalidValue(what="mode", problem=f"it {none_of(mode, VisibilityMode)}") from None
+
+
+def _judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
+    if isinstance(floors, Judge):
+        return floors
+    return Judge(FloorRegistry.shipped() if floors is None else floors)

@@ -1,11 +1,11 @@
-"""A run of an agent, from what it is told to what is committed."""
+"""Run: one run of an agent, from what it recalls and remembers to the commit."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,272 +19,361 @@ from standfast.errors import (
     RunOver,
     TraceError,
 )
-from standfast.govern import stages
+from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
-from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.stages import Judged
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_REBASES
-from standfast.memory.sealing import only_budgets_moved, sealed
-from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotView
+from standfast.govern.judge.judge import Claim, Judge
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_REBASES
+from standfast.memory.band_budgets import BandBudgets
+from standfast.memory.commit_plan import only_budgets_changed, plan_commit
+from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
+from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Commit, Write
-from standfast.store.records import keys_with_content_of, record_of
-from standfast.traces.artifact import Trace
-from standfast.traces.identity import ModelConfig
+from standfast.store.records import keys_with_content_of
+from standfast.store.store import Store
+from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
+from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import Recorder
-from standfast.traces.traced_run import TracedRun
+from standfast.traces.recording import EventDraft, Lane
+from standfast.traces.replay import ReplayedRun
+from standfast.traces.shapes import Shape
 from standfast.vocabulary import (
     Band,
     Receipt,
     Record,
     Remembered,
+    RememberRequest,
     RunIdentity,
     Verdict,
     VisibilityMode,
     normal_tags,
 )
 
-if TYPE_CHECKING:
-    from standfast.memory.memory import Memory
-
-_MOST_ALIKE: Final = 4
-FORGETTABLE: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
+FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-class Run(TracedRun):
-    """One run of an agent: it reads its start snapshot, and what it remembers is invisible until it commits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """What a run works with. ``Memory`` builds it once, and all of its runs share it."""
 
-    As a context manager, leaving the block commits, and an exception discards. Threads may share it. What it does is
-    recorded; ``trace`` is the artifact once it is over.
+    store: Store
+    namespace: str
+    judge: Judge
+    policy: MemoryWritePolicy
+    budgets: BandBudgets
+    judging_cache: JudgingCache
+    reader: SnapshotReader
+    traces: TraceFolder | None
+
+
+class Run:
+    """One run of an agent. ``Memory.run`` opens it.
+
+    A run reads the snapshot it started from and buffers its writes. Used as a context manager, leaving the block commits everything
+    atomically; an exception discards everything. Threads may share a run.
+
+    What a run does is recorded. ``trace`` is the artifact once the run is over; if it could not be stored, ``trace_problem`` says why.
     """
 
     def __init__(
-        self, memory: "Memory", identity: RunIdentity, agent: str, model: ModelConfig | None = None
+        self, services: RunServices, identity: RunIdentity, *, agent: str, model: ModelConfig | None = None
     ) -> None:
-        super().__init__(Recorder(identity, clock=memory.store.clock, model=model))
-        self.memory = memory
         self.identity = identity
         self.agent = agent
+        self.recorder = Recorder(identity, clock=services.store.clock, model=model)
         self.receipt: Receipt | None = None
-        self._lock = threading.RLock()
-        self._judged: list[Judged] = []
-        self._forgotten: dict[str, str] = {}
-        self._context: JudgingContext | None = None
-        self._accepted: list[Claim] = []
-        self._known: set[str] = set()
-        self._recalled: list[str] = []
-        self._count = 0
-        self._at = identity.memory_snapshot_id
-        self._over = False
-        self._commit: Commit | None = None
         self.trace: Trace | None = None
         self.trace_problem: TraceError | None = None
+        self._services = services
+        self._lock = threading.RLock()
+        self._snapshot = identity.memory_snapshot_id
+        self._judged: list[JudgedRecord] = []
+        self._forgotten: dict[str, str] = {}
+        self._recalled: list[str] = []
+        self._judging: RunJudgingContext | None = None
+        self._count = 0
+        self._is_over = False
+        self._commit: Commit | None = None
 
-    def recall(  # type: ignore[override]  # It names the options that the supertype hands on.
+    # Reading.
+
+    def recall(
         self,
         query: str,
         *,
-        tokens: int,
+        tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> ContextPackage:
-        """What memory holds on a question, as of the run's snapshot, within a token budget; recorded in the trace.
+        """Return the best excerpts for a query as of the run's snapshot.
 
-        What it hands out is not remembered again as if it were new: the judge knows it.
+        The run does not see its own buffered writes. What it recalls can't be remembered again as if it were new.
+
+        Args:
+            tokens: The token budget of the package.
+            bands: The bands to read: by default law and accepted memory.
         """
-        view = self._view()
+        mode = self.identity.visibility_mode
+        if mode is VisibilityMode.OFF:
+            raise NotAllowed(mode=mode.value, operation="recall")
+        services = self._services
+        snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
+        view = SnapshotView(services.reader, snapshot)
         package = view.recall(query, tokens=tokens, max_items=max_items, bands=bands)
         self.recorder.retrieval(**view.retrieval_facts(package))
         with self._lock:
             self._recalled += [item.excerpt for item in package.selection.selected]
         return package
 
-    def _view(self) -> SnapshotView:
-        mode = self.identity.visibility_mode
-        if mode is VisibilityMode.OFF:
-            raise NotAllowed(mode=mode.value, operation="recall")
-        snapshot = self.memory.store.head() if self._is_live else self.identity.memory_snapshot_id
-        return SnapshotView(self.memory.reader, snapshot)
+    # Writing.
 
-    def _remember(self, text: str, told: dict[str, Any]) -> Remembered:
-        """888_JUDGE, and into the buffer."""
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+    ) -> Remembered:
+        """Judge a text and buffer it for the commit.
+
+        Args:
+            subject: What the text is about, e.g. ``"policy/eu-refunds"``. A subject has one current text and a history.
+            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it needs review.
+            refs: Further sources that support it.
+            propose: Ask a human to seal it as law.
+            role: Who wants it remembered: ``"agent"`` or ``"human"``.
+            hold: A reason to put it on hold until a human decides.
+
+        Returns:
+            The verdict, the reasons for it, and the id of the record.
+
+        Raises:
+            InvalidValue: An argument is wrong.
+            NotAllowed: The run may not write.
+            RunOver: The run was committed or discarded.
+        """
+        request = RememberRequest.of(
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            role=_checked_role(role),
+            hold=hold,
+        )
+        self._require_writable("remember")
+        return self.recorder.remember(request, lambda: self._judge(request))
+
+    def _judge(self, request: RememberRequest) -> Remembered:
         with self._lock:
-            hold, now = told.get("hold"), self.memory.store.clock.now()
+            services = self._services
+            now = services.store.clock.now()
+            context = self._judging_context()
             record = Record(
-                memory_id=told.get("subject") or self._next_id(),
-                text=text,
+                memory_id=request.subject or self._next_id(),
+                text=request.text,
                 ts_utc=utc_text(now),
-                tags=normal_tags(told.get("tags", ())),
-                refs=tuple(told.get("refs", ())),
-                subject=told.get("subject"),
-                source=told.get("source"),
-                band=Band.PHOENIX if told.get("propose") else Band.LEDGER,
+                tags=normal_tags(request.tags),
+                refs=request.refs,
+                subject=request.subject,
+                source=request.source,
+                band=Band.PHOENIX if request.propose else Band.LEDGER,
             )
-            claim = Claim(record=record, role=told.get("role", Role.AGENT))
-            judged = stages.judge(
+            claim = Claim(record=record, role=request.role)
+            judged = admit(
                 claim,
-                self._judging_context(claim),
-                floors=self.memory.floors,
-                policy=self.memory.policy,
+                context.for_claim(claim, recalled=tuple(self._recalled)),
+                judge=services.judge,
+                policy=services.policy,
                 run=self.identity,
-                namespace=self.memory.namespace,
+                namespace=services.namespace,
                 author=self.agent,
                 now=now,
-                told=None if hold is None else Verdict.HOLD,
-                why=hold or "",
+                minimum=None if request.hold is None else Verdict.HOLD,
+                reason=request.hold or "",
             )
             self._judged.append(judged)
-            if judged.verdict in stages.CANONICAL_VERDICTS:
-                self._accepted.append(claim)
+            if judged.is_accepted:
+                context.accept(claim)
             if self._is_live:
                 self._commit_live()
-            return judged.told
+            return judged.answer
 
-    def _forget(self, subject: str, reason: str) -> None:
+    def forget(self, subject: str, *, reason: str) -> None:
+        """Erase every version of a subject or memory id when the run commits. The ledger keeps that it existed, and the reason.
+
+        Raises:
+            InvalidValue: There is no such record.
+            NotAuthorised: It is law, which only a human's signature ends.
+            NotAllowed: The run may not write.
+            RunOver: The run was committed or discarded.
+        """
+        for name, value in (("subject", subject), ("reason", reason)):
+            if not (isinstance(value, str) and value.strip()):
+                raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
+        self._require_writable("forget")
+        self.recorder.forget(subject, reason, lambda: self._erase(subject, reason))
+
+    def _erase(self, subject: str, reason: str) -> None:
         with self._lock:
-            store, namespace = self.memory.store, self.memory.namespace
-            if store.read(namespace, [f"{Band.VAULT}/{subject}"], at=self._at):
+            store, namespace = self._services.store, self._services.namespace
+            if self._is_live:
+                self._snapshot = store.head()
+            if store.read(namespace, [f"{Band.VAULT}/{subject}"], at=self._snapshot):
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            keys = keys_with_content_of(store, namespace, subject, FORGETTABLE, at=self._at)
+            keys = keys_with_content_of(store, namespace, subject, FORGETTABLE_BANDS, at=self._snapshot)
             if not keys:
-                raise InvalidValue(what="subject", problem=f"nothing is known of {subject!r:.80}")
+                problem = (
+                    f"there is no record of {subject!r:.80} in namespace {namespace}; nothing was forgotten"
+                )
+                raise InvalidValue(what="subject", problem=problem)
             self._forgotten |= dict.fromkeys(keys, reason)
             if self._is_live:
                 self._commit_live()
 
-    def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
-        """Apply all of it atomically and durably; None if there was nothing to apply. Again gives the same receipt.
+    def _require_writable(self, operation: str) -> None:
+        if not self.identity.visibility_mode.may_write:
+            raise NotAllowed(mode=self.identity.visibility_mode.value, operation=operation)
+        if self._is_over:
+            raise RunOver(run_id=self.identity.run_id)
 
-        After an error, again submits the very same commit, so that it is applied once at most. ``beside`` are rows of
-        the caller's own, written in the same transaction or not at all.
-        """
-        with self._lock, self.memory.band_budgets.lock if self.memory.band_budgets.budgets else nullcontext():
-            if self.receipt is not None or (self._over and self._commit is None):
-                return self.receipt
-            self._over = True
-            try:
-                if self._commit is None:
-                    self.receipt = self._apply(self.identity, extra_writes)
-                else:
-                    self.receipt = self.memory.store.commit(self._commit)
-            except (CommitAborted, PayloadMismatch) as error:
-                self._end_trace(error)
-                raise
-            self._end_trace(None)
-            return self.receipt
-
-    def _apply(self, identity: RunIdentity, beside: Sequence[Write] = ()) -> Receipt | None:
-        """Seal and commit. Where others only spent the same budget meanwhile, plan again from the newest state."""
-        memory = self.memory
-        for attempt in range(1, MAX_REBASES + 1):
-            commit = sealed(memory, identity, self._judged, self._forgotten)
-            self._commit = commit = None if commit is None else commit.beside(beside)
-            try:
-                receipt = None if commit is None else memory.store.commit(commit)
-            except CommitAborted:
-                memory.band_budgets.lost()
-                head = memory.store.head()
-                if attempt == MAX_REBASES or not only_budgets_moved(memory, commit, identity, head):
-                    raise
-                # Others are at it too; who failed more often waits longer, so that all get their turn.
-                memory.store.clock.sleep(0.001 * attempt)
-                run_id = f"{self.identity.run_id}~{attempt}"
-                identity = replace(identity, run_id=run_id, memory_snapshot_id=memory.store.head())
-            except BaseException:
-                memory.band_budgets.lost()
-                raise
-            else:
-                if commit is not None and receipt is not None:
-                    memory.judging_cache.saw(commit, receipt)
-                    memory.band_budgets.committed(receipt.memory_snapshot_id)
-                return receipt
-        raise AssertionError("the last attempt returns or raises")
-
-    def _end_trace(self, error: BaseException | None) -> None:
-        self.trace = self.recorder.finish(error=error)
-        if self.memory.traces is not None:
-            try:
-                self.memory.traces.put(self.trace)
-            except TraceError as problem:
-                # What was committed is committed; a trace that can't be kept must not make it look otherwise.
-                self.trace_problem = problem
-
-    def discard(self, error: BaseException | None = None) -> None:
-        """Forget the buffer; nothing of it was ever visible."""
-        with self._lock:
-            self._judged.clear()
-            self._forgotten.clear()
-            if not self._over:
-                self._over = True
-                self._end_trace(error or RunOver(run_id=self.identity.run_id))
-
-    def _judging_context(self, claim: Claim) -> JudgingContext:
-        """What the judge may look at: sealed law, patterns, what is known of the subject, and what was refused before."""
-        memory, at = self.memory, self._at
-        context = memory.judging_context(at) if self._context is None else self._context
-        # What was accepted is put on the shelf when the next claim comes: the last one of a run never is.
-        for accepted in self._accepted:
-            context = context.with_accepted(accepted)
-        self._accepted.clear()
-        subject = claim.record.subject
-        keys = [stages.refused_key(claim.reading.fingerprint)]
-        own = f"{Band.LEDGER}/{subject}"
-        if subject is not None and own not in self._known:
-            self._known.add(own)
-            keys.append(own)
-        found = memory.store.read(memory.namespace, keys, at=at)
-        for key in keys[1:]:
-            if key in found:
-                context = context.with_accepted(Claim(record=record_of(found[key])))
-        for record in self._alike(claim):
-            context = context.with_accepted(Claim(record=record))
-        self._context = context
-        return context.updated(
-            refused=frozenset({claim.reading.fingerprint} if keys[0] in found else ()),
-            recalled=tuple(self._recalled),
-        )
-
-    def _alike(self, claim: Claim) -> Iterator[Record]:
-        """What memory holds that says the same in as many words, for the floor against duplicates."""
-        memory, prefix = self.memory, stages.said_key(claim.reading.fingerprint)
-        for note in islice(memory.store.scan(memory.namespace, prefix=prefix, at=self._at), _MOST_ALIKE):
-            key = f"{Band.LEDGER}/{note.key.removeprefix(prefix)}"
-            if key not in self._known:
-                self._known.add(key)
-                found = memory.store.read(memory.namespace, [key], at=self._at)
-                yield from map(record_of, found.values())
-
-    def _commit_live(self) -> None:
-        """Commit at once. Each such commit is a run of its own to the store, from the newest state."""
-        self._count += 1
-        live = replace(
-            self.identity, run_id=f"{self.identity.run_id}#{self._count}", memory_snapshot_id=self._at
-        )
-        try:
-            with self.memory.band_budgets.lock if self.memory.band_budgets.budgets else nullcontext():
-                self.receipt = self._apply(live) or self.receipt
-        finally:
-            self._judged.clear()
-            self._forgotten.clear()
-            self._context = None
-            self._accepted.clear()
-            self._known.clear()
-
-    @property
-    def _is_live(self) -> bool:
-        return self.identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE
+    def _judging_context(self) -> RunJudgingContext:
+        services = self._services
+        if self._is_live:
+            # A live run judges each claim by the newest state.
+            self._snapshot = services.store.head()
+            self._judging = None
+        if self._judging is None:
+            self._judging = RunJudgingContext(
+                services.judging_cache, services.store, services.namespace, self._snapshot
+            )
+        return self._judging
 
     def _next_id(self) -> str:
         self._count += 1
         return f"m-{fingerprint(['memory-id/v1', self.identity.run_id, self._count])[:32]}"
 
-    def _before_write(self, operation: str) -> None:
-        if not self.identity.visibility_mode.may_write:
-            raise NotAllowed(mode=self.identity.visibility_mode.value, operation=operation)
-        if self._over:
-            raise RunOver(run_id=self.identity.run_id)
-        if self._is_live:
-            self._at = self.memory.store.head()
+    # Ending.
+
+    def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
+        """Commit everything atomically and durably. Returns None if there was nothing to commit.
+
+        Calling it again returns the same receipt. After an error it submits the very same commit again, so that it is applied at
+        most once.
+
+        Args:
+            extra_writes: Rows of the caller's own, written in the same transaction or not at all.
+
+        Raises:
+            CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
+        """
+        with self._lock, self._budgets_lock():
+            if self.receipt is not None or (self._is_over and self._commit is None):
+                return self.receipt
+            self._is_over = True
+            try:
+                if self._commit is None:
+                    self.receipt = self._apply(self.identity, extra_writes)
+                else:
+                    self.receipt = self._services.store.commit(self._commit)
+            except (CommitAborted, PayloadMismatch) as error:
+                self._finish_trace(error)
+                raise
+            self._finish_trace(None)
+            return self.receipt
+
+    def discard(self, error: BaseException | None = None) -> None:
+        """Drop the buffer and end the run. ``error`` is recorded in the trace as the cause."""
+        with self._lock:
+            self._judged.clear()
+            self._forgotten.clear()
+            if not self._is_over:
+                self._is_over = True
+                self._finish_trace(error or RunOver(run_id=self.identity.run_id))
+
+    def _commit_live(self) -> None:
+        """Commit at once. To the store, each such commit is a run of its own."""
+        self._count += 1
+        live = replace(
+            self.identity, run_id=f"{self.identity.run_id}#{self._count}", memory_snapshot_id=self._snapshot
+        )
+        try:
+            with self._budgets_lock():
+                self.receipt = self._apply(live, ()) or self.receipt
+        finally:
+            self._judged.clear()
+            self._forgotten.clear()
+
+    def _apply(self, identity: RunIdentity, extra_writes: Sequence[Write]) -> Receipt | None:
+        """Plan and commit. If other runs only spent the same budgets meanwhile, plan again from the newest state."""
+        services, attempt = self._services, 0
+        store, budgets = services.store, services.budgets
+        while True:
+            attempt += 1
+            self._commit = commit = plan_commit(
+                self._judged,
+                self._forgotten,
+                run=identity,
+                namespace=services.namespace,
+                store=store,
+                budgets=budgets,
+                extra_writes=extra_writes,
+            )
+            if commit is None:
+                return None
+            try:
+                receipt = store.commit(commit)
+            except CommitAborted:
+                budgets.discarded()
+                if attempt == MAX_REBASES or not self._may_replan(commit, identity.memory_snapshot_id):
+                    raise
+                # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
+                store.clock.sleep(0.001 * attempt)
+                run_id = f"{self.identity.run_id}~{attempt}"
+                identity = replace(identity, run_id=run_id, memory_snapshot_id=store.head())
+            except BaseException:
+                budgets.discarded()
+                raise
+            else:
+                services.judging_cache.saw(commit, receipt)
+                budgets.committed(receipt.memory_snapshot_id)
+                return receipt
+
+    def _may_replan(self, commit: Commit, base: int) -> bool:
+        services = self._services
+        return only_budgets_changed(
+            commit,
+            base=base,
+            head=services.store.head(),
+            namespace=services.namespace,
+            store=services.store,
+            budgets=services.budgets,
+        )
+
+    def _budgets_lock(self) -> AbstractContextManager[object]:
+        return self._services.budgets.lock if self._services.budgets.budgets else nullcontext()
+
+    def _finish_trace(self, error: BaseException | None) -> None:
+        self.trace = self.recorder.finish(error=error)
+        if self._services.traces is not None:
+            try:
+                self._services.traces.put(self.trace)
+            except TraceError as problem:
+                # The commit is done; a trace that can't be stored must not make it look otherwise.
+                self.trace_problem = problem
+
+    @property
+    def _is_live(self) -> bool:
+        return self.identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE
 
     def __enter__(self) -> Self:
         return self
@@ -296,3 +385,41 @@ class Run(TracedRun):
             self.discard(error)
         else:
             self.commit()
+
+    # Recording.
+
+    def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> AbstractContextManager[EventDraft]:
+        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision later."""
+        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
+
+    def lane(self) -> Lane:
+        """Create a lane for the events of parallel work: ``with lane:`` in the worker."""
+        return self.recorder.lane()
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of a function, which may be an ``async def``; see ``Recorder.tool``."""
+        return self.recorder.tool(profile=profile, effects=effects)
+
+    def guardrail(self, guardrail_id: str) -> None:
+        """Record that a guardrail was triggered."""
+        self.recorder.guardrail(guardrail_id)
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Record the shape of the run's output."""
+        self.recorder.output(shape)
+
+
+def _checked_role(role: str) -> str:
+    try:
+        return Role(role).value
+    except ValueError:
+        roles = ", ".join(Role)
+        raise InvalidValue(what="role", problem=f"{role!r:.80} is none of {roles}") from None
+
+
+AgentRun: TypeAlias = Run | ReplayedRun
+"""What an agent's function takes: a run of memory, or the same run in a replay."""

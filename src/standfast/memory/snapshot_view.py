@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
-from standfast.govern import stages
+from standfast.govern.ceilings import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.recall.controller import Reading, explain
 from standfast.recall.explanation import Ceiling
@@ -160,7 +160,7 @@ class SnapshotView:
         record = self.record_at(store_path, memory_id)
         if record is None:
             return None
-        (decision,) = stages.sense([record], now=self._reader.clock.now())
+        decision = decide_recall(record, None, self._reader.clock.now())
         return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
 
     def retrieval_facts(self, package: ContextPackage) -> Mapping[str, Any]:

@@ -1,8 +1,79 @@
 """Traces: what a run did, recorded so that two runs can be proved equivalent, or their first difference named.
 
-Read in this order: ``identity.py`` (which tools and which model: what behaviour may depend on), ``shapes.py`` (what an output
-looks like, apart from its words), ``artifact.py`` (the one file that a run leaves), ``recorder.py`` over ``drafts.py`` (how it
-comes about), ``contract.py`` (what it must hold before anything is claimed from it), ``equivalence.py`` (the claim itself),
-``replay.py`` (the run played again from its artifact) and ``folder.py`` (where artifacts are kept). ``adapters/`` records what
-agents do without changing them; ``schemas/`` holds the JSON Schemas, for other programs.
+artifact.py       the JSON file that a run leaves: ToolProfile, ModelConfig, ToolCall, Event, Trace
+shapes.py         the structure of an output without its words
+recorder.py       the Recorder that a run has, over recording.py: events in lanes until they become the artifact
+equivalence.py    the trace contract, and the comparison of two traces
+replay.py         a run played again from its artifact
+folder.py         where artifacts are stored
+chat_messages.py  records an agent from its chat messages
+schemas/          the JSON Schemas, for other programs
 """
+
+from standfast.traces.artifact import Event, ModelConfig, SelectedRecord, ToolCall, ToolProfile, Trace, ranked
+from standfast.traces.chat_messages import ChatRecorder, record_messages
+from standfast.traces.equivalence import (
+    ClaimVerdict,
+    Comparison,
+    Difference,
+    ReasonCode,
+    Shortfall,
+    ShortfallCode,
+    compare,
+    compare_artifacts,
+    shortfalls,
+)
+from standfast.traces.folder import TraceFolder
+from standfast.traces.recorder import Recorder
+from standfast.traces.replay import Replay, ReplayedRun
+from standfast.traces.shapes import (
+    ChoiceShape,
+    CodePatchShape,
+    CustomShape,
+    JsonShape,
+    PlanShape,
+    RefusalShape,
+    Shape,
+    TableShape,
+    TextShape,
+    code_patch_shape,
+    json_shape,
+    text_shape,
+)
+
+__all__ = [
+    "ChatRecorder",
+    "ChoiceShape",
+    "ClaimVerdict",
+    "CodePatchShape",
+    "Comparison",
+    "CustomShape",
+    "Difference",
+    "Event",
+    "JsonShape",
+    "ModelConfig",
+    "PlanShape",
+    "ReasonCode",
+    "Recorder",
+    "RefusalShape",
+    "Replay",
+    "ReplayedRun",
+    "SelectedRecord",
+    "Shape",
+    "Shortfall",
+    "ShortfallCode",
+    "TableShape",
+    "TextShape",
+    "ToolCall",
+    "ToolProfile",
+    "Trace",
+    "TraceFolder",
+    "code_patch_shape",
+    "compare",
+    "compare_artifacts",
+    "json_shape",
+    "ranked",
+    "record_messages",
+    "shortfalls",
+    "text_shape",
+]

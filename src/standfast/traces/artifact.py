@@ -1,7 +1,11 @@
-"""The artifact: the one JSON file that a recorded run leaves, and the only thing that a claim may be made from.
+"""The artifact: the one JSON file that a recorded run leaves, and the only thing that a claim is made from.
 
-Its envelope says what ran, its events what was decided, in order; calls and retrievals hang on them. ``Trace.read``
-accepts a text only if it keeps to the JSON Schema and its hash fits, and ``as_bytes`` gives its json-v1 text back.
+The envelope says what ran: the run, its model (``ModelConfig``) and its tools (``ToolProfile``). The events say what was decided, in
+order; tool calls and retrievals belong to events. ``Trace.read`` accepts a text only if it fits the JSON Schema and its hash, and
+``Trace.as_bytes`` returns the json-v1 text.
+
+A tool's profile decides which fields of its arguments, results and side effects are compared. Request ids and latencies should be
+left out of it, so that two honest runs are comparable.
 """
 
 from collections.abc import Iterable
@@ -11,11 +15,17 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.canon import canonical_bytes, fingerprint_of_bytes, parse
+from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, normal_string, parse
 from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, InvalidValue, NotCanonical
-from standfast.limits import FLOAT_DECIMALS, MAX_TRACE_BYTES, MAX_TRACE_GAPS, SAFE_INTEGER
-from standfast.traces.identity import Count, Digest, ModelConfig, Name, ToolProfile
-from standfast.traces.shapes import Shape
+from standfast.limits import (
+    FLOAT_DECIMALS,
+    MAX_NAME_CHARS,
+    MAX_TAGS,
+    MAX_TRACE_BYTES,
+    MAX_TRACE_GAPS,
+    SAFE_INTEGER,
+)
+from standfast.traces.shapes import Count, Name, Shape
 from standfast.vocabulary import Value, VisibilityMode
 
 DETERMINISM_SCHEMA: Final = "memory.determinism_trace.v1"
@@ -26,7 +36,13 @@ VERSIONS: Final = {
     "retrieval_trace_schema_version": RETRIEVAL_SCHEMA,
     "normalization_version": "json-v1",
 }
+EVERY_FIELD: Final = ("*",)
+NO_FIELDS: Final[tuple[str, ...]] = ()
+WHOLE_PROFILE_VERSION: Final = "whole-v1"
 
+# The length stands next to the pattern, because `$` also matches before a final line break in Python's dialect.
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", min_length=64, max_length=64)]
+FieldNames = Annotated[tuple[Name, ...], Meta(max_length=MAX_TAGS)]
 Normalization = Literal["json-v1"]
 Instant = Annotated[
     str,
@@ -38,10 +54,109 @@ Instant = Annotated[
 ]
 
 
-class ToolCall(Value, frozen=True, kw_only=True):
-    """One call of a tool: the fields that its profile counts, and fingerprints of what came back and what it did.
+class ToolProfile(Value, frozen=True, kw_only=True):
+    """Which fields of a tool's calls are compared, under a version. ``("*",)`` means the whole value.
 
-    ``result`` is the whole result, kept for replay and never compared; ``result_omitted`` says why it is not there.
+    If ``side_effect_fields`` is empty, the tool has no side effects in scope; otherwise every call must be recorded with what it
+    did. With ``keeps_result=False`` results are compared but not stored, so a replay needs the tool itself.
+    """
+
+    tool_name: Name
+    tool_profile_version: Name
+    normalized_args_fields: FieldNames = EVERY_FIELD
+    tool_result_fields: FieldNames = EVERY_FIELD
+    side_effect_fields: FieldNames = NO_FIELDS
+    keeps_result: bool = True
+
+    def __post_init__(self) -> None:
+        for field in ("tool_name", "tool_profile_version"):
+            normal = self._normal_names(field, (getattr(self, field),))
+            msgspec.structs.force_setattr(self, field, normal[0])
+        for field in ("normalized_args_fields", "tool_result_fields", "side_effect_fields"):
+            names = getattr(self, field)
+            self._require(
+                isinstance(names, tuple | list) and len(names) <= MAX_TAGS,
+                f"{field} must be a list of at most {MAX_TAGS} field names",
+            )
+            msgspec.structs.force_setattr(self, field, tuple(sorted(set(self._normal_names(field, names)))))
+
+    def _normal_names(self, field: str, names: Iterable[str]) -> list[str]:
+        normal = [normal_string(name) if isinstance(name, str) else "" for name in names]
+        self._require(
+            all(0 < len(name) <= MAX_NAME_CHARS for name in normal),
+            f"{field} must be 1 to {MAX_NAME_CHARS} characters",
+        )
+        return normal
+
+    @classmethod
+    def whole(cls, tool_name: str) -> "ToolProfile":
+        """Return the profile of a tool that has none of its own: all arguments and results count, and no side effects."""
+        return cls(tool_name=tool_name, tool_profile_version=WHOLE_PROFILE_VERSION)
+
+    @property
+    def has_side_effects(self) -> bool:
+        """Whether a call is incomplete without a ``side_effect_fingerprint``."""
+        return bool(self.side_effect_fields)
+
+
+def selected(fields: tuple[str, ...], value: object) -> object:
+    """Return the part of a value that these fields select. A missing field is left out, which differs from null.
+
+    A value without fields, such as a text, is returned whole: dropping it would make all texts equal.
+    """
+    if "*" in fields or not isinstance(value, dict):
+        return value
+    return {name: value[name] for name in fields if name in value}
+
+
+def tool_runtime_profile_hash(profiles: Iterable[ToolProfile]) -> str:
+    """Return one digest of all tools that a run could call, whether it called them or not."""
+    by_name = sorted(profiles, key=lambda profile: profile.tool_name)
+    return fingerprint(["tool-runtime-profile/v1", [profile.as_json() for profile in by_name]])
+
+
+class ModelConfig(Value, frozen=True, kw_only=True):
+    """The model that answered and its settings: everything that ``model_config_id`` covers.
+
+    ``stochastic_unseeded`` follows from the seed. A run without a seed can claim determinism only if its runtime
+    guarantees it (``deterministic_runtime``): greedy decoding on a fixed build, or a scripted model.
+    """
+
+    provider_name: Name
+    model_name: Name
+    model_revision: Name | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_tokens: Count | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: Annotated[int, Meta(ge=-SAFE_INTEGER, le=SAFE_INTEGER)] | None = None
+    stochastic_unseeded: bool = False
+    deterministic_runtime: bool = False
+    other_params: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for field in ("provider_name", "model_name"):
+            self._require(bool(getattr(self, field)), f"{field} is empty")
+        msgspec.structs.force_setattr(self, "stochastic_unseeded", self.seed is None)
+        # A value that is no JSON is refused here, where it can be corrected, and not when the trace is built.
+        canonical_bytes(msgspec.to_builtins(self))
+
+    @property
+    def is_reproducible(self) -> bool:
+        """Whether the same prompt must get the same answer."""
+        return self.seed is not None or self.deterministic_runtime
+
+
+def model_config_id(model: ModelConfig, profiles: Iterable[ToolProfile]) -> str:
+    """Return the identity of a model together with the tools it was offered."""
+    return fingerprint(["model-config-id/v1", model.as_json(), tool_runtime_profile_hash(profiles)])
+
+
+class ToolCall(Value, frozen=True, kw_only=True):
+    """One tool call: the arguments that its profile selects, and fingerprints of its result and its side effects.
+
+    ``result`` is the whole result. It is stored for replay and never compared; ``result_omitted`` says why it is missing.
     """
 
     tool_name: Name
@@ -56,7 +171,7 @@ class ToolCall(Value, frozen=True, kw_only=True):
 
 
 class Event(Value, frozen=True, kw_only=True):
-    """One decision of the agent. ``index`` orders events; ``event_id`` only links, and never matters to equivalence."""
+    """One decision of the agent. ``index`` orders events; ``event_id`` only links and is never compared."""
 
     event_id: Name
     index: Count
@@ -69,7 +184,7 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 class SelectedRecord(Value, frozen=True, kw_only=True):
-    """A record that a retrieval handed back; rank 1 is the best."""
+    """A record that a retrieval returned; rank 1 is the best."""
 
     record_id: Name
     record_type: Name
@@ -78,10 +193,10 @@ class SelectedRecord(Value, frozen=True, kw_only=True):
 
 
 def ranked(candidates: Iterable[tuple[str, str, float]]) -> tuple[SelectedRecord, ...]:
-    """Candidates of a backend that has no order of its own, given as id, type and score, in the contract's order.
+    """Rank candidates, given as (id, type, score), in the contract's order: score descending, then ``record_id`` ascending.
 
-    Score descending, then ``record_id`` ascending. Scores are compared as json-v1 keeps them, so that the last bits of an
-    approximate index, which no two machines share, decide nothing.
+    For backends that return no order of their own. Scores are rounded as json-v1 rounds them before they are compared, so that the
+    last bits of an approximate index do not decide.
     """
     rounded = [(name, kind, round(score, FLOAT_DECIMALS)) for name, kind, score in candidates]
     rounded.sort(key=lambda each: (-each[2], each[0], each[1]))
@@ -92,7 +207,7 @@ def ranked(candidates: Iterable[tuple[str, str, float]]) -> tuple[SelectedRecord
 
 
 class Retrieval(Value, frozen=True, kw_only=True):
-    """One read of memory: what was asked, under which policy, and what came back in which order."""
+    """One read of memory: the query, the policy, and the records that were returned, in order."""
 
     retrieval_event_id: Name
     run_id: Name
@@ -108,7 +223,7 @@ class Retrieval(Value, frozen=True, kw_only=True):
 
 
 class Output(Value, frozen=True, kw_only=True):
-    """What the run put out, told by its structure."""
+    """The run's output, described by its structure."""
 
     output_type: Name
     output_shape: Shape
@@ -117,7 +232,7 @@ class Output(Value, frozen=True, kw_only=True):
 
 
 class Gap(Value, frozen=True, kw_only=True):
-    """Something that happened and could not be recorded; a trace with gaps claims nothing."""
+    """Something that happened and could not be recorded. No claim is made from a trace with gaps."""
 
     code: Name
     event_index: Count | None
@@ -125,7 +240,7 @@ class Gap(Value, frozen=True, kw_only=True):
 
 
 class Truncation(Value, frozen=True, kw_only=True):
-    """What a run did beyond the size that a trace may have."""
+    """What was dropped because the trace reached its size limit."""
 
     limit_bytes: Count
     dropped_events: Count
@@ -134,7 +249,7 @@ class Truncation(Value, frozen=True, kw_only=True):
 
 
 class Metadata(Value, frozen=True, kw_only=True):
-    """When the trace was made, and what is missing from it. Nothing here is compared."""
+    """When the trace was recorded, and what is missing from it. Nothing here is compared."""
 
     started_at: Instant
     finished_at: Instant
@@ -167,7 +282,7 @@ class Trace(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, text: bytes | str) -> Self:
-        """The trace that a text holds. Raises ``InvalidTrace``, ``ForeignTraceVersion`` or ``DamagedTrace``."""
+        """Parse and verify an artifact. Raises ``InvalidTrace``, ``ForeignTraceVersion`` or ``DamagedTrace``."""
         try:
             plain = parse(text, limit_bytes=MAX_TRACE_BYTES)
         except NotCanonical as error:
@@ -176,15 +291,15 @@ class Trace(Value, frozen=True, kw_only=True):
 
     @classmethod
     def from_document(cls, plain: object) -> Self:
-        """The trace that a parsed text is; see ``read``."""
+        """Build the trace from a parsed artifact; see ``read``."""
         if not isinstance(plain, dict):
-            raise InvalidTrace(reason="unreadable", problem="it is no JSON object")
+            raise InvalidTrace(reason="unreadable", problem="it is not a JSON object")
         for field, expected in VERSIONS.items():
             found = plain.get(field, expected)
             if found != expected:
                 raise ForeignTraceVersion(field=field, found=f"{found!r:.80}", expected=expected)
         try:
-            # In json-v1 1.0 is 1, so that the schema's integers are ours.
+            # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an integer.
             normal = orjson.loads(canonical_bytes(plain, limit_bytes=MAX_TRACE_BYTES))
             trace = msgspec.convert(normal, cls)
         except (msgspec.ValidationError, InvalidValue, NotCanonical) as error:
@@ -197,11 +312,11 @@ class Trace(Value, frozen=True, kw_only=True):
         return trace
 
     def as_bytes(self) -> bytes:
-        """The json-v1 text of the artifact, which is what its file holds."""
+        """Return the json-v1 text of the artifact, which is the content of its file."""
         return canonical_bytes(self.as_json(), limit_bytes=MAX_TRACE_BYTES)
 
 
 def artifact_hash(document: dict[str, Any]) -> str:
-    """The SHA-256 of an artifact's json-v1 text without its ``artifact_hash``."""
+    """Return the SHA-256 of an artifact's json-v1 text without its ``artifact_hash``."""
     body = {name: value for name, value in document.items() if name != "artifact_hash"}
     return fingerprint_of_bytes(canonical_bytes(body, limit_bytes=MAX_TRACE_BYTES))

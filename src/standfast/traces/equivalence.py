@@ -1,7 +1,10 @@
 """Equivalence: whether two recorded runs did the same, and if not, every difference in the order in which it happened.
 
-``compare`` is pure and total. It decides by the contract's rules and nothing else: structure and behaviour count, ids that
-only link and scores do not. A side that falls short of the trace contract makes the claim rejected, whatever else is equal.
+``shortfalls`` checks the trace contract: what an artifact must hold before a claim is made from it. An artifact can fit its schema
+and still prove nothing, for example because it is truncated or its model had no seed. Each such reason has a code.
+
+``compare`` is pure and total. It compares structure and behaviour, and ignores scores and ids that only link. If either side falls
+short of the contract, the claim is rejected, whatever else is equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,11 +12,179 @@ from enum import StrEnum
 from typing import Any, Final
 
 from standfast.canon import canonical_bytes
-from standfast.errors import TraceError
+from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, StandfastError, TraceError
 from standfast.limits import MAX_TRACE_BYTES
-from standfast.traces.artifact import UNDECIDED, Event, Retrieval, ToolCall, Trace
-from standfast.traces.contract import Shortfall, shortfall_of_error, shortfalls
+from standfast.traces.artifact import UNDECIDED, Event, Retrieval, ToolCall, Trace, model_config_id
+from standfast.traces.shapes import output_shape_hash, output_type
 from standfast.vocabulary import Value
+
+
+class ShortfallCode(StrEnum):
+    """Why no claim can be made from an artifact."""
+
+    UNREADABLE = "unreadable"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    SCHEMA_VERSION = "schema_version"
+    DAMAGED = "damaged"
+    LIVE_READ_WRITE = "live_read_write"
+    TRUNCATED = "truncated"
+    INCOMPLETE = "incomplete"
+    STOCHASTIC_MODEL = "stochastic_model"
+    MODEL_CONFIG_MISMATCH = "model_config_mismatch"
+    EVENT_ORDER = "event_order"
+    TOOL_PROFILE_MISSING = "tool_profile_missing"
+    SIDE_EFFECT_MISSING = "side_effect_missing"
+    RETRIEVAL_LINK = "retrieval_link"
+    RANK_ORDER = "rank_order"
+    OUTPUT_SHAPE_MISMATCH = "output_shape_mismatch"
+
+
+class Shortfall(Value, frozen=True, kw_only=True):
+    """One way in which an artifact falls short of the contract, and its place in the artifact."""
+
+    code: ShortfallCode
+    place: str
+    problem: str
+
+
+def shortfalls(trace: Trace) -> tuple[Shortfall, ...]:
+    """Return every way in which a trace falls short of the contract; empty if claims can be made from it."""
+    checks = (
+        _check_mode,
+        _check_complete,
+        _check_model,
+        _check_events,
+        _check_calls,
+        _check_retrievals,
+        _check_output,
+    )
+    return tuple(
+        Shortfall(code=code, place=place, problem=problem)
+        for check in checks
+        for code, place, problem in check(trace)
+    )
+
+
+def shortfall_of_error(error: StandfastError) -> Shortfall:
+    """Return the shortfall of an artifact that could not be read."""
+    code = ShortfallCode.UNREADABLE
+    if isinstance(error, InvalidTrace):
+        code = ShortfallCode(error.facts["reason"])
+    elif isinstance(error, ForeignTraceVersion):
+        code = ShortfallCode.SCHEMA_VERSION
+    elif isinstance(error, DamagedTrace):
+        code = ShortfallCode.DAMAGED
+    return Shortfall(code=code, place="$", problem=str(error))
+
+
+_Findings = Iterator[tuple[ShortfallCode, str, str]]
+
+
+def _check_mode(trace: Trace) -> _Findings:
+    if not trace.visibility_mode.is_deterministic:
+        problem = (
+            "the run read and wrote live memory; only off, read_only and buffered_write are reproducible"
+        )
+        yield ShortfallCode.LIVE_READ_WRITE, "visibility_mode", problem
+
+
+def _check_complete(trace: Trace) -> _Findings:
+    metadata = trace.metadata
+    if metadata.truncated or metadata.truncation is not None:
+        problem = "the trace reached its size limit, and what came after is missing"
+        yield ShortfallCode.TRUNCATED, "metadata.truncated", problem
+    for number, gap in enumerate(metadata.gaps):
+        yield ShortfallCode.INCOMPLETE, f"metadata.gaps[{number}]", f"{gap.code}: {gap.problem}"
+    if not metadata.gaps and (metadata.gap_count or not (metadata.complete or metadata.truncated)):
+        yield (
+            ShortfallCode.INCOMPLETE,
+            "metadata.complete",
+            "the trace says that something is missing",
+        )
+    for field in ("model_config_id", "model_config", "output"):
+        if getattr(trace, field) is None:
+            yield ShortfallCode.MISSING_FIELD, field, f"{field} is null; pass it to the recorder"
+
+
+def _check_model(trace: Trace) -> _Findings:
+    model = trace.model_config
+    if model is None:
+        return
+    if trace.model_config_id != model_config_id(model, trace.tool_profiles):
+        problem = "it is not the id of model_config with tool_profiles"
+        yield ShortfallCode.MODEL_CONFIG_MISMATCH, "model_config_id", problem
+    if not model.is_reproducible:
+        problem = "the model had no seed; set one, or set deterministic_runtime if its runtime guarantees equal answers"
+        yield ShortfallCode.STOCHASTIC_MODEL, "model_config", problem
+
+
+def _check_events(trace: Trace) -> _Findings:
+    for number, event in enumerate(trace.events):
+        if event.index != number:
+            problem = f"event {number} has index {event.index}; indexes must be 0, 1, 2 … in order"
+            yield ShortfallCode.EVENT_ORDER, f"events[{number}].index", problem
+    if len({event.event_id for event in trace.events}) != len(trace.events):
+        yield ShortfallCode.EVENT_ORDER, "events", "two events have the same event_id"
+
+
+def _check_calls(trace: Trace) -> _Findings:
+    profiles = {profile.tool_name: profile for profile in trace.tool_profiles}
+    if len(profiles) != len(trace.tool_profiles):
+        yield ShortfallCode.TOOL_PROFILE_MISSING, "tool_profiles", "a tool has two profiles"
+    for number, event in enumerate(trace.events):
+        for position, call in enumerate(event.tool_calls):
+            place = f"events[{number}].tool_calls[{position}]"
+            profile = profiles.get(call.tool_name)
+            if profile is None or profile.tool_profile_version != call.tool_profile_version:
+                problem = f"there is no profile {call.tool_profile_version} of {call.tool_name}"
+                yield ShortfallCode.TOOL_PROFILE_MISSING, place, problem
+            elif profile.has_side_effects and call.side_effect_fingerprint is None:
+                problem = f"the profile of {call.tool_name} has side effects in scope, but none were recorded"
+                yield ShortfallCode.SIDE_EFFECT_MISSING, place, problem
+
+
+def _check_retrievals(trace: Trace) -> _Findings:
+    linked = {link: event.event_id for event in reversed(trace.events) for link in event.retrieval_event_ids}
+    links = sum(len(event.retrieval_event_ids) for event in trace.events)
+    ids = {retrieval.retrieval_event_id for retrieval in trace.retrievals}
+    if not links == len(linked) == len(trace.retrievals) or ids != set(linked):
+        problem = "events and retrievals do not refer to each other one to one"
+        yield ShortfallCode.RETRIEVAL_LINK, "retrievals", problem
+    for number, retrieval in enumerate(trace.retrievals):
+        place = f"retrievals[{number}]"
+        if retrieval.run_id != trace.run_id:
+            yield ShortfallCode.RETRIEVAL_LINK, f"{place}.run_id", "it names another run"
+        if linked.get(retrieval.retrieval_event_id, retrieval.event_id) != retrieval.event_id:
+            yield ShortfallCode.RETRIEVAL_LINK, f"{place}.event_id", "another event names this retrieval"
+        if not _is_ranked(retrieval):
+            problem = "ranks must be 1, 2, 3 … with descending scores and no record twice"
+            yield ShortfallCode.RANK_ORDER, f"{place}.selected_records", problem
+
+
+def _is_ranked(retrieval: Retrieval) -> bool:
+    records = retrieval.selected_records
+    scores = [record.score for record in records]
+    return (
+        [record.rank for record in records] == list(range(1, len(records) + 1))
+        and len({record.record_id for record in records}) == len(records)
+        and scores == sorted(scores, reverse=True)
+    )
+
+
+def _check_output(trace: Trace) -> _Findings:
+    output = trace.output
+    if output is None:
+        return
+    if output.output_type != output_type(output.output_shape):
+        problem = f"the shape is a {output_type(output.output_shape)}"
+        yield ShortfallCode.OUTPUT_SHAPE_MISMATCH, "output.output_type", problem
+    if output.output_shape_hash != output_shape_hash(output.output_shape):
+        yield (
+            ShortfallCode.OUTPUT_SHAPE_MISMATCH,
+            "output.output_shape_hash",
+            "it is not the hash of the shape",
+        )
 
 
 class ReasonCode(StrEnum):
@@ -48,7 +219,7 @@ class ReasonCode(StrEnum):
 
 
 class ClaimVerdict(StrEnum):
-    """What came of comparing two traces."""
+    """The result of comparing two traces."""
 
     EQUIVALENT = "equivalent"
     DIFFERENT = "different"
@@ -56,7 +227,7 @@ class ClaimVerdict(StrEnum):
 
 
 class Difference(Value, frozen=True, kw_only=True):
-    """One difference: what, at which event (none for the envelope and the output), where exactly, and both values."""
+    """One difference: its code, its event (none for the envelope and the output), its place, and both values."""
 
     code: ReasonCode
     event_index: int | None
@@ -66,7 +237,7 @@ class Difference(Value, frozen=True, kw_only=True):
 
 
 class Comparison(Value, frozen=True, kw_only=True):
-    """The answer. Differences stand in the order in which they happened; the first is where two runs parted."""
+    """The result. Differences are in the order in which they happened; the first is where the runs diverged."""
 
     verdict: ClaimVerdict
     left_run_id: str | None
@@ -77,25 +248,25 @@ class Comparison(Value, frozen=True, kw_only=True):
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether the two runs are proved to have done the same."""
+        """Whether the two runs are proved equivalent."""
         return self.verdict is ClaimVerdict.EQUIVALENT
 
     @property
     def first(self) -> Difference | None:
-        """The difference that came first."""
+        """The first difference, if there is one."""
         return self.differences[0] if self.differences else None
 
 
 def compare(left: Trace, right: Trace) -> Comparison:
-    """Prove two runs equivalent, or list every difference."""
-    return _judged(left, right, shortfalls(left), shortfalls(right))
+    """Compare two runs: equivalent, different with every difference listed, or rejected."""
+    return _compared(left, right, shortfalls(left), shortfalls(right))
 
 
 def compare_artifacts(left: bytes | str, right: bytes | str) -> Comparison:
-    """Compare two artifacts as they lie in files: one that is no trace makes the claim rejected, not an error."""
+    """Compare the contents of two artifact files. A file that is not a trace makes the claim rejected; it raises nothing."""
     left_trace, left_shortfalls = _examined(left)
     right_trace, right_shortfalls = _examined(right)
-    return _judged(left_trace, right_trace, left_shortfalls, right_shortfalls)
+    return _compared(left_trace, right_trace, left_shortfalls, right_shortfalls)
 
 
 def _examined(text: bytes | str) -> tuple[Trace | None, tuple[Shortfall, ...]]:
@@ -106,7 +277,7 @@ def _examined(text: bytes | str) -> tuple[Trace | None, tuple[Shortfall, ...]]:
     return trace, shortfalls(trace)
 
 
-def _judged(
+def _compared(
     left: Trace | None,
     right: Trace | None,
     left_shortfalls: tuple[Shortfall, ...],
@@ -166,12 +337,12 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
     right_reads = {read.retrieval_event_id: read for read in right.retrievals}
     for index, (one, other) in enumerate(zip(left.events, right.events, strict=False)):
         place = f"events[{index}]"
-        # An event that broke off before its decision parted from the other run by what it did, which is told first.
+        # An event that ended before its decision diverged by what it did, so that is listed first.
         broke_off = UNDECIDED in (one.decision_type, other.decision_type)
         yield from _fields(_EVENT[:2] if broke_off else _EVENT, one, other, index, f"{place}.")
         yield from _reads(_linked(one, left_reads), _linked(other, right_reads), index, place)
         yield from _calls(one.tool_calls, other.tool_calls, index, place)
-        # Ids count, not how often or in which order they were triggered within the event.
+        # Only the ids are compared, not how often or in which order they were triggered.
         yield from _unequal(
             ReasonCode.GUARDRAILS,
             sorted(set(one.guardrails_triggered)),
@@ -181,7 +352,7 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
         )
         if broke_off:
             yield from _fields(_EVENT[2:], one, other, index, f"{place}.")
-    # Where one run goes on and the other has ended, the first further event is where they parted.
+    # If one run has more events, the first additional one is where they diverged.
     counts = len(left.events), len(right.events)
     yield from _unequal(ReasonCode.EVENT_COUNT, *counts, min(counts), "events")
     if left.output is not None and right.output is not None:
@@ -201,7 +372,7 @@ def _unequal(code: ReasonCode, left: Any, right: Any, index: int | None, place: 
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Whether two values are one in json-v1. Python would say that 1 is True."""
+    """Whether two values are equal in json-v1. In Python, 1 == True."""
     if type(left) is type(right) is str:
         return bool(left == right)
     return canonical_bytes(left, limit_bytes=MAX_TRACE_BYTES) == canonical_bytes(
@@ -219,7 +390,7 @@ def _reads(left: list[Retrieval], right: list[Retrieval], index: int, place: str
         yield from _fields(_RETRIEVAL, one, other, index, f"{where}.")
         ids = [record.record_id for record in one.selected_records]
         other_ids = [record.record_id for record in other.selected_records]
-        # The same records in another order are a matter of ranking; others are a matter of what memory held.
+        # The same records in another order point to ranking; other records point to what memory held.
         reordered = sorted(ids) == sorted(other_ids)
         code = ReasonCode.RANK_ORDER if reordered else ReasonCode.SELECTED_RECORDS
         yield from _unequal(code, ids, other_ids, index, f"{where}.selected_records")

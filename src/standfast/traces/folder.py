@@ -1,4 +1,4 @@
-"""A folder of artifacts: one file a run, written whole or not at all, and kept for at least fourteen days."""
+"""A folder of trace artifacts: one file per run, written atomically and kept for at least fourteen days."""
 
 import os
 import re
@@ -23,22 +23,26 @@ _NAME_CHARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
-    """What a sweep has removed, or would remove, by file name, and how many files stay."""
+class TraceSweep:
+    """The names of the files that a sweep removed, or would remove, and the number of files that stay."""
 
     removed: tuple[str, ...]
     kept: int
 
 
 class TraceFolder:
-    """Keeps artifacts as ``<run_id>.json``. Any number of processes may use one folder at once."""
+    """Stores artifacts as ``<run_id>.json``. Any number of processes may use one folder at once."""
 
     def __init__(self, path: str | os.PathLike[str], *, ids: IdSource) -> None:
         self.path = Path(path)
         self._ids = ids
 
     def put(self, trace: Trace) -> Path:
-        """Keep a trace durably; keeping it again changes nothing. Raises ``TraceExists`` if the run has another."""
+        """Store a trace durably and return its file. Storing it again changes nothing.
+
+        Raises:
+            TraceExists: The folder holds a different trace of the same run.
+        """
         file = self.file_of(trace.run_id)
         text = trace.as_bytes()
         unfinished = self.path / f".{self._ids.new_id()}.part"
@@ -46,7 +50,7 @@ class TraceFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 write_new(unfinished, text)
-                # A link, unlike a rename, never takes the place of another file.
+                # A link, unlike a rename, never replaces another file.
                 os.link(unfinished, file)
             finally:
                 unfinished.unlink(missing_ok=True)
@@ -59,11 +63,11 @@ class TraceFolder:
         return file
 
     def get(self, run_id: str) -> Trace:
-        """The trace of a run, verified. Raises a ``TraceError`` if it is not there, or not as it was written."""
+        """Return the verified trace of a run. Raises a ``TraceError`` if it is missing or was changed."""
         return Trace.read(read_artifact(self.file_of(run_id)))
 
     def run_files(self) -> Iterator[Path]:
-        """The files of all traces, by name."""
+        """Yield the files of all traces, by name."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
         except FileNotFoundError:
@@ -72,14 +76,15 @@ class TraceFolder:
             raise _failed(self.path, error) from error
         yield from (self.path / name for name in names if name.endswith(_SUFFIX) and name[0] != ".")
 
-    def sweep(self, *, now: datetime, older_than_days: float, rehearse: bool = False) -> Sweep:
-        """Remove what is older than so many days, which are at least fourteen, and what crashed writers left.
+    def sweep(self, *, now: datetime, older_than_days: float, rehearse: bool = False) -> TraceSweep:
+        """Remove traces older than ``older_than_days`` (at least fourteen), and files that crashed writers left.
 
-        A trace is as old as its run's end or its file, whichever is younger; one that can't be read, as its file.
+        The age of a trace is that of its run's end or of its file, whichever is younger; if it can't be read, that of its file.
+        With ``rehearse=True`` nothing is removed.
         """
         if not older_than_days >= MIN_TRACE_RETENTION_DAYS:
             raise RetentionTooShort(least_days=MIN_TRACE_RETENTION_DAYS, asked_days=older_than_days)
-        # Beyond the calendar's reach nothing is that old.
+        # The calendar ends at year 1; nothing is older than that.
         oldest = now - timedelta(days=min(older_than_days, now.toordinal() - 1))
         files = list(self.run_files())
         old = [file for file in files if _written_at(file) < oldest and _finished_at(file) < oldest]
@@ -87,10 +92,10 @@ class TraceFolder:
         if not rehearse:
             for file in [*old, *parts]:
                 file.unlink(missing_ok=True)
-        return Sweep(removed=tuple(file.name for file in [*old, *parts]), kept=len(files) - len(old))
+        return TraceSweep(removed=tuple(file.name for file in [*old, *parts]), kept=len(files) - len(old))
 
     def file_of(self, run_id: str) -> Path:
-        """Where the trace of a run is kept. Ids that are no safe file names, on any system, are written otherwise."""
+        """Return the file of a run's trace. Ids that are not safe file names on every system are encoded."""
         if _PLAIN_NAME.fullmatch(run_id):
             return self.path / f"{run_id}{_SUFFIX}"
         readable = quote(run_id, safe="").replace("%", "~")[: _NAME_CHARS - 17]
@@ -101,7 +106,7 @@ class TraceFolder:
 
 
 def read_artifact(file: Path) -> bytes:
-    """The text of an artifact's file; one byte more than an artifact may have is enough to see that it is too large."""
+    """Read an artifact's file, at most one byte more than an artifact may have, which shows that it is too large."""
     try:
         with file.open("rb") as opened:
             return opened.read(MAX_TRACE_BYTES + 1)
@@ -113,7 +118,7 @@ def _written_at(file: Path) -> datetime:
     try:
         return datetime.fromtimestamp(file.stat().st_mtime, tz=UTC)
     except FileNotFoundError:
-        # Another sweep was faster; a file that is gone need not be removed.
+        # Another sweep removed the file first.
         return datetime.max.replace(tzinfo=UTC)
     except OSError as error:
         raise _failed(file, error) from error

@@ -1,14 +1,15 @@
-"""The recorder: what a run tells while it goes on, and the artifact that comes of it.
+"""The recorder: notes what a run does while it goes on, and builds the artifact at its end.
 
-Recording never changes a run: what can't be recorded becomes a gap in the trace, which then claims nothing, and the tool's
-own result or error goes back to the agent as it is. Only calls that are wrong in themselves, such as an empty name, raise.
+Recording never changes a run. What can't be recorded becomes a gap in the trace, from which then no claim is made; the tool's own
+result or error goes back to the agent unchanged. Only calls that are wrong in themselves raise, such as an empty name.
 """
 
+import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 import orjson
@@ -22,39 +23,47 @@ from standfast.limits import (
     MAX_TRACE_BYTES,
     MAX_TRACE_RESULT_BYTES,
 )
-from standfast.traces.artifact import Retrieval, SelectedRecord, Trace
-from standfast.traces.assembly import Recording, assembled
-from standfast.traces.drafts import (
-    PLACE,
+from standfast.traces.artifact import ModelConfig, Retrieval, SelectedRecord, ToolProfile, Trace
+from standfast.traces.recording import (
+    POSITION,
     CallDraft,
     EventDraft,
     Lane,
-    Place,
+    Position,
+    Recording,
     checked_name,
-    place_of,
+    position_of,
     shown,
 )
-from standfast.traces.identity import ModelConfig, ToolProfile
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
-from standfast.vocabulary import RunIdentity
+from standfast.vocabulary import Remembered, RememberRequest, RunIdentity, Value
 
-# What an entry takes beside what is counted, generously: digests, names and punctuation.
+# What a run remembers is compared by the text and the verdict, and not by ids that no two runs share.
+REMEMBER: Final = ToolProfile(
+    tool_name="memory.remember",
+    tool_profile_version="remember-v1",
+    tool_result_fields=("bands", "reasons", "verdict"),
+)
+FORGET: Final = ToolProfile(tool_name="memory.forget", tool_profile_version="forget-v1")
+# What an entry takes in addition to what is counted, generously: digests, names and punctuation.
 _ENTRY_BYTES: Final = 800
-# The linkage of a retrieval is put in when the artifact is made.
+# The links of a retrieval are filled in when the artifact is built.
 _UNLINKED: Final = {"retrieval_event_id": "-", "run_id": "-", "event_id": "-"}
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @lru_cache(maxsize=MAX_KNOWN_PROFILES)
 def _size_bytes(profile: ToolProfile) -> int:
-    """What a profile takes in an artifact; the same few are registered in run after run."""
+    """The size of a profile in an artifact. Cached, because the same few are registered in run after run."""
     return len(canonical_bytes(profile.as_json())) + 1
 
 
 class Recorder:
     """Records one run. Every method may be called from any thread.
 
-    Calls, retrievals and guardrails go to the event that is open in this thread or task, or make one of their own. Threads
-    that record in parallel each need a ``lane``: without one, events stand in the order in which they came.
+    Calls, retrievals and guardrails belong to the event that is open in this thread or task; outside of any event they get one of
+    their own. Threads that record in parallel need a ``lane`` each; without one, events are in the order in which they came.
     """
 
     def __init__(
@@ -73,11 +82,11 @@ class Recorder:
         self._clock = clock
         self._lock = threading.RLock()
         self._trace: Trace | None = None
-        # A key, not the recorder itself: without cycles a trace's memory goes when the recorder goes.
+        # A key and not the recorder itself: without reference cycles, a trace is freed with its recorder.
         self._key = object()
         self._root = Lane(self._key, self._lock)
-        self._room_bytes = limit_bytes - MAX_OUTPUT_SHAPE_BYTES
-        self._result_room_bytes = min(MAX_TRACE_RESULT_BYTES, self._room_bytes // 2)
+        self._left_bytes = limit_bytes - MAX_OUTPUT_SHAPE_BYTES
+        self._result_left_bytes = min(MAX_TRACE_RESULT_BYTES, self._left_bytes // 2)
         self._recording = Recording(
             run=run, model=model, root=self._root, started_at=utc_text(clock.now()), limit_bytes=limit_bytes
         )
@@ -85,7 +94,7 @@ class Recorder:
             self.register(profile)
 
     def register(self, profile: ToolProfile) -> None:
-        """Say that the run may call this tool; calling it says so too. A tool has one profile in a run."""
+        """Add a tool that the run may call. Calling a tool adds it too. A tool has one profile in a run."""
         known = self._recording.profiles.get(profile.tool_name)
         if known is profile:
             return
@@ -97,29 +106,29 @@ class Recorder:
             )
         size_bytes = _size_bytes(profile)
         with self._lock:
-            if profile.tool_name not in self._recording.profiles and self._has_room(size_bytes, None):
+            if profile.tool_name not in self._recording.profiles and self._reserve(size_bytes, None):
                 self._recording.profiles[profile.tool_name] = profile
 
     def lane(self) -> Lane:
-        """A place for the events of work that goes on in parallel: make it here, enter it (``with lane:``) there."""
-        return place_of(self._key, self._root).lane.branch()
+        """Create a lane for parallel work: call this where the work starts, and enter it (``with lane:``) in the worker."""
+        return position_of(self._key, self._root).lane.branch()
 
     @contextmanager
     def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
-        """Record an event for as long as the block lasts. Its ``decide`` may name the decision later."""
-        place = place_of(self._key, self._root)
-        draft = self._opened(place.lane, role, interceptor, decision_type)
-        token = PLACE.set(Place(self._key, place.lane, draft, PLACE.get()))
+        """Record an event for as long as the block lasts. ``event.decide(...)`` may name the decision later."""
+        position = position_of(self._key, self._root)
+        draft = self._opened(position.lane, role, interceptor, decision_type)
+        token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
         try:
             yield draft
         finally:
-            PLACE.reset(token)
+            POSITION.reset(token)
             draft.closed = True
 
     def tool_call(
         self, *, profile: ToolProfile, args: object, result: object, side_effects: object = None
     ) -> None:
-        """Record a call that has been made elsewhere. ``side_effects`` default to the result."""
+        """Record a call that was made elsewhere. ``side_effects`` defaults to the result."""
         effects = result if side_effects is None else side_effects
         self._end_call(self._begin_call(profile, args), result, lambda: effects)
 
@@ -131,12 +140,72 @@ class Recorder:
         *,
         effects: Callable[[Any], object] | None = None,
     ) -> Any:
-        """Make a call and record it: its result or its error comes back as if nobody had watched.
+        """Make a call and record it. The call's result is returned, and its error raised, unchanged.
 
-        ``effects`` tells from the result what the call has done, where the profile has side effects in scope; without it
-        they are read off the result itself.
+        ``effects`` extracts the side effects from the result, if the profile has some in scope; the default is the result itself.
         """
         return self._performed(self._begin_call(profile, args), call, effects)
+
+    async def perform_async(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Awaitable[Any]],
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Await a call and record it; see ``perform``."""
+        return await self._performed_async(self._begin_call(profile, args), call, effects)
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of a function, which may be an ``async def``.
+
+        Arguments are recorded by name, with defaults filled in. In a replay the function is not called; its recorded result is
+        returned instead.
+
+        Args:
+            profile: Which fields are compared. By default all arguments and the whole result.
+            effects: Extracts the side effects from the result, for a profile that has some in scope.
+        """
+
+        def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+            own = profile or ToolProfile.whole(function.__name__)
+            self.register(own)
+            named = _argument_names(function)
+            anything: Any = function
+
+            @wraps(function)
+            def recorded(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                return self.perform(
+                    own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
+                )
+
+            @wraps(function)
+            async def recorded_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                return await self.perform_async(
+                    own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
+                )
+
+            wrapper: Any = recorded_async if inspect.iscoroutinefunction(function) else recorded
+            checked: Callable[_P, _R] = wrapper
+            return checked
+
+        return decorate
+
+    def remember(self, request: RememberRequest, call: Callable[[], Remembered]) -> Remembered:
+        """Record that something is remembered. The floors that it fails are recorded as guardrails."""
+        answer = self.perform(REMEMBER, request.as_json(), call)
+        # A replay answers with the recorded JSON.
+        remembered = answer if isinstance(answer, Remembered) else Remembered.from_json(answer)
+        for reason in remembered.reasons:
+            self.guardrail(reason.rpartition("[")[2].rstrip("]"))
+        return remembered
+
+    def forget(self, subject: str, reason: str, call: Callable[[], None]) -> None:
+        """Record that something is forgotten."""
+        self.perform(FORGET, {"subject": subject, "reason": reason}, call)
 
     def retrieval(
         self,
@@ -150,7 +219,7 @@ class Recorder:
         selected_records: Iterable[SelectedRecord],
         filters: Mapping[str, Any],
     ) -> None:
-        """Record a read of memory, with what it handed back, best first."""
+        """Record a read of memory, with the records that it returned, best first."""
         plain = {
             **_UNLINKED,
             "policy_id": policy_id,
@@ -163,23 +232,23 @@ class Recorder:
             "filters": dict(filters),
         }
         canonical = canonical_bytes(plain)
-        told = orjson.loads(canonical)
-        Retrieval.from_json(told)
+        entry = orjson.loads(canonical)
+        Retrieval.from_json(entry)
         event = self._event_here("retrieval")
         with self._lock:
-            if self._has_room(len(canonical) + _ENTRY_BYTES, "dropped_retrievals"):
-                event.retrievals.append(told)
+            if self._reserve(len(canonical) + _ENTRY_BYTES, "dropped_retrievals"):
+                event.retrievals.append(entry)
 
     def guardrail(self, guardrail_id: str) -> None:
-        """Record that a guardrail was triggered; how often in one event does not matter."""
+        """Record that a guardrail was triggered. Repeating it within one event changes nothing."""
         name = checked_name("guardrail_id", guardrail_id)
         event = self._event_here("guardrail")
         with self._lock:
-            if name not in event.guardrails and self._has_room(_ENTRY_BYTES, None):
+            if name not in event.guardrails and self._reserve(_ENTRY_BYTES, None):
                 event.guardrails.add(name)
 
     def output(self, shape: Shape | dict[str, Any]) -> None:
-        """Record what the run put out, by its shape. A run has one output."""
+        """Record the shape of the run's output. A run has one output."""
         try:
             plain = shape if isinstance(shape, dict) else shape.as_json()
             canonical = canonical_bytes(plain, limit_bytes=MAX_OUTPUT_SHAPE_BYTES)
@@ -189,7 +258,9 @@ class Recorder:
         with self._lock:
             self._refuse_if_finished()
             if self._recording.output is not None:
-                raise InvalidValue(what="Output shape", problem="the run has put something out already")
+                raise InvalidValue(
+                    what="Output shape", problem="the run has recorded its output already; it has only one"
+                )
             self._recording.output = {
                 "output_type": output_type(checked),
                 "output_shape": checked.as_json(),
@@ -198,52 +269,52 @@ class Recorder:
             }
 
     def answered_by(self, model_revision: str) -> None:
-        """Say which revision of the model has answered, where its provider tells only then. A run has one."""
+        """Record which revision of the model answered, if the provider says so only then. A run has one."""
         name = checked_name("model_revision", model_revision)
-        place = place_of(self._key, self._root)
+        position = position_of(self._key, self._root)
         with self._lock:
             self._refuse_if_finished()
             model = self._recording.model
             if model is not None and model.model_revision is None:
                 self._recording.model = msgspec.structs.replace(model, model_revision=name)
             elif model is not None and model.model_revision != name:
-                problem = f"{model.model_revision} was to answer, and {name} did"
-                self._recording.gap("model_changed", place.event, problem)
+                problem = f"{model.model_revision} was expected to answer, and {name} did"
+                self._recording.gap("model_changed", position.event, problem)
 
     def gap(self, code: str, problem: str) -> None:
-        """Say that something happened that can't be recorded; the trace then claims nothing."""
-        place = place_of(self._key, self._root)
+        """Record that something happened that can't be recorded. No claim is then made from the trace."""
+        position = position_of(self._key, self._root)
         with self._lock:
-            self._recording.gap(checked_name("code", code), place.event, problem)
+            self._recording.gap(checked_name("code", code), position.event, problem)
 
     def finish(self, *, error: BaseException | None = None) -> Trace:
-        """The artifact. Asking again gives the same one; ``error`` says that the run did not come to its end."""
+        """Build the artifact; calling again returns the same one. ``error`` means that the run failed."""
         with self._lock:
             if self._trace is None:
                 if error is not None:
                     self._recording.gap("run_failed", None, f"{type(error).__qualname__}: {shown(error)}")
-                self._trace = assembled(self._recording, finished_at=utc_text(self._clock.now()))
+                self._trace = self._recording.finish(finished_at=utc_text(self._clock.now()))
                 self._root.items.clear()
             return self._trace
 
     def _opened(self, lane: Lane, role: str, interceptor: str, decision: str | None) -> EventDraft:
         draft = EventDraft(role=role, interceptor=interceptor, decision_type=decision)
         with self._lock:
-            if self._has_room(_ENTRY_BYTES, "dropped_events"):
+            if self._reserve(_ENTRY_BYTES, "dropped_events"):
                 lane.items.append(draft)
         return draft
 
     def _event_here(self, decision_type: str) -> EventDraft:
-        """The event that is open here; a new one, for an entry that comes outside of any."""
-        place = place_of(self._key, self._root)
-        if place.event is not None:
-            return place.event
-        draft = self._opened(place.lane, "agent", "recorder", decision_type)
+        """Return the event that is open here, or a new one for an entry outside of any event."""
+        position = position_of(self._key, self._root)
+        if position.event is not None:
+            return position.event
+        draft = self._opened(position.lane, "agent", "recorder", decision_type)
         draft.closed = True
         return draft
 
     def _begin_call(self, profile: ToolProfile, args: object) -> CallDraft | None:
-        """Take the call's place in its event; None if it can't be recorded."""
+        """Add a call to its event. Returns None if it can't be recorded."""
         self.register(profile)
         event = self._event_here("tool_call")
         try:
@@ -253,7 +324,7 @@ class Recorder:
                 self._recording.gap("unrecordable_args", event, f"{profile.tool_name}: {error}")
             return None
         with self._lock:
-            if not self._has_room(call.args_bytes + _ENTRY_BYTES, "dropped_tool_calls"):
+            if not self._reserve(call.args_bytes + _ENTRY_BYTES, "dropped_tool_calls"):
                 return None
             event.calls.append(call)
         return call
@@ -270,13 +341,29 @@ class Recorder:
         self._end_call(begun, result, lambda: result if effects is None else effects(result))
         return result
 
+    async def _performed_async(
+        self,
+        begun: CallDraft | None,
+        call: Callable[[], Awaitable[Any]],
+        effects: Callable[[Any], object] | None,
+    ) -> Any:
+        try:
+            result = await call()
+        except Exception as error:
+            if begun is not None:
+                self._close_call(begun, begun.raised(error))
+            raise
+        self._end_call(begun, result, lambda: result if effects is None else effects(result))
+        return result
+
     def _end_call(self, call: CallDraft | None, result: object, effects: Callable[[], object]) -> None:
         if call is None:
             return
         try:
             seen = effects() if call.profile.has_side_effects else None
-            told = call.returned(result, seen, result_room_bytes=self._result_room_bytes)
-        except Exception as error:  # noqa: BLE001  # Watching must not break what is watched; the gap tells of it.
+            plain = result.as_json() if isinstance(result, Value) else result
+            entry = call.returned(plain, seen, max_result_bytes=self._result_left_bytes)
+        except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             code = "unrecordable_result" if isinstance(error, NotCanonical) else "unrecordable_effects"
             with self._lock:
                 problem = f"{call.profile.tool_name}: {shown(error)}"
@@ -284,27 +371,50 @@ class Recorder:
                 if call.event is not None:
                     call.event.calls.remove(call)
         else:
-            self._close_call(call, told)
+            self._close_call(call, entry)
 
-    def _close_call(self, call: CallDraft, told: dict[str, Any]) -> None:
-        # A call that comes back after the trace was made is told there as unfinished; it gets its result all the same.
+    def _close_call(self, call: CallDraft, entry: dict[str, Any]) -> None:
+        # The trace may be finished already and say that the call is not; its caller gets the result all the same.
         with self._lock:
-            call.told, call.event = told, None
-            self._room_bytes -= call.result_bytes
-            self._result_room_bytes -= call.result_bytes
+            call.entry, call.event = entry, None
+            self._left_bytes -= call.result_bytes
+            self._result_left_bytes -= call.result_bytes
 
-    def _has_room(self, size_bytes: int, kind: str | None) -> bool:
-        """Whether an entry may still be recorded; once one may not, none after it may."""
+    def _reserve(self, size_bytes: int, kind: str | None) -> bool:
+        """Reserve bytes for an entry. Returns False if the trace is full; once it is, it stays so."""
         self._refuse_if_finished()
         recording = self._recording
-        if recording.is_full or size_bytes > self._room_bytes:
+        if recording.is_full or size_bytes > self._left_bytes:
             recording.is_full = True
             if kind is not None:
                 recording.dropped[kind] += 1
             return False
-        self._room_bytes -= size_bytes
+        self._left_bytes -= size_bytes
         return True
 
     def _refuse_if_finished(self) -> None:
         if self._trace is not None:
             raise RecorderFinished(run_id=self.run.run_id)
+
+
+def _argument_names(
+    function: Callable[..., Any],
+) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Return what maps a call's arguments to their names. A call that does not fit raises the function's ``TypeError``."""
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    is_simple = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    names = tuple(signature.parameters)
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+
+    def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        # ``bind`` costs as much as the rest of recording, so common calls avoid it.
+        if is_simple and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
+            bound = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            if len(bound) == len(names) and bound.keys() == signature.parameters.keys():
+                return bound
+        arguments = signature.bind(*args, **kwargs)
+        arguments.apply_defaults()
+        return arguments.arguments
+
+    return named

@@ -1,35 +1,51 @@
-"""Replay: a recorded run played again, with recorded tool results and memory as of its snapshot, and compared with itself.
+"""Replay: a recorded run is run again, with recorded tool results and memory as of its snapshot, and compared with the record.
 
-The agent's code runs for real; its tools do not, so that a replay has no side effects, costs nothing and needs no network.
-An agent that calls something which the recorded run never called is told so by a ``ReplayDiverged``.
+The agent's code really runs; its tools do not. A replay therefore has no side effects, costs nothing and needs no network. A call
+that the recorded run never made raises ``ReplayDiverged``.
 """
 
 import builtins
+import inspect
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from msgspec import UNSET
 
 from standfast.canon import canonical_bytes, fingerprint
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from standfast.traces.artifact import ToolCall, Trace
-from standfast.traces.contract import shortfalls
-from standfast.traces.drafts import CallDraft
-from standfast.traces.equivalence import ClaimVerdict, Comparison, compare
-from standfast.traces.identity import ToolProfile
+from standfast.limits import DEFAULT_RECALL_TOKENS
+from standfast.traces.artifact import ToolCall, ToolProfile, Trace
+from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls
 from standfast.traces.recorder import Recorder
-from standfast.traces.traced_run import MemoryAt, TracedRun
-from standfast.vocabulary import RunIdentity
+from standfast.traces.recording import CallDraft, EventDraft, Lane
+from standfast.traces.shapes import Shape
+from standfast.vocabulary import Band, Remembered, RememberRequest, RunIdentity
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class ReplayMemory(Protocol):
+    """Memory as of one snapshot. ``recall`` returns the same package for the same query, whenever it is called."""
+
+    def recall(self, query: str, *, tokens: int) -> Any:
+        """Return what memory holds on a query, within a token budget."""
+        ...
+
+    def retrieval_facts(self, package: Any) -> Mapping[str, Any]:
+        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package."""
+        ...
 
 
 class ReplayingRecorder(Recorder):
-    """A recorder that answers tool calls from a recorded run: the same tool with the same arguments, as often as then.
+    """A recorder that answers tool calls from a recorded run: same tool, same arguments, at most as often as then.
 
-    ``tools`` are called, by keyword, where the recorded result was not kept.
+    ``tools`` are called by keyword where the recorded result was not kept.
     """
 
     def __init__(
@@ -51,7 +67,7 @@ class ReplayingRecorder(Recorder):
         self._recorded_profiles = {profile.tool_name: profile for profile in trace.tool_profiles}
 
     def register(self, profile: ToolProfile) -> None:
-        """As always, but that the agent's own profile takes the place of the recorded one, so that a change shows."""
+        """Add a tool. The agent's own profile replaces the recorded one, so that a changed profile shows."""
         if self._recorded_profiles.pop(profile.tool_name, None) is not None:
             self._recording.profiles[profile.tool_name] = profile
         super().register(profile)
@@ -60,45 +76,156 @@ class ReplayingRecorder(Recorder):
         self,
         profile: ToolProfile,
         args: object,
-        call: Callable[[], Any],  # noqa: ARG002  # A replay does not make the call, which is its point.
+        call: Callable[[], Any],  # noqa: ARG002  # A replay does not make the call.
         *,
         effects: Callable[[Any], object] | None = None,
     ) -> Any:
-        """Answer a call from the record; ``call`` is never made."""
+        """Answer a call from the record; ``call`` is not made."""
+        begun, answer = self._recorded_answer(profile, args)
+        if answer.result is not UNSET:
+            return self._answered(begun, answer)
+        return self._performed(begun, self._live_call(profile, args), effects)
+
+    async def perform_async(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Awaitable[Any]],  # noqa: ARG002  # A replay does not make the call.
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Answer a call from the record; ``call`` is not made."""
+        begun, answer = self._recorded_answer(profile, args)
+        if answer.result is not UNSET:
+            return self._answered(begun, answer)
+        live = self._live_call(profile, args)
+
+        async def awaited() -> Any:
+            result = live()
+            return await result if inspect.isawaitable(result) else result
+
+        return await self._performed_async(begun, awaited, effects)
+
+    def _live_call(self, profile: ToolProfile, args: object) -> Callable[[], Any]:
+        tool, keywords = self._tools[profile.tool_name], args
+        assert isinstance(keywords, dict), "tools are called by keyword"
+        return lambda: tool(**keywords)
+
+    def _recorded_answer(self, profile: ToolProfile, args: object) -> tuple[CallDraft, ToolCall]:
         begun = self._begin_call(profile, args)
         if begun is None:
-            raise ReplayDiverged(tool_name=profile.tool_name, normalized_args="arguments that are no JSON")
+            raise ReplayDiverged(tool_name=profile.tool_name, normalized_args="arguments that are not JSON")
         answers = self._answers[profile.tool_name, fingerprint(begun.args)]
-        try:
-            answer = answers.popleft()
-        except IndexError:
-            shown = canonical_bytes(begun.args).decode()
-            error = ReplayDiverged(tool_name=profile.tool_name, normalized_args=f"{shown:.200}")
-            self._close_call(begun, begun.raised(error))
-            raise error from None
-        if answer.result is UNSET:
-            live = self._tools[profile.tool_name]
-            keywords: Any = args
-            return self._performed(begun, lambda: live(**keywords), effects)
-        return self._as_recorded(begun, answer)
+        if answers:
+            return begun, answers.popleft()
+        shown = canonical_bytes(begun.args).decode()
+        error = ReplayDiverged(tool_name=profile.tool_name, normalized_args=f"{shown:.200}")
+        self._close_call(begun, begun.raised(error))
+        raise error
 
-    def _as_recorded(self, begun: CallDraft, answer: ToolCall) -> Any:
-        """What the tool gave when the run was recorded, or the error that it raised."""
+    def _answered(self, begun: CallDraft, answer: ToolCall) -> Any:
+        """Return the recorded result, or raise the recorded error."""
         if answer.outcome == "raised":
-            told = begun.record("raised", answer.tool_result_fingerprint, answer.side_effect_fingerprint)
-            self._close_call(begun, {**told, "result": answer.result})
+            entry = begun.ended("raised", answer.tool_result_fingerprint, answer.side_effect_fingerprint)
+            self._close_call(begun, {**entry, "result": answer.result})
             raise _recorded_error(answer)
-        told = begun.returned(answer.result, None, result_room_bytes=self._result_room_bytes)
+        entry = begun.returned(answer.result, None, max_result_bytes=self._result_left_bytes)
         if begun.profile.has_side_effects:
-            # Nothing was done this time; what was done then is what this call stands for.
-            told["side_effect_fingerprint"] = answer.side_effect_fingerprint
-        self._close_call(begun, told)
+            # A replay does nothing, so the recorded side effects stand for this call.
+            entry["side_effect_fingerprint"] = answer.side_effect_fingerprint
+        self._close_call(begun, entry)
         return answer.result
+
+
+class ReplayedRun:
+    """The run that an agent gets in a replay. It has the agent's part of ``standfast.Run`` and answers from the record.
+
+    ``recall`` reads ``memory``. ``remember`` and ``forget`` return what was recorded and change nothing.
+    """
+
+    def __init__(self, recorder: Recorder, *, memory: ReplayMemory | None = None) -> None:
+        self.recorder = recorder
+        self._memory = memory
+
+    def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> AbstractContextManager[EventDraft]:
+        """Record an event for as long as the block lasts."""
+        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
+
+    def lane(self) -> Lane:
+        """Create a lane for the events of parallel work."""
+        return self.recorder.lane()
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that answers a function's calls from the record."""
+        return self.recorder.tool(profile=profile, effects=effects)
+
+    def guardrail(self, guardrail_id: str) -> None:
+        """Record that a guardrail was triggered."""
+        self.recorder.guardrail(guardrail_id)
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Record the shape of the run's output."""
+        self.recorder.output(shape)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int | None = None,
+        bands: Sequence[Band | str] | None = None,
+    ) -> Any:
+        """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
+        if self._memory is None:
+            self._needs_memory()
+        options: dict[str, Any] = {"max_items": max_items, "bands": bands}
+        chosen = {name: value for name, value in options.items() if value is not None}
+        package = self._memory.recall(query, tokens=tokens, **chosen)
+        self.recorder.retrieval(**self._memory.retrieval_facts(package))
+        return package
+
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        role: str = "agent",
+        hold: str | None = None,
+    ) -> Remembered:
+        """Return the recorded result of remembering this; see ``Run.remember``."""
+        request = RememberRequest.of(
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            role=role,
+            hold=hold,
+        )
+        return self.recorder.remember(request, self._needs_memory)
+
+    def forget(self, subject: str, *, reason: str) -> None:
+        """Record the same forgetting again; see ``Run.forget``."""
+        self.recorder.forget(subject, reason, self._needs_memory)
+
+    def _needs_memory(self) -> NoReturn:
+        run = self.recorder.run
+        problem = f"the agent uses memory; pass memory as of snapshot {run.memory_snapshot_id} (memory=…, or --store)"
+        raise NotReplayable(run_id=run.run_id, problem=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A run played again: its new trace, how it compares, and the error that ended the agent, if one did."""
+    """A replayed run: its new trace, how it compares with the record, and the agent's error, if it raised one."""
 
     trace: Trace
     comparison: Comparison
@@ -106,7 +233,7 @@ class Replay:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """As the comparison says; but an agent that failed because it had parted from the record is different."""
+        """The comparison's verdict; but if the agent failed after it diverged, the verdict is ``different``."""
         if self.error is not None and self.comparison.differences:
             return ClaimVerdict.DIFFERENT
         return self.comparison.verdict
@@ -114,15 +241,19 @@ class Replay:
 
 def replay(
     trace: Trace,
-    agent: Callable[[TracedRun], object],
+    agent: Callable[[ReplayedRun], object],
     tools: Mapping[str, Callable[..., Any]] | None = None,
     *,
-    memory: MemoryAt | None = None,
+    memory: ReplayMemory | None = None,
 ) -> Replay:
-    """Run an agent again on what a recorded run saw, and compare the two.
+    """Run an agent again on what a recorded run saw, and compare the two. Time stands still at the recorded start.
 
-    ``memory`` is memory as of the run's snapshot; ``tools`` stand in for those whose results were not kept. Time stands still
-    at the recorded start. Raises ``NotReplayable`` for a trace that falls short of the contract, or lacks a result.
+    Args:
+        tools: Functions by tool name, for tools whose results were not kept.
+        memory: Memory as of the run's snapshot, ``memory.at(trace.memory_snapshot_id)``.
+
+    Raises:
+        NotReplayable: The trace falls short of the contract, or lacks a result.
     """
     short = shortfalls(trace)
     if short:
@@ -130,16 +261,16 @@ def replay(
         raise NotReplayable(run_id=trace.run_id, problem=problem)
     absent = {call.tool_name for call in _calls(trace) if call.result is UNSET}.difference(tools or {})
     if absent:
-        problem = f"the results of {', '.join(sorted(absent))} were not kept; hand in those tools"
+        problem = f"the results of {', '.join(sorted(absent))} were not kept; pass those tools"
         raise NotReplayable(run_id=trace.run_id, problem=problem)
     clock = ManualClock(datetime.fromisoformat(trace.metadata.started_at))
     recorder = ReplayingRecorder(trace, clock=clock, tools=tools)
     failed = None
     try:
-        agent(TracedRun(recorder, memory=memory))
+        agent(ReplayedRun(recorder, memory=memory))
     except NotReplayable:
         raise
-    except Exception as error:  # noqa: BLE001  # Whatever the agent raises, how far it came is what is asked for.
+    except Exception as error:  # noqa: BLE001  # Whatever the agent raises, the replay reports how far it came.
         failed = error
     again = recorder.finish(error=failed)
     return Replay(trace=again, comparison=compare(trace, again), error=failed)
@@ -150,14 +281,14 @@ def _calls(trace: Trace) -> Iterator[ToolCall]:
 
 
 def _recorded_error(answer: ToolCall) -> Exception:
-    """A built-in error as it was, so that the agent handles it as it did then; any other as a ``RecordedFailure``."""
-    told: dict[str, str] = answer.result if isinstance(answer.result, dict) else {}
-    name, message = str(told.get("error", "")), str(told.get("message", ""))
+    """Rebuild a built-in error, so that the agent handles it as it did then; any other is a ``RecordedFailure``."""
+    recorded: dict[str, str] = answer.result if isinstance(answer.result, dict) else {}
+    name, message = str(recorded.get("error", "")), str(recorded.get("message", ""))
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             return kind(message)
         except TypeError:
-            # Some, such as UnicodeDecodeError, are not built from words.
+            # Some errors, such as UnicodeDecodeError, can't be built from a message.
             pass
     return RecordedFailure(tool_name=answer.tool_name, error=name, problem=message)

@@ -1,7 +1,7 @@
-"""What an output looks like, apart from its words: the structure whose hash two equivalent runs share.
+"""Output shapes: the structure of an output without its words. Equivalent runs have equal shape hashes.
 
-A shape is plain JSON with a ``type``; each type has its schema. Agents say what they put out (``TextShape(sections=…)``), or
-have it read off: ``text_shape`` from Markdown, ``code_patch_shape`` from a unified diff, ``json_shape`` from a value.
+A shape is plain JSON with a ``type``; each type has a schema. An agent builds the shape itself (``TextShape(sections=…)``) or derives
+it: ``text_shape`` from Markdown, ``code_patch_shape`` from a unified diff, ``json_shape`` from a value.
 """
 
 import re
@@ -12,8 +12,11 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from standfast.canon import canonical_bytes, fingerprint, normal_string, parse
-from standfast.traces.identity import Count, Name
+from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.vocabulary import Value
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Count = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
 
 _HEADING: Final = re.compile(r"#{1,6}[ \t](.*)")
 _FENCE: Final = re.compile(r"[ ]{0,3}(```|~~~)")
@@ -22,7 +25,7 @@ _KINDS: Final = {type(None): "null", bool: "boolean", int: "number", float: "num
 
 
 class TextShape(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
-    """Prose: its sections, in order, by the names of their headings."""
+    """Prose: the headings of its sections, in order."""
 
     sections: tuple[str, ...]
 
@@ -35,20 +38,20 @@ class PlanStep(Value, frozen=True, kw_only=True):
 
 
 class PlanShape(Value, frozen=True, kw_only=True, tag="plan", tag_field="type"):
-    """A plan: which actions, in which order."""
+    """A plan: its actions, in order."""
 
     steps: tuple[PlanStep, ...]
 
 
 class ChangeKind(StrEnum):
-    """What a change does to the lines of a file."""
+    """What a change does to lines of a file."""
 
     ADD = "add"
     REMOVE = "remove"
     REPLACE = "replace"
 
 
-class Change(Value, frozen=True, kw_only=True):
+class ShapeChange(Value, frozen=True, kw_only=True):
     """A run of changed lines; ``at_line`` counts in the new file."""
 
     kind: ChangeKind
@@ -61,43 +64,43 @@ class PatchedFile(Value, frozen=True, kw_only=True):
     """One file of a patch."""
 
     path: Annotated[str, Meta(min_length=1)]
-    changes: tuple[Change, ...]
+    changes: tuple[ShapeChange, ...]
 
 
 class CodePatchShape(Value, frozen=True, kw_only=True, tag="code_patch", tag_field="type"):
-    """A patch: which files, and where they change by how much."""
+    """A patch: its files, and where and by how much each changes."""
 
     files: tuple[PatchedFile, ...]
 
 
 class JsonShape(Value, frozen=True, kw_only=True, tag="json", tag_field="type"):
-    """A structured answer: its keys and the kinds of its values; ``json_shape`` makes it."""
+    """A structured answer: its keys and the kinds of its values. Build it with ``json_shape``."""
 
     structure: Any
 
 
 class TableShape(Value, frozen=True, kw_only=True, tag="table", tag_field="type"):
-    """A table: its columns, in order, and how many rows it has."""
+    """A table: its columns, in order, and its number of rows."""
 
     columns: tuple[str, ...]
     rows: Count
 
 
 class ChoiceShape(Value, frozen=True, kw_only=True, tag="choice", tag_field="type"):
-    """A decision among given options: a class, a route, a yes or no."""
+    """A choice between given options: a class, a route, yes or no."""
 
     options: tuple[Name, ...]
     chosen: tuple[Name, ...]
 
 
 class RefusalShape(Value, frozen=True, kw_only=True, tag="refusal", tag_field="type"):
-    """The agent declined, for a reason that has a name."""
+    """The agent declined, for a named reason."""
 
     reason_code: Name
 
 
 class CustomShape(Value, frozen=True, kw_only=True, tag="custom", tag_field="type"):
-    """Anything else, under a name and version of its user's own."""
+    """Any other structure, under a name and version that the user chooses."""
 
     name: Name
     version: Name
@@ -110,18 +113,18 @@ Shape = (
 
 
 def output_type(shape: Shape) -> str:
-    """The name of a shape's kind, as its JSON tells it."""
+    """Return the ``type`` of a shape."""
     kind: str = shape.as_json()["type"]
     return kind
 
 
 def output_shape_hash(shape: Shape) -> str:
-    """The SHA-256 of the shape's json-v1 text."""
+    """Return the SHA-256 of the shape's json-v1 text."""
     return fingerprint(shape.as_json())
 
 
 def text_shape(markdown: str) -> TextShape:
-    """The shape of a Markdown text: its headings, and ``""`` for what stands before the first."""
+    """Return the shape of a Markdown text: its headings, and ``""`` for text before the first one."""
     sections: list[str] = []
     fence = ""
     for line in markdown.splitlines():
@@ -136,7 +139,7 @@ def text_shape(markdown: str) -> TextShape:
 
 
 def json_shape(value: object) -> JsonShape:
-    """The shape of a JSON value: names of kinds for scalars, keys for objects, the distinct kinds of an array's members."""
+    """Return the shape of a JSON value: kinds for scalars, keys for objects, the distinct kinds of an array's members."""
     return JsonShape(structure=_structure(parse(canonical_bytes(value))))
 
 
@@ -150,9 +153,9 @@ def _structure(value: Any) -> Any:
 
 
 def code_patch_shape(unified_diff: str) -> CodePatchShape:
-    """The shape of a unified diff: files by path, each run of changed lines with its place and size."""
-    files: dict[str, list[Change]] = {}
-    old_path, changes = "/dev/null", list[Change]()
+    """Return the shape of a unified diff: files by path, with the position and size of each run of changed lines."""
+    files: dict[str, list[ShapeChange]] = {}
+    old_path, changes = "/dev/null", list[ShapeChange]()
     lines = iter(unified_diff.splitlines())
     for line in lines:
         if line.startswith("--- "):
@@ -169,8 +172,8 @@ def code_patch_shape(unified_diff: str) -> CodePatchShape:
 
 def _changes_of_hunk(
     lines: Iterator[str], old_left: int, line_number: int, new_left: int
-) -> Iterator[Change]:
-    """The runs of changed lines of one hunk, whose header says how many lines of either file it has."""
+) -> Iterator[ShapeChange]:
+    """Yield the runs of changed lines of one hunk. Its header says how many lines of each file it has."""
     added = removed = 0
     # The header may promise more lines than there are.
     while (old_left > 0 or new_left > 0) and (line := next(lines, None)) is not None:
@@ -188,9 +191,9 @@ def _changes_of_hunk(
         yield _change(line_number, added, removed)
 
 
-def _change(at_line: int, added: int, removed: int) -> Change:
+def _change(at_line: int, added: int, removed: int) -> ShapeChange:
     kind = ChangeKind.REPLACE if added and removed else ChangeKind.ADD if added else ChangeKind.REMOVE
-    return Change(kind=kind, at_line=at_line, lines_added=added, lines_removed=removed)
+    return ShapeChange(kind=kind, at_line=at_line, lines_added=added, lines_removed=removed)
 
 
 def _path(header: str) -> str:

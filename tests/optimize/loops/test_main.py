@@ -18,7 +18,7 @@ from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ModelToolCall, TokenUsage, ToolSpec
 from standfast.optimize.providers.scripted import ScriptedProvider
-from standfast.traces.identity import ToolProfile
+from standfast.traces.artifact import ToolProfile
 from standfast.vocabulary import Band, Budget, Experiment
 
 TEMPLATE = PromptTemplate(

@@ -32,11 +32,9 @@ from standfast.optimize.providers.adapter import (
 )
 from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
 from standfast.optimize.providers.scripted import ScriptedProvider
-from standfast.traces.artifact import Trace
-from standfast.traces.contract import shortfalls
-from standfast.traces.equivalence import ReasonCode
+from standfast.traces.artifact import ToolProfile, Trace
+from standfast.traces.equivalence import ReasonCode, shortfalls
 from standfast.traces.folder import TraceFolder
-from standfast.traces.identity import ToolProfile
 from standfast.traces.shapes import JsonShape, TextShape
 from tests.servers.model import MODEL_NAME, ModelServer
 

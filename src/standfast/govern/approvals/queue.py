@@ -16,12 +16,12 @@ import msgspec
 from standfast.canon import parse, utc_text
 from standfast.clock import Clock
 from standfast.errors import CommitAborted, Corruption, NoSuchProposal, NotPending, StandfastError
+from standfast.govern.admission import human_seal, logged, refused_key, refused_row
 from standfast.govern.approvals.approvals import Approval, Proposal, ProposalState, check_approval
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
 from standfast.govern.evidence import content_fingerprint
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.stages import human_seal, logged, refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version

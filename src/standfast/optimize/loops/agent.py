@@ -12,11 +12,11 @@ from standfast.optimize.providers import adapter
 from standfast.optimize.providers.adapter import ModelToolCall, ToolSpec
 from standfast.store.commit import Write
 from standfast.store.store import Store
-from standfast.traces.drafts import EventDraft
-from standfast.traces.identity import ModelConfig, ToolProfile
+from standfast.traces.recording import EventDraft
+from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape
-from standfast.traces.traced_run import REMEMBER
+from standfast.traces.recorder import REMEMBER
 from standfast.vocabulary import Experiment, Receipt, RunIdentity
 
 

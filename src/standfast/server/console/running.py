@@ -8,8 +8,7 @@ from standfast.errors import InvalidValue, NotFound, TraceError, TraceFolderFail
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_NAME_CHARS
 from standfast.server.console.visit import Page, Visit
 from standfast.traces.artifact import Event, Trace
-from standfast.traces.contract import shortfalls
-from standfast.traces.equivalence import Comparison, Difference, compare_artifacts
+from standfast.traces.equivalence import Comparison, Difference, compare_artifacts, shortfalls
 from standfast.traces.folder import TraceFolder, read_artifact
 from standfast.vocabulary import Value
 

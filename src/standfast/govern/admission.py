@@ -1,0 +1,183 @@
+"""Admission: a claim is judged, gets its evidence, and is routed to the bands that its verdict allows (888_JUDGE).
+
+``admit`` is pure: it sees only what is passed in, and writes nothing. ``memory/commit_plan.py`` turns the results into a commit.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from standfast.canon import utc_text
+from standfast.govern.approvals.approvals import Proposal
+from standfast.govern.authority import Operation
+from standfast.govern.evidence import build_evidence, content_check, content_fingerprint
+from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
+from standfast.govern.patterns import Incident, incidents_of
+from standfast.govern.policy import MemoryWritePolicy, WriteDecision
+from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
+
+HUMAN_SEAL_FLOOR: Final = "human_seal"
+NOVELTY_FLOOR: Final = "F8_Novelty"
+CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
+_OPERATION_OF_VERDICT: Final = {
+    Verdict.SEAL: Operation.VAULT_WRITE,
+    Verdict.SABAR: Operation.VAULT_WRITE,
+    Verdict.PARTIAL: Operation.AMENDMENT_SEALING,
+    Verdict.HOLD: Operation.HOLD_VERDICT,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRecord:
+    """A record with its verdict, its evidence and the bands it goes to. Built by ``admit``."""
+
+    record: Record
+    judgement: Judgement
+    decision: WriteDecision
+    proposal: Proposal | None
+    author: str
+    reading: str
+    """The fingerprint of the text without case, spaces and punctuation."""
+    refused_reading: str | None = None
+    """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judge's verdict."""
+        return self.judgement.verdict
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the record becomes the current version of its subject."""
+        return self.verdict in CANONICAL_VERDICTS
+
+    @property
+    def answer(self) -> Remembered:
+        """What the caller of ``remember`` gets."""
+        return Remembered(
+            memory_id=self.record.memory_id,
+            verdict=self.verdict,
+            bands=tuple(Band(band) for band in self.decision.target_bands),
+            reasons=self.judgement.reasons,
+            proposal_id=None if self.proposal is None else self.proposal.proposal_id,
+        )
+
+    @cached_property
+    def incidents(self) -> tuple[Incident, ...]:
+        """What later judgements should know about this one."""
+        return incidents_of(self.record, self.judgement, self.author)
+
+    @cached_property
+    def logged(self) -> Record:
+        """The record under an id of its own, for bands where it must not replace the current version."""
+        return logged(self.record)
+
+    @cached_property
+    def placed(self) -> tuple[Record, ...]:
+        """The record as it is stored in each of its bands. In PHOENIX the proposal is stored instead."""
+        own = self.record if self.is_accepted else self.logged
+        bands = [Band(band) for band in self.decision.target_bands if band != Band.PHOENIX]
+        return tuple(msgspec.structs.replace(own, band=band) for band in bands)
+
+
+def admit(
+    claim: Claim,
+    context: JudgingContext,
+    *,
+    judge: Judge,
+    policy: MemoryWritePolicy,
+    run: RunIdentity,
+    namespace: str,
+    author: str,
+    now: datetime,
+    minimum: Verdict | None = None,
+    reason: str = "",
+) -> JudgedRecord:
+    """Judge a claim, build its evidence, and ask the policy where it may go.
+
+    A claim that is meant as law (for PHOENIX, or by a human for VAULT), is judged PARTIAL or is on hold becomes a proposal. Nothing
+    here can put a record into VAULT.
+
+    Args:
+        author: Who wants it remembered; recorded in proposals and patterns.
+        minimum: The verdict can't be more lenient than this (SABAR or 888_HOLD).
+        reason: The reason for ``minimum``.
+    """
+    judgement = judge.judge(claim, context, minimum=minimum, reason=reason)
+    verdict = judgement.verdict
+    evidence = build_evidence([content_check(claim.record), *judgement.floor_checks], verdict, now)
+    is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
+    target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
+    decision = policy.should_write(verdict, evidence, target)
+    band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
+    record = msgspec.structs.replace(claim.record, band=band, verdict=verdict, evidence=evidence)
+    waits = decision.allowed and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
+    return JudgedRecord(
+        record=record,
+        judgement=judgement,
+        decision=decision,
+        proposal=_proposal(record, run, namespace, author, now) if waits else None,
+        author=author,
+        reading=claim.reading.fingerprint,
+        refused_reading=claim.reading.fingerprint if _is_refused_for_its_content(judgement) else None,
+    )
+
+
+def _is_refused_for_its_content(judgement: Judgement) -> bool:
+    """A duplicate is refused too, but that must not bar the record it duplicates."""
+    if judgement.verdict is not Verdict.VOID:
+        return False
+    failed = {check.floor for check in judgement.floor_checks if check.hard and not check.passed}
+    return bool(failed - {NOVELTY_FLOOR})
+
+
+def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now: datetime) -> Proposal:
+    assert record.verdict is not None, "only judged records are proposed"
+    return Proposal.of(
+        namespace=namespace,
+        key=f"{Band.VAULT}/{record.memory_id}",
+        payload_fingerprint=content_fingerprint(record),
+        summary=record.text,
+        verdict=record.verdict,
+        author=author,
+        proposed_at=now,
+        memory_snapshot_id=run.memory_snapshot_id,
+        policy_set_id=run.policy_set_id,
+        operation=_OPERATION_OF_VERDICT[record.verdict],
+    )
+
+
+def logged(record: Record) -> Record:
+    """Return a judged record under an id that no other judgement shares."""
+    assert record.evidence is not None, "admit() gives every record its evidence"
+    return msgspec.structs.replace(record, memory_id=f"{record.memory_id}~{record.evidence.hash[:12]}")
+
+
+def human_seal(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
+    """Return the record as law: its evidence holds the judge's findings and the human's seal."""
+    assert record.evidence is not None, "only judged records are sealed"
+    seal_check = msgspec.structs.replace(
+        content_check(record),
+        floor=HUMAN_SEAL_FLOOR,
+        reason=f"{principal} sealed {proposal_id} at {utc_text(now)}",
+    )
+    evidence = build_evidence([*record.evidence.floor_checks, seal_check], Verdict.SEAL, now)
+    return msgspec.structs.replace(record, band=Band.VAULT, verdict=Verdict.SEAL, evidence=evidence)
+
+
+def refused_key(reading: str) -> str:
+    """Return the key of the note that this content was refused. The note outlives the content."""
+    return f"refused/{reading}"
+
+
+def refused_row(reading: str) -> dict[str, str]:
+    """Return that note. It is always the same, so two runs that refuse the same content do not conflict."""
+    return {"refused": reading}
+
+
+def said_key(reading: str, memory_id: str = "") -> str:
+    """Return the key of the note that a record says this; without an id, the prefix of all such notes."""
+    return f"said/{reading[:32]}/{memory_id}"

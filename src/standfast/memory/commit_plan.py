@@ -1,0 +1,222 @@
+"""Commit plan: how the judged records of a run become one commit.
+
+    incidents are counted and become patterns        777_FORGE
+    band budgets decide what is kept                 band_budgets.py
+    everything becomes rows, then writes, one commit 999_SEAL
+
+Only ``plan_commit`` and ``only_budgets_changed`` read the store. Nothing here writes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from standfast.errors import InvalidValue, NotGoverned
+from standfast.govern.admission import JudgedRecord, refused_key, refused_row, said_key
+from standfast.govern.authority import Role, require_write
+from standfast.govern.evidence import content_fingerprint, is_bound
+from standfast.govern.patterns import MAX_INCIDENTS_COUNTED, Incident, detect_patterns
+from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
+from standfast.memory.band_budgets import BandBudgets
+from standfast.store.commit import Commit, Fact, Write
+from standfast.store.records import STREAM
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band, Record, RunIdentity
+
+# Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not replace it.
+_APPEND_ONLY: Final = (STREAM, f"{Band.PHOENIX}/", "mark/")
+
+
+def plan_commit(
+    judged: Sequence[JudgedRecord],
+    forgotten: Mapping[str, str],
+    *,
+    run: RunIdentity,
+    namespace: str,
+    store: Store,
+    budgets: BandBudgets,
+    extra_writes: Sequence[Write] = (),
+) -> Commit | None:
+    """Plan the commit of a run as of its snapshot. Returns None if nothing changes.
+
+    Budgets are spent by this: the caller holds ``budgets.lock`` and then calls ``budgets.committed`` or ``budgets.discarded``.
+
+    Args:
+        forgotten: Keys whose content is erased, each with the reason. They end, or get the new content.
+        extra_writes: Rows of the caller's own, written in the same transaction if there is a commit.
+    """
+    at = run.memory_snapshot_id
+    allowed = [one for one in judged if one.decision.allowed]
+    incidents = incidents_in(allowed)
+    patterns = patterns_in(incidents, _earlier_counts(store, namespace, at, incidents))
+    spending = budgets.spend(store, namespace, at, [r for one in allowed for r in one.placed], forgotten)
+    rows = {
+        **spending.rows,
+        **{record.key: record.as_json() for record in spending.records},
+        **governance_rows(allowed, patterns, incidents),
+    }
+    keys = {key for key in rows if not key.startswith(_APPEND_ONLY)} | {*forgotten, *spending.expired}
+    present = {key: row.fingerprint for key, row in store.read(namespace, sorted(keys), at=at).items()}
+    writes = writes_of(namespace, rows, present, forgotten=forgotten, expired=spending.expired)
+    if not writes:
+        return None
+    if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
+        problem = (
+            f"its {len(judged):,} buffered records need {len(writes):,} rows, and one commit holds {MAX_COMMIT_WRITES:,}; "
+            "discard it and remember in several runs"
+        )
+        raise InvalidValue(what=f"run {run.run_id}", problem=problem)
+    return Commit.of(
+        run_id=run.run_id,
+        memory_snapshot_id=at,
+        policy_set_id=run.policy_set_id,
+        writes=[*writes, *extra_writes],
+        facts=[*audit_facts(allowed), *spending.facts],
+    )
+
+
+def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
+    """Return the incidents of these judgements, each with the id of the record that caused it."""
+    return [(incident, one.logged.memory_id) for one in judged for incident in one.incidents]
+
+
+def patterns_in(
+    incidents: Iterable[tuple[Incident, str]], earlier: Mapping[Incident, int]
+) -> tuple[Record, ...]:
+    """Return the patterns that these incidents make together with the earlier ones."""
+    return detect_patterns([incident for incident, _ in incidents], earlier)
+
+
+def _earlier_counts(
+    store: Store, namespace: str, at: int, incidents: Iterable[tuple[Incident, str]]
+) -> dict[Incident, int]:
+    """Count the earlier incidents of each kind, up to the number from which more make no difference."""
+    counts = {}
+    for incident in {incident for incident, _ in incidents}:
+        rows = store.scan(namespace, prefix=incident.prefix, at=at)
+        counts[incident] = sum(1 for _ in islice(rows, MAX_INCIDENTS_COUNTED))
+    return counts
+
+
+def governance_rows(
+    judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
+) -> dict[str, dict[str, Any]]:
+    """Return the rows other than the records: proposals, notes of what was said or refused, patterns, incidents.
+
+    Raises:
+        NotGoverned: A record was not judged, or was changed after it was judged.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for one in judged:
+        _require_governed(one)
+        if one.proposal is not None:
+            key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
+            rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
+        if one.is_accepted and one.placed:
+            rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
+        if one.refused_reading is not None:
+            rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
+    for pattern in patterns:
+        require_write(Role.FORGE, pattern.band)
+        rows[pattern.key] = pattern.as_json()
+    for incident, memory_id in incidents:
+        rows[incident.prefix + memory_id] = {
+            "about": incident.about,
+            "floor": incident.floor,
+            "pattern": incident.pattern.value,
+        }
+    return rows
+
+
+def _require_governed(one: JudgedRecord) -> None:
+    if not one.decision.allowed or not is_bound(one.record):
+        raise NotGoverned(memory_id=one.record.memory_id, problem=one.decision.reason)
+    for record in one.placed:
+        require_write(Role.JUDGE, record.band)
+
+
+def writes_of(
+    namespace: str,
+    rows: Mapping[str, dict[str, Any]],
+    present: Mapping[str, str | None],
+    *,
+    forgotten: Mapping[str, str],
+    expired: Iterable[str],
+) -> list[Write]:
+    """Return the writes that bring a snapshot to these rows.
+
+    A row that is present with equal content needs no write; with other content it gets a new version (MERGE).
+
+    Args:
+        present: The fingerprints of what the snapshot shows under the keys that may be replaced.
+        forgotten: Keys to erase, with the reason.
+        expired: Keys that budgets expire.
+    """
+    writes = []
+    for key, row in rows.items():
+        erases = forgotten.get(key)
+        write = Write.of(namespace, key, ActionType.WRITE, row, erases=erases)
+        if key not in present:
+            writes.append(write)
+        elif present[key] != write.fingerprint or erases is not None:
+            writes.append(msgspec.structs.replace(write, action=ActionType.MERGE))
+    writes += [
+        Write.of(namespace, key, ActionType.EXPIRE, erases=reason)
+        for key, reason in forgotten.items()
+        if key not in rows
+    ]
+    writes += [
+        Write.of(namespace, key, ActionType.EXPIRE)
+        for key in expired
+        if key not in rows and key not in forgotten and key in present
+    ]
+    return writes
+
+
+def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
+    """Return what the ledger records of these judgements, in the document's form, in pages."""
+    entries = [
+        _audit_entry(one, record.band, record.memory_id, content_fingerprint(record))
+        for one in judged
+        for record in one.placed
+    ]
+    entries += [
+        _audit_entry(one, Band.PHOENIX, one.proposal.proposal_id, one.proposal.payload_fingerprint)
+        for one in judged
+        if one.proposal is not None
+    ]
+    pages = [entries[start : start + FACT_PAGE_WRITES] for start in range(0, len(entries), FACT_PAGE_WRITES)]
+    return [Fact.of("audit", {"writes": page}) for page in pages]
+
+
+def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) -> dict[str, Any]:
+    return {
+        "band": band.value,
+        "entry_hash": entry_hash,
+        "entry_id": entry_id,
+        "evidence_hash": one.record.evidence.hash if one.record.evidence else None,
+        "reasons": list(one.judgement.reasons),
+        "verdict": one.verdict.value,
+        "writer_id": Role.JUDGE.value,
+    }
+
+
+def only_budgets_changed(
+    commit: Commit, *, base: int, head: int, namespace: str, store: Store, budgets: BandBudgets
+) -> bool:
+    """Whether a commit was aborted only because other runs spent the same budgets, so that it can be planned again.
+
+    Rows of budgeted bands do not count, because the policy decides about them anew; rows that the run erases do.
+    """
+    if not budgets.budgets or head == base:
+        return False
+    spent = tuple(
+        prefix for band in budgets.budgets for prefix in (f"{band}/", f"budget/{band}", f"{STREAM}{band}/")
+    )
+    keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
+    before, after = (store.read(namespace, keys, at=at) for at in (base, head))
+    return {key: row.fingerprint for key, row in before.items()} == {
+        key: row.fingerprint for key, row in after.items()
+    }

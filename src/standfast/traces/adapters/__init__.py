@@ -1,1 +1,0 @@
-"""Adapters: they record what an agent does without changing the agent. One way of calling tools a file."""
