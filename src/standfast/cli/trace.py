@@ -15,11 +15,17 @@ from standfast.cli.output import ANSWER_IS_NO, BAD_INPUT, json_option, print_jso
 from standfast.errors import TraceError
 from standfast.memory import Memory
 from standfast.traces.artifact import Event, Retrieval, ToolCall, Trace
-from standfast.traces.equivalence import Shortfall, shortfall_of_error, shortfalls
-from standfast.traces.equivalence import ClaimVerdict, Comparison, Difference, compare_artifacts
+from standfast.traces.equivalence import (
+    ClaimVerdict,
+    Comparison,
+    Difference,
+    Shortfall,
+    compare_artifacts,
+    shortfall_of_error,
+    shortfalls,
+)
 from standfast.traces.folder import read_artifact
-from standfast.traces.replay import replay
-from standfast.traces.replay import ReplayMemory
+from standfast.traces.replay import ReplayMemory, replay
 
 EXIT_CODES: Final = {
     ClaimVerdict.EQUIVALENT: 0,

@@ -12,11 +12,10 @@ from standfast.optimize.providers import adapter
 from standfast.optimize.providers.adapter import ModelToolCall, ToolSpec
 from standfast.store.commit import Write
 from standfast.store.store import Store
-from standfast.traces.recording import EventDraft
 from standfast.traces.artifact import ModelConfig, ToolProfile
-from standfast.traces.recorder import Recorder
+from standfast.traces.recorder import REMEMBER, Recorder
+from standfast.traces.recording import EventDraft
 from standfast.traces.shapes import Shape, json_shape, text_shape
-from standfast.traces.recorder import REMEMBER
 from standfast.vocabulary import Experiment, Receipt, RunIdentity
 
 
