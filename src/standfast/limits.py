@@ -98,8 +98,6 @@ PROBED_SAMPLES: Final = 16
 MAX_EVIDENCE_BYTES: Final = 1 << 16
 MAX_PROBLEM_CHARS: Final = 200
 MAX_WRITE_LOG_ENTRIES: Final = 1_000
-MAX_KNOWN_CHECKS: Final = 4_096
-MAX_KNOWN_EVIDENCE: Final = 64
 # Proposals, and the SSH signatures that decide them.
 MAX_SUMMARY_CHARS: Final = 4_096
 MIN_PROPOSAL_PREFIX_CHARS: Final = 6
