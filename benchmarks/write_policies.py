@@ -24,12 +24,12 @@ from standfast.bench.oracle import oracle_curve
 from standfast.bench.play import play
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.bytes import ByteModel
+from standfast.policies.byte_model import ByteModel
 from standfast.policies.knapsack import best_subset
-from standfast.policies.protocol import Hindsight, Track
-from standfast.policies.registry import names
+from standfast.policies.write_policy import Hindsight, Track
+from standfast.policies.write_policy import names
 from standfast.vocabulary import Step
 
 TITLE = "Write policies, against the reference release's method"

@@ -100,7 +100,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if budget < 1:
                 _refuse("band_budgets_bytes", f"{band} needs at least 1 byte, not {budget}")
         if self.band_policies:
-            from standfast.policies.registry import PolicySpec  # noqa: PLC0415  # Slow to import, and rarely needed.
+            from standfast.policies import PolicySpec  # noqa: PLC0415  # Slow to import, and rarely needed.
 
             for policy in self.band_policies.values():
                 try:

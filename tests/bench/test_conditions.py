@@ -10,11 +10,11 @@ from standfast.bench.conditions.compression import deflated_bytes
 from standfast.bench.conditions.latency import BYTES_PER_STEP, Queue
 from standfast.bench.episodes import Episode
 from standfast.bench.stage import Entrant
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.bytes import ByteModel
-from standfast.policies.protocol import write
-from standfast.policies.registry import names
+from standfast.policies.byte_model import ByteModel
+from standfast.policies.write_policy import write
+from standfast.policies.write_policy import names
 from tests.bench.episodes import made, small
 
 

@@ -17,7 +17,7 @@ from standfast.bench.files import write_jsonl
 from standfast.bench.grid import Folder, Grid, Unit, code_version, plan_grid, read_results, run_grid, run_unit
 from standfast.bench.sources.synthetic import Regime
 from standfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
-from standfast.policies.registry import names
+from standfast.policies.write_policy import names
 from tests.bench.episodes import REAL, small
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 

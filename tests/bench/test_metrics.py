@@ -15,11 +15,11 @@ from standfast.bench.play import Turn, no_counts, play
 from standfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
 from standfast.bench.tracks import view
 from standfast.errors import PolicyFailed
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.bytes import ByteModel
-from standfast.policies.protocol import SKIP, Hindsight, Track, expire, write
-from standfast.policies.registry import BUILT_IN, PolicySpec
+from standfast.policies.byte_model import ByteModel
+from standfast.policies.write_policy import SKIP, Hindsight, Track, expire, write
+from standfast.policies.write_policy import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small
 
 

@@ -14,9 +14,9 @@ from standfast.bench.files import places, read_episode
 from standfast.bench.oracle import oracle_curve, oracle_worth
 from standfast.bench.stage import Scene
 from standfast.clock import seeded
-from standfast.policies.bytes import ByteModel
+from standfast.policies.byte_model import ByteModel
 from standfast.policies.knapsack import best_subset, ranked
-from standfast.policies.protocol import Track
+from standfast.policies.write_policy import Track
 from tests.bench.episodes import REAL, made, small
 
 ITEMS = st.lists(st.tuples(st.integers(1, 40), st.integers(-2, 30)), max_size=9)

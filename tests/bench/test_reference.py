@@ -9,7 +9,7 @@ import pytest
 
 from standfast.bench.files import load_jsonl
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.policies.bytes import ByteModel
+from standfast.policies.byte_model import ByteModel
 from tests.bench.episodes import REFERENCE
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "write-policies.jsonl"

@@ -20,7 +20,7 @@ from standfast.bench.sources.openapi_diff import changes
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.stage import Entrant, Scene, Stage
 from standfast.errors import BadFile
-from standfast.policies.bytes import ByteModel
+from standfast.policies.byte_model import ByteModel
 from standfast.policies.features import ObservationKind, kind_of
 from tests.bench.episodes import DATA
 

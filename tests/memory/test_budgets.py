@@ -13,9 +13,9 @@ from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
 from standfast.policies.band_budget import BandBudget
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.registry import PolicySpec
+from standfast.policies.write_policy import PolicySpec
 from standfast.store.store import Store
 from standfast.vocabulary import Band, Step
 from tests.memory.conftest import HANDBOOK, days

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore, Rejection
-from standfast.policies.bytes import ByteModel, estimate_bytes
-from standfast.policies.items import Prices
+from standfast.policies.byte_model import ByteModel, estimate_bytes
+from standfast.policies.byte_model import PriceList
 
 
 def _step(t: int, api: str | None = "a", **fields: Any) -> Step:
@@ -215,7 +215,7 @@ ACTIONS = st.one_of(
 def test_used_bytes_are_the_sum_of_what_is_held_and_never_over_budget(
     max_bytes: int, model: ByteModel, actions: list[MemoryAction]
 ) -> None:
-    store = ByteMemoryStore(ByteBudget(max_bytes), prices=Prices(model))
+    store = ByteMemoryStore(ByteBudget(max_bytes), prices=PriceList(model))
     for action in actions:
         _refusal(store, action)
         items = list(store.items())

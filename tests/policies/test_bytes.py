@@ -1,4 +1,4 @@
-"""Prices are the document's formula, to the byte."""
+"""PriceList are the document's formula, to the byte."""
 
 import json
 from typing import Any
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import InvalidValue, Step
-from standfast.policies.bytes import ByteModel, canonical_delta, estimate_bytes
-from standfast.policies.items import Prices
+from standfast.policies.byte_model import ByteModel, canonical_delta, estimate_bytes
+from standfast.policies.byte_model import PriceList
 from tests.json_values import floats, integers, texts
 
 VALUES = st.recursive(
@@ -51,7 +51,7 @@ def test_a_null_where_nothing_was_is_a_change() -> None:
 
 
 def test_a_price_belongs_to_one_object_and_survives_tampering() -> None:
-    prices = Prices()
+    prices = PriceList()
     long, short = Step(t=3, observation="x" * 100), Step(t=3, observation="x")
 
     assert prices.of(long) == estimate_bytes(long)

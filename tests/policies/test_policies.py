@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from standfast import ActionType, InvalidValue, MemoryAction, Step
 from standfast.bench.play import play
 from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.policies.budget import ByteBudget
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.bytes import ByteModel
-from standfast.policies.protocol import Hindsight, Track, WritePolicy, expire, take_turn
-from standfast.policies.registry import BUILT_IN, PolicySpec
+from standfast.policies.byte_model import ByteModel
+from standfast.policies.write_policy import Hindsight, Track, WritePolicy, expire, apply_policy
+from standfast.policies.write_policy import BUILT_IN, PolicySpec
 from tests.bench.episodes import made, small
 
 NAMES = list(BUILT_IN)
@@ -179,7 +179,7 @@ def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
     if spec.track is Track.ORACLE:
         by_turns.foresee(told)
     for step in steps:
-        take_turn(by_turns, step, left)
+        apply_policy(by_turns, step, left)
         if spec.track is Track.BANDIT and step.t in left:
             by_turns.learn(step, scene.utility_of(step.t))
     play(
@@ -201,7 +201,7 @@ def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
     policy: WritePolicy = PolicySpec.parse(name).build(seed=1)
     actions: list[tuple[MemoryAction, bool]] = []
     for step in steps[30:]:
-        actions += take_turn(policy, step, store)
+        actions += apply_policy(policy, step, store)
 
     assert store.budget.used_bytes == sum(item.byte_cost for item in store.items()) <= 2_000
     assert actions or name in ("ExpireOldest", "EpsilonGreedy", "BanditUCB")

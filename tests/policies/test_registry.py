@@ -8,8 +8,8 @@ import pytest
 from standfast.bench.stage import Entrant
 from standfast.errors import UnknownPolicy
 from standfast.policies import registry
-from standfast.policies.protocol import Track
-from standfast.policies.registry import PolicySpec, names
+from standfast.policies.write_policy import Track
+from standfast.policies.write_policy import PolicySpec, names
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -17,7 +17,7 @@ DOCUMENT = {
 }  # fmt: skip
 
 OWN = """
-from standfast.policies.protocol import write
+from standfast.policies.write_policy import write
 
 class Mine:
     '''Writes every step.'''

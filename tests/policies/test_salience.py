@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from standfast.policies.salience import (
+from standfast.policies.features import (
     ADDED,
     DEPRECATED,
     FIRST_SEEN,

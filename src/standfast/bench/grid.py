@@ -1,8 +1,8 @@
-"""The grid: every episode under every budget with every policy, in units that can be done in any order, anywhere.
+"""The grid: every episode under every budget with every policy.
 
-A unit is one episode with all budgets, or with one of them if the episode is long. Its rows depend on the grid's description
-and the episode alone, so one worker or many, here or on a cluster, give the same bytes. Each finished unit is a file; what
-is there already is not done again.
+The work is split into units that can run in any order, on any machine. A unit is one episode with all budgets, or with one of
+them if the episode is long. Its rows depend only on the grid's description and the episode, so one worker or many give the same
+bytes. Each finished unit is a file; an interrupted run skips the units that are finished.
 """
 
 import hashlib
@@ -18,13 +18,18 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
-from standfast.bench.episodes import Episode
-from standfast.bench.files import Place, file_hash, places, read_episode
-from standfast.bench.stage import Entrant
+from standfast.bench.episodes import (
+    Episode,
+    EpisodeLocation,
+    atomic_file,
+    file_hash,
+    locate_episodes,
+    read_episode,
+)
+from standfast.bench.runner import Entrant
 from standfast.errors import BadFile, InvalidValue, OtherGrid
-from standfast.policies.budget import ByteBudget
-from standfast.policies.bytes import ByteModel
-from standfast.policies.registry import BUILT_IN
+from standfast.policies import ByteBudget, ByteModel
+from standfast.policies.write_policy import BUILT_IN
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
@@ -35,14 +40,14 @@ CURVES: Final = "curves.jsonl"
 
 
 class EpisodeFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of episodes as results name it: without the folder, with its hash."""
+    """An episode file as results name it: without its folder, with its hash."""
 
     name: str
     sha256: str
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides the results. Two grids that are equal have the same results, to the byte."""
+    """Everything that the results depend on. Equal grids have equal results, to the byte."""
 
     files: tuple[EpisodeFile, ...]
     budgets: tuple[int, ...]
@@ -57,18 +62,18 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         for max_bytes in self.budgets:
             ByteBudget(max_bytes)
         if not (self.files and self.budgets and self.policies):
-            raise InvalidValue(what="Grid", problem="it needs a file, a budget and a policy at least")
-        for name, given in (("budget", self.budgets), ("policy", self.policies), ("file", self.files)):
-            if len(set(given)) != len(given):
-                raise InvalidValue(what="Grid", problem=f"a {name} is named twice")
+            raise InvalidValue(what="Grid", problem="it needs at least one file, one budget and one policy")
+        for name, values in (("budget", self.budgets), ("policy", self.policies), ("file", self.files)):
+            if len(set(values)) != len(values):
+                raise InvalidValue(what="Grid", problem=f"a {name} is given twice")
         condition_named(self.condition)
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of work. ``line`` carries the episode itself to workers that can't read the file."""
+class GridUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of work. ``line`` carries the episode to workers that can't read its file."""
 
     number: int
-    place: Place
+    location: EpisodeLocation
     file: int
     episode: int
     budgets: tuple[int, ...]
@@ -84,8 +89,14 @@ def plan_grid(
     byte_model: ByteModel = ByteModel.SPEC,
     condition: str = "plain",
     curves: bool = True,
-) -> tuple[Grid, list[Unit]]:
-    """A grid over these files, and its units in order. Unknown policies, bad budgets and empty files are told of here."""
+) -> tuple[Grid, list[GridUnit]]:
+    """Return a grid over these files, and its units in order.
+
+    Raises:
+        UnknownPolicy: A policy does not exist or has other settings.
+        InvalidValue: A budget or the condition is invalid, or something is given twice.
+        BadFile: A file can't be read, or has no episodes.
+    """
     entrants = tuple(str(Entrant.parse(policy)) for policy in policies)
     known = [EpisodeFile(name=Path(file).name, sha256=file_hash(file)) for file in files]
     grid = Grid(
@@ -98,29 +109,31 @@ def plan_grid(
         curves=curves and condition_named(condition).has_curves,
         code=code_version() + _foreign_code(entrants),
     )
-    units: list[Unit] = []
+    units: list[GridUnit] = []
     for number, file in enumerate(files):
-        for episode, place in enumerate(places(file)):
-            together = place.size <= SPLIT_BYTES
-            for some in (grid.budgets,) if together else [(each,) for each in grid.budgets]:
-                units.append(Unit(number=len(units), place=place, file=number, episode=episode, budgets=some))
+        for episode, location in enumerate(locate_episodes(file)):
+            short = location.size <= SPLIT_BYTES
+            for some in (grid.budgets,) if short else [(each,) for each in grid.budgets]:
+                units.append(
+                    GridUnit(number=len(units), location=location, file=number, episode=episode, budgets=some)
+                )
     return grid, units
 
 
-def run_unit(grid: Grid, unit: Unit) -> bytes:
-    """The rows of a unit, and its curves, one JSON object a line. Holds one episode and nothing else."""
+def run_unit(grid: Grid, unit: GridUnit) -> bytes:
+    """Return the rows and curves of a unit, one JSON object a line."""
     if unit.line is None:
-        episode = read_episode(unit.place)
+        episode = read_episode(unit.location)
     else:
         episode = Episode.from_json(msgspec.json.decode(unit.line))
     file = grid.files[unit.file]
-    labels = episode.labels.given
-    name = f"{file.name} line {unit.place.line}"
+    labels = episode.labels.raw
+    name = f"{file.name} line {unit.location.line}"
     head = {
         "condition": grid.condition,
         "file": file.name,
         "file_sha256": file.sha256,
-        "line": unit.place.line,
+        "line": unit.location.line,
         "episode": unit.episode,
         "episode_id": labels.get("episode_id"),
         "source": labels.get("source", labels.get("mode", "")),
@@ -130,70 +143,57 @@ def run_unit(grid: Grid, unit: Unit) -> bytes:
         "byte_model": str(grid.byte_model),
         "code": grid.code,
     }
-    condition = condition_named(grid.condition)
-    records = condition.records(
-        episode,
-        _entrants(grid.policies),
-        unit.budgets,
-        name=name,
-        seed=grid.seed,
-        model=grid.byte_model,
-        curves=grid.curves,
-    )
-    # What all rows of a unit begin with is encoded once.
+    condition = condition_named(grid.condition)(episode, name=name, seed=grid.seed, model=grid.byte_model)
+    records = condition.records(_entrants(grid.policies), unit.budgets, curves=grid.curves)
+    # All rows of a unit start alike, so that part is encoded once.
     encoder = msgspec.json.Encoder()
-    opening = encoder.encode(head)[:-1] + b","
+    start = encoder.encode(head)[:-1] + b","
     lines: list[bytes] = []
     for record in records:
-        assert head.keys().isdisjoint(record), "a key stands once in a row"
-        lines += (opening, encoder.encode(record)[1:], b"\n")
+        assert head.keys().isdisjoint(record), "a row has each key once"
+        lines += (start, encoder.encode(record)[1:], b"\n")
     return b"".join(lines)
 
 
 @lru_cache(maxsize=1)
 def _entrants(policies: tuple[str, ...]) -> tuple[Entrant, ...]:
-    """The policies of a grid, which are the same for each of its units."""
+    """Parse the policies of a grid, which are the same for each of its units."""
     return tuple(Entrant.parse(policy) for policy in policies)
 
 
 @cache
 def code_version() -> str:
-    """The version of this package, and a hash over the code that decides results: stale results are never mixed in."""
+    """Return the package's version and a hash of the code that results depend on, so that old results are never mixed in."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for room in ("budgets", "policies", "bench"):
-        for path in sorted((root / room).rglob("*.py")):
+    for package in ("policies", "bench"):
+        for path in sorted((root / package).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{version('standfast')}+{digest.hexdigest()[:16]}"
 
 
 def _foreign_code(entrants: Sequence[str]) -> str:
-    """A hash over the modules of policies that are not ours: who changes one runs it anew."""
+    """Return a hash of the modules of policies that are not shipped, so that a changed policy runs again."""
+    specs = [Entrant.parse(entrant).spec for entrant in entrants]
+    files = {inspect.getsourcefile(spec.kind) or "" for spec in specs if spec.name not in BUILT_IN}
     digest = hashlib.sha256()
-    modules = sorted(
-        {
-            inspect.getsourcefile(Entrant.parse(name).spec.kind) or ""
-            for name in entrants
-            if not _is_ours(name)
-        }
-    )
-    for module in filter(None, modules):
-        digest.update(Path(module).read_bytes() + b"\0")
-    return f".{digest.hexdigest()[:16]}" if modules else ""
+    for file in sorted(filter(None, files)):
+        digest.update(Path(file).read_bytes() + b"\0")
+    return f".{digest.hexdigest()[:16]}" if files else ""
 
 
-def _is_ours(entrant: str) -> bool:
-    return Entrant.parse(entrant).spec.name in BUILT_IN
-
-
-class Folder:
-    """Where a grid's results lie: the plan, one file for each finished unit, and in the end all rows in order."""
+class ResultsFolder:
+    """A folder with the results of a grid: its plan, a file for each finished unit and, in the end, all rows in order."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def open(self, grid: Grid, *, fresh: bool = False) -> None:
-        """Make the folder this grid's. One that holds another grid's results is left alone, unless told otherwise."""
+        """Claim the folder for a grid; ``fresh`` discards the results of another one.
+
+        Raises:
+            OtherGrid: The folder holds the results of another grid.
+        """
         plan = msgspec.json.format(msgspec.json.encode(grid), indent=1) + b"\n"
         file = self.path / PLAN
         try:
@@ -203,25 +203,24 @@ class Folder:
                     raise OtherGrid(folder=str(self.path), problem=_difference(file.read_bytes(), plan))
                 for old in (self.path / UNITS).iterdir():
                     old.unlink()
-            _write_whole(file, plan)
+            with atomic_file(file) as target:
+                target.write(plan)
         except OSError as error:
             raise BadFile(file=str(self.path), problem=str(error)) from None
 
-    def done(self, unit: Unit) -> bool:
-        """Whether a unit's rows are there already."""
+    def done(self, unit: GridUnit) -> bool:
+        """Return whether a unit is finished."""
         return self._file(unit).exists()
 
-    def keep(self, unit: Unit, lines: bytes) -> None:
-        """Keep a unit's rows; they appear whole or not at all."""
-        try:
-            _write_whole(self._file(unit), lines)
-        except OSError as error:
-            raise BadFile(file=str(self._file(unit)), problem=str(error)) from None
+    def save(self, unit: GridUnit, lines: bytes) -> None:
+        """Store the rows of a finished unit."""
+        with atomic_file(self._file(unit)) as file:
+            file.write(lines)
 
-    def finish(self, units: Sequence[Unit]) -> int:
-        """Put all rows into one file, in the order of the units, and curves into another. Gives the number of rows."""
+    def finish(self, units: Sequence[GridUnit]) -> int:
+        """Join all rows in the order of the units, and all curves in another file. Return the number of rows."""
         rows = 0
-        with _parted(self.path / RESULTS) as results, _parted(self.path / CURVES) as curves:
+        with atomic_file(self.path / RESULTS) as results, atomic_file(self.path / CURVES) as curves:
             for unit in units:
                 for line in self._file(unit).read_bytes().splitlines(keepends=True):
                     is_curve = b'"curve":' in line and "curve" in json.loads(line)
@@ -229,30 +228,30 @@ class Folder:
                     rows += not is_curve
         return rows
 
-    def _file(self, unit: Unit) -> Path:
+    def _file(self, unit: GridUnit) -> Path:
         return self.path / UNITS / f"{unit.number:06}.jsonl"
 
 
 def run_grid(
     grid: Grid,
-    units: Sequence[Unit],
-    folder: Folder,
-    engine: Callable[[Grid, Sequence[Unit]], Iterator[tuple[Unit, bytes]]],
+    units: Sequence[GridUnit],
+    folder: ResultsFolder,
+    engine: Callable[[Grid, Sequence[GridUnit]], Iterator[tuple[GridUnit, bytes]]],
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> int:
-    """Do what is not done yet, keep each unit as it comes, and finish. Gives the number of rows."""
+    """Run the units that are not finished, and join the results. Return the number of rows."""
     waiting = [unit for unit in units if not folder.done(unit)]
     done = len(units) - len(waiting)
     progress(done, len(units))
     for unit, lines in engine(grid, waiting):
-        folder.keep(unit, lines)
+        folder.save(unit, lines)
         done += 1
         progress(done, len(units))
     return folder.finish(units)
 
 
 def read_results(folder: str | os.PathLike[str], name: str = RESULTS) -> list[dict[str, Any]]:
-    """The rows of a finished grid."""
+    """Return the rows of a finished grid."""
     path = Path(folder) / name
     try:
         return [json.loads(line) for line in path.read_bytes().splitlines()]
@@ -260,31 +259,8 @@ def read_results(folder: str | os.PathLike[str], name: str = RESULTS) -> list[di
         raise BadFile(file=str(path), problem=f"{error.strerror}; run 'standfast bench run' first") from None
     except ValueError:
         raise BadFile(
-            file=str(path), problem="it holds no results; run the grid again with --fresh"
+            file=str(path), problem="it has no valid results; run the grid again with --fresh"
         ) from None
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    half = path.with_name(path.name + ".part")
-    half.write_bytes(content)
-    half.replace(path)
-
-
-class _parted:  # noqa: N801  # Reads as a word in its with statement.
-    """A file that appears under its name only when all of it is written."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._half = path.with_name(path.name + ".part")
-
-    def __enter__(self) -> Any:
-        self._file = self._half.open("wb")
-        return self._file
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._file.close()
-        if kind is None:
-            self._half.replace(self._path)
 
 
 def _difference(old: bytes, new: bytes) -> str:

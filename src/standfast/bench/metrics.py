@@ -1,18 +1,27 @@
-"""The document's metrics, all of section 4, for one run.
+"""The metrics of the document's section 4 for one run, and the worth of what is retained over time.
 
-Utilities are summed in whole units and divided once, so that sums do not depend on their order. Where a denominator is
-empty, the figure is 0.
+Utilities are summed in whole units and divided once, so that sums do not depend on their order. A metric whose denominator is
+zero is 0.
 """
+
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from standfast.bench.episodes import Labels
-from standfast.bench.play import Counts
-from standfast.vocabulary import ActionType
+from standfast.policies import ByteMemoryStore
+from standfast.vocabulary import ActionType, MemoryAction, Step
 
 
-class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What one policy did with one episode under one budget."""
+class ActionCounts(msgspec.Struct, frozen=True):
+    """How often each action was emitted, and how often it was rejected."""
+
+    emitted: dict[ActionType, int] = msgspec.field(default_factory=lambda: dict.fromkeys(ActionType, 0))
+    refused: dict[ActionType, int] = msgspec.field(default_factory=lambda: dict.fromkeys(ActionType, 0))
+
+
+class EpisodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """How one policy did on one episode under one budget."""
 
     recall: float
     precision: float
@@ -37,34 +46,33 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 def evaluate(
     retained: set[int],
     labels: Labels,
-    counts: Counts,
+    counts: ActionCounts,
     *,
     steps: int,
     current_t: int,
     bytes_used: int,
     max_bytes: int,
     oracle_worth: int,
-) -> Metrics:
-    """Grade what was retained. ``oracle_worth`` is the WRITE-only optimum in the labels' units."""
-    critical = labels.critical_steps
+) -> EpisodeMetrics:
+    """Grade the retained timesteps. ``oracle_worth`` is the WRITE-only optimum in the labels' units."""
+    critical, worth = labels.critical_steps, labels.worth
     hits = len(critical & retained)
-    recall, precision = _share(hits, len(critical)), _share(hits, len(retained))
-    own_worth = _worth_of(retained, labels, steps)
+    recall, precision = ratio(hits, len(critical)), ratio(hits, len(retained))
+    own_worth = sum(worth.get(t, 0) for t in retained)
     utility = own_worth / labels.unit
-    writes = counts.emitted[ActionType.WRITE]
-    return Metrics(
+    return EpisodeMetrics(
         recall=recall,
         precision=precision,
-        f1=_share(2 * precision * recall, precision + recall),
+        f1=ratio(2 * precision * recall, precision + recall),
         utility=utility,
-        utility_per_kb=utility / (bytes_used / 1024) if bytes_used else 0.0,
+        utility_per_kb=ratio(utility, bytes_used / 1024),
         oracle_utility=oracle_worth / labels.unit,
         regret=max(0, oracle_worth - own_worth) / labels.unit,
-        avg_staleness=_share(current_t * len(retained) - sum(retained), len(retained)),
-        drift_coverage=_share(hits, labels.total_drift_events),
-        expire_rate=_share(counts.emitted[ActionType.EXPIRE], writes),
+        avg_staleness=ratio(current_t * len(retained) - sum(retained), len(retained)),
+        drift_coverage=ratio(hits, labels.total_drift_events),
+        expire_rate=ratio(counts.emitted[ActionType.EXPIRE], counts.emitted[ActionType.WRITE]),
         utilization=bytes_used / max_bytes,
-        write_density=_share(len(retained), steps),
+        write_density=ratio(len(retained), steps),
         bytes_used=bytes_used,
         retained=len(retained),
         true_positives=hits,
@@ -74,25 +82,50 @@ def evaluate(
     )
 
 
-def regraded(
-    metrics: Metrics, retained: set[int], labels: Labels, *, steps: int, max_bytes: int, oracle_worth: int
-) -> Metrics:
-    """The metrics of the same run under another budget, which it did not feel either."""
-    return msgspec.structs.replace(
-        metrics,
-        oracle_utility=oracle_worth / labels.unit,
-        regret=max(0, oracle_worth - _worth_of(retained, labels, steps)) / labels.unit,
-        utilization=metrics.bytes_used / max_bytes,
-    )
-
-
-def _worth_of(retained: set[int], labels: Labels, steps: int) -> int:
-    """What the retained steps are worth in the labels' units; those without a label nothing."""
-    worth = labels.worth
-    if len(worth) < steps:
-        return sum(worth.get(t, 0) for t in retained)
-    return sum(map(worth.__getitem__, retained))
-
-
-def _share(part: float, whole: float) -> float:
+def ratio(part: float, whole: float) -> float:
+    """Return ``part / whole``; 0 if the denominator is zero."""
     return part / whole if whole else 0.0
+
+
+class WorthCurve:
+    """Observes a run and records the worth of what is retained after each step, at the cost of the step's actions."""
+
+    def __init__(self, worth: Mapping[int, int]) -> None:
+        self._worth = worth
+        self._retained_worth = 0
+        self._parent: dict[int, int | None] = {}
+        self._children: dict[int, set[int]] = {}
+        self.points: list[int] = []
+
+    def after(
+        self,
+        step: Step,
+        applied: Sequence[tuple[MemoryAction, bool]],
+        store: ByteMemoryStore,  # noqa: ARG002  # An observer's signature.
+    ) -> None:
+        """Add the point of one step."""
+        for action, accepted in applied:
+            if accepted and action.action is ActionType.EXPIRE:
+                assert action.target_t is not None, "the store accepted it"
+                self._remove(action.target_t)
+            elif accepted and action.action is not ActionType.SKIP:
+                self._add(step.t, action.target_t if action.action is ActionType.MERGE else None)
+        self.points.append(self._retained_worth)
+
+    def _add(self, t: int, parent: int | None) -> None:
+        self._parent[t] = parent
+        if parent is not None:
+            self._children.setdefault(parent, set()).add(t)
+        self._retained_worth += self._worth.get(t, 0)
+
+    def _remove(self, t: int) -> None:
+        parent = self._parent.pop(t)
+        if parent is None:
+            orphans = self._children.pop(t, set())
+            self._retained_worth -= self._worth.get(t, 0) + sum(
+                self._worth.get(child, 0) for child in orphans
+            )
+        elif parent in self._parent:
+            self._retained_worth -= self._worth.get(t, 0)
+            self._children[parent].discard(t)
+        # Otherwise it is an orphan, which no longer counted.

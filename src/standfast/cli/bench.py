@@ -1,19 +1,385 @@
-"""``standfast bench``: which write policy keeps what matters when bytes run out. Each command below it is a file of its own."""
+"""``standfast bench``: grade write policies under byte budgets. The benchmark itself is imported inside the commands, so help is fast."""
 
-from typing import Final
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from standfast.cli.output import LazyGroup
+from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
 
-BELOW: Final = ("generate", "import", "leaderboard", "manifest", "policies", "report", "run")
+if TYPE_CHECKING:
+    from standfast.bench import Episode
+
+# Repeated here, because importing the benchmark would slow down help; a test compares them.
+REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
+CONDITIONS: Final = ("plain", "hierarchical", "latency", "compression", "retrieval", "shared", "adversarial")
+BYTE_MODELS: Final = ("spec-v0", "indexed-v0")
 
 
-@click.group(
-    "bench", cls=LazyGroup, commands_at={name: f"standfast.cli.bench_{name}:command" for name in BELOW}
-)
+@click.group("bench")
 def command() -> None:
     """Find out which write policy keeps what matters when bytes run out, and deploy the winner.
 
     Plots and regret curves need 'pip install standfast[bench]', a Dask cluster 'pip install standfast[dask]'.
     """
+
+
+@command.command("generate")
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--regime", type=click.Choice(REGIMES), default="default", show_default=True)
+@click.option("--steps", type=click.IntRange(1, MAX_EPISODE_STEPS), default=100, show_default=True)
+@click.option("--episodes", type=click.IntRange(1, MAX_GENERATED_EPISODES), default=10, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--drift-rate", type=click.FloatRange(0, 1), default=0.12, show_default=True)
+@click.option("--against", default=None, help="The policy that adversarial drift is made against.")
+@click.option(
+    "--against-budget",
+    type=click.IntRange(1),
+    default=10_240,
+    show_default=True,
+    help="The budget of that policy, in bytes.",
+)
+@json_option
+def generate(  # noqa: PLR0917  # One argument for each option.
+    folder: str,
+    regime: str,
+    steps: int,
+    episodes: int,
+    seed: int,
+    drift_rate: float,
+    against: str | None,
+    against_budget: int,
+    as_json: bool,
+) -> None:
+    """Write synthetic episodes into FOLDER. The same settings give the same bytes on every machine."""
+    from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
+
+    if (regime == "adversarial") != (against is not None):
+        raise click.UsageError("--regime adversarial and --against go together")
+    settings = bench.DriftSettings(steps=steps, regime=bench.Regime(regime), seed=seed, drift_rate=drift_rate)
+    file = os.fspath(Path(folder) / bench.synthetic_name(settings, episodes, against))
+    count = bench.write_jsonl(
+        file,
+        (
+            bench.generate(settings, number)
+            if against is None
+            else bench.generate_against(settings, number, against, against_budget)
+            for number in range(episodes)
+        ),
+    )
+    if as_json:
+        print_json({"file": file, "episodes": count, "sha256": bench.file_hash(file)})
+    else:
+        click.echo(f"{count} episodes in {file}")
+
+
+@command.group("import")
+def import_() -> None:
+    """Make an episode from a real history, labelled by mechanical rules (see docs/bench.md)."""
+
+
+def _out_option(default_source: str) -> Any:
+    """Return the options that all importers have."""
+
+    def decorate(function: Any) -> Any:
+        source = click.option(
+            "--source", default=default_source, show_default=True, help="The prefix of endpoints' names."
+        )
+        out = click.option(
+            "--out", required=True, type=click.Path(dir_okay=False), help="The episode file to write."
+        )
+        return out(source(function))
+
+    return decorate
+
+
+def _write_episode(episode: "Episode", out: str, *, as_json: bool) -> None:
+    from standfast import bench  # noqa: PLC0415  # As above.
+
+    bench.write_jsonl(out, [episode])
+    steps, critical = len(episode.steps), len(episode.labels.critical_steps)
+    if as_json:
+        print_json({"file": out, "steps": steps, "critical": critical, "sha256": bench.file_hash(out)})
+    else:
+        click.echo(f"{steps} steps, {critical} of them critical, in {out}")
+
+
+@import_.command("openapi")
+@click.argument("versions", nargs=-1, type=click.Path())
+@_out_option("api")
+@click.option(
+    "--host/--no-host", default=False, show_default=True, help="Put the server's host into endpoints' names."
+)
+@click.option(
+    "--git", "repository", default=None, type=click.Path(exists=True), help="Take versions from a repository."
+)
+@click.option("--path", default=None, help="The description's path in that repository.")
+@click.option("--redundancy", type=click.FloatRange(0, 100), default=0.0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@json_option
+def openapi(  # noqa: PLR0917  # One argument for each option.
+    versions: tuple[str, ...],
+    out: str,
+    source: str,
+    host: bool,
+    repository: str | None,
+    path: str | None,
+    redundancy: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
+
+    With --git and --path, the versions are the last of each day in that repository's history.
+    """
+    from standfast.bench.sources import openapi as source_module  # noqa: PLC0415  # As above.
+
+    if (repository is None) != (path is None) or (repository is None) == (len(versions) == 0):
+        raise click.UsageError("give two or more VERSIONS, or --git and --path")
+    if repository is not None and path is not None:
+        found = source_module.versions_from_git(repository, path)
+    else:
+        found = (
+            source_module.SpecVersion(label=Path(file).stem, document=source_module.load_description(file))
+            for file in versions
+        )
+    episode = source_module.openapi_episode(
+        found, source=source, with_host=host, redundancy=redundancy, seed=seed
+    )
+    _write_episode(episode, out, as_json=as_json)
+
+
+@import_.command("changelog")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@_out_option("changelog")
+@json_option
+def changelog(file: str, out: str, source: str, as_json: bool) -> None:
+    """Import the notes of a Markdown changelog, oldest release first."""
+    from standfast.bench.sources.markdown import changelog_episode  # noqa: PLC0415  # As above.
+
+    text = Path(file).read_text(encoding="utf-8", errors="replace")
+    _write_episode(changelog_episode(text, source=source, name=Path(file).name), out, as_json=as_json)
+
+
+@import_.command("docs")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@_out_option("docs")
+@json_option
+def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None:
+    """Import what changed between versions of a documentation: FOLDERS of Markdown, oldest first."""
+    from standfast.bench.sources.markdown import docs_episode  # noqa: PLC0415  # As above.
+
+    _write_episode(docs_episode(folders, source=source), out, as_json=as_json)
+
+
+@command.command("run")
+@click.argument("sources", nargs=-1, type=click.Path(exists=True))
+@click.option("--out", default="bench-results", show_default=True, help="Folder for the results.")
+@click.option("--policy", "policies", multiple=True, help="A policy by name; repeatable; by default all.")
+@click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    type=int,
+    help="Bytes; repeatable; by default 1 KB, 10 KB, 100 KB and 1 MB.",
+)
+@click.option("--byte-model", type=click.Choice(BYTE_MODELS), default="spec-v0", show_default=True)
+@click.option(
+    "--condition",
+    type=click.Choice(CONDITIONS),
+    default="plain",
+    show_default=True,
+    help="The document's own condition, or one of its extensions.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="For policies that use random numbers."
+)
+@click.option(
+    "--curves/--no-curves", default=True, show_default=True, help="Regret after every step, for the plots."
+)
+@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core.")
+@click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes", show_default=True)
+@click.option("--scheduler", default=None, help="Address of the Dask scheduler, for --engine dask.")
+@click.option("--fresh", is_flag=True, help="Discard the results of another grid in the folder.")
+@json_option
+def run(  # noqa: PLR0917  # One argument for each option.
+    sources: tuple[str, ...],
+    out: str,
+    policies: tuple[str, ...],
+    budgets: tuple[int, ...],
+    byte_model: str,
+    condition: str,
+    seed: int,
+    curves: bool,
+    workers: int | None,
+    engine: str,
+    scheduler: str | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Run policies over the episodes in SOURCES: files of JSON lines, or folders of them.
+
+    Without SOURCES, synthetic episodes of 100, 1,000 and 10,000 steps are made in four regimes. An interrupted run
+    continues where it stopped when it is called again. One worker or many give the same results, to the byte.
+    """
+    from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
+    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
+    from standfast.policies import ByteModel, policy_names  # noqa: PLC0415  # As above.
+
+    if (engine == "dask") != (scheduler is not None):
+        raise click.UsageError("--engine dask and --scheduler go together")
+    chosen = bench.dask_cluster(scheduler) if scheduler is not None else bench.process_pool(workers)
+    grid, units = bench.plan_grid(
+        bench.episode_files(sources) if sources else bench.default_files(out),
+        budgets=budgets or bench.PRIMARY_BUDGETS,
+        policies=policies or policy_names(),
+        seed=seed,
+        byte_model=ByteModel(byte_model),
+        condition=condition,
+        curves=curves,
+    )
+    folder = bench.ResultsFolder(out)
+    folder.open(grid, fresh=fresh)
+    with progress_bar("running", quiet=as_json) as progress:
+        rows = bench.run_grid(grid, units, folder, chosen, progress)
+    if as_json:
+        print_json({"out": out, "rows": rows, "units": len(units), "code": grid.code})
+    else:
+        click.echo(f"{rows} rows from {len(units)} units in {out}; next: standfast bench leaderboard {out}")
+
+
+@command.command("leaderboard")
+@click.argument("results", default="bench-results")
+@click.option("--budget", type=int, default=None, help="Rank at this budget; by default 10 KB.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
+)
+@click.option(
+    "--deploy", default=None, metavar="NAME", help="Print the settings that put this policy on a band."
+)
+@click.option(
+    "--band",
+    type=click.Choice(["LEDGER", "ACTIVE", "PHOENIX", "WITNESS"]),
+    default="LEDGER",
+    show_default=True,
+    help="The band, for --deploy.",
+)
+@json_option
+def leaderboard(  # noqa: PLR0917  # One argument for each option.
+    results: str, budget: int | None, form: str, deploy: str | None, band: str, as_json: bool
+) -> None:
+    """Rank the policies of RESULTS by recall.
+
+    With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded.
+    """
+    from standfast.bench.leaderboard import deployment_settings  # noqa: PLC0415  # As above.
+
+    if deploy is not None:
+        lines = deployment_settings(deploy, band=band, max_bytes=budget)
+        if as_json:
+            print_json({"policy": deploy, "band": band, "settings": lines})
+        else:
+            click.echo(lines, nl=False)
+        return
+    _print_leaderboard(results, budget, form, as_json=as_json)
+
+
+def _print_leaderboard(results: str, budget: int | None, form: str, *, as_json: bool) -> None:
+    import msgspec  # noqa: PLC0415  # As above.
+
+    from standfast.bench import leaderboard as tables  # noqa: PLC0415  # As above.
+    from standfast.bench.grid import read_results  # noqa: PLC0415  # As above.
+
+    rows = read_results(results)
+    max_bytes = tables.leaderboard_budget(rows, budget)
+    board: list[tables.LeaderboardRow] = []
+    if rows[0]["condition"] == "plain":
+        board = tables.leaderboard(rows, max_bytes)
+        headings, lines = tables.COLUMNS, [tables.leaderboard_cells(row) for row in board]
+    else:
+        headings, lines = tables.condition_table(rows, max_bytes)
+    if as_json:
+        standings = [msgspec.to_builtins(row) for row in board]
+        standings = standings or [dict(zip(headings, line, strict=True)) for line in lines]
+        print_json({"budget_bytes": max_bytes, "standings": standings})
+    elif form == "csv" and board:
+        click.echo(tables.leaderboard_csv(board), nl=False)
+    elif form == "markdown" and board:
+        click.echo(tables.leaderboard_markdown(board, max_bytes), nl=False)
+    else:
+        _print_table(f"{results} at {tables.size_name(max_bytes)}", headings, lines)
+
+
+def _print_table(title: str, headings: tuple[str, ...], lines: list[list[str]]) -> None:
+    from rich.console import Console  # noqa: PLC0415  # As above.
+    from rich.table import Table  # noqa: PLC0415  # As above.
+
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=True)
+    for line in lines:
+        # Intervals would break the lines; the other formats have them.
+        table.add_row(*(cell.partition(" ± ")[0] for cell in line))
+    Console().print(table)
+
+
+@command.command("report")
+@click.argument("results", default="bench-results")
+@click.option("--out", default=None, help="Folder for the report; by default 'report' below RESULTS.")
+@click.option(
+    "--budget", type=int, default=None, help="The budget of leaderboard and plots; by default 10 KB."
+)
+@json_option
+def report(results: str, out: str | None, budget: int | None, as_json: bool) -> None:
+    """Write the report of RESULTS: tables, plots and a self-contained page, report.html.
+
+    Each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json and regret_curve.png.
+    """
+    from standfast.bench.report import write_report  # noqa: PLC0415  # As above.
+
+    folder = out or str(Path(results) / "report")
+    written = write_report(results, folder, max_bytes=budget)
+    if as_json:
+        print_json({"folder": folder, "files": written})
+    else:
+        click.echo(f"{len(written)} files; open {folder}/report.html")
+
+
+@command.command("manifest")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.option("--write", is_flag=True, help="Write MANIFEST.json for the episode files in FOLDER.")
+@json_option
+def manifest(folder: str, write: bool, as_json: bool) -> None:
+    """Compare the episode files in FOLDER with the hashes in its MANIFEST.json; exit code 1 if one differs."""
+    from standfast.bench.episodes import MANIFEST, check_manifest, manifest_of  # noqa: PLC0415  # As above.
+
+    if write:
+        text = json.dumps(manifest_of(folder), indent=1) + "\n"
+        (Path(folder) / MANIFEST).write_text(text, encoding="utf-8")
+    problems = [] if write else check_manifest(folder)
+    if as_json:
+        print_json({"folder": folder, "problems": problems})
+    else:
+        for problem in problems:
+            click.echo(f"✗ {problem}")
+        click.echo(f"{folder}: {len(problems)} problems" if problems else f"{folder}: matches its manifest")
+    if problems:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+@command.command("policies")
+@json_option
+def policies(as_json: bool) -> None:
+    """List all policies with their tracks: the shipped ones, and those of installed packages."""
+    from standfast.policies import PolicySpec, policy_names  # noqa: PLC0415  # As above.
+
+    specs = [PolicySpec.parse(name) for name in policy_names()]
+    about = {str(spec): "".join((spec.kind.__doc__ or "").strip().splitlines()[:1]) for spec in specs}
+    if as_json:
+        print_json({str(spec): {"track": str(spec.track), "about": about[str(spec)]} for spec in specs})
+    else:
+        for spec in specs:
+            click.echo(f"{spec!s:18} {spec.track:13} {about[str(spec)]}")

@@ -78,7 +78,8 @@
     │   ├── BadEpisode            bad_episode            a line of an episode file is no episode
     │   ├── BadFile               bad_file               a file is not there, or not what it should be
     │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
-    │   ├── PolicyFailed          policy_failed          a policy raised an error, or gave no action
+    │   ├── EndlessPolicy         endless_policy         a policy does not stop yielding actions without effect
+    │   ├── PolicyFailed          policy_failed          a policy raised an error, or returned something else than actions
     │   └── OtherGrid             other_grid             the folder holds results of another grid
     ├── MailboxError              mailbox                a mailbox can't do this, or not now
     │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed

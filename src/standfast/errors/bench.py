@@ -1,24 +1,24 @@
-"""What the write policies and their benchmark can't do."""
+"""Errors of the write policies and of the benchmark that grades them."""
 
 from standfast.errors.root import StandfastError
 
 
 class BenchError(StandfastError):
-    """The benchmark can't do what was asked."""
+    """A write policy or the benchmark can't do what was asked."""
 
     code = "bench"
     says = "The benchmark can't do this."
 
 
 class BadEpisode(BenchError):
-    """A line of an episode file is no episode; file, line and reason are named."""
+    """A line of an episode file is not a valid episode."""
 
     code = "bad_episode"
     says = "{file}, line {line}: {problem}"
 
 
 class BadFile(BenchError):
-    """A file or folder that the benchmark should read is not there, or not what it should be."""
+    """A file or folder of the benchmark is missing or has the wrong content."""
 
     code = "bad_file"
     says = "{file}: {problem}"
@@ -31,15 +31,22 @@ class UnknownPolicy(BenchError):
     says = "Policy {policy}: {problem}"
 
 
+class EndlessPolicy(BenchError):
+    """A policy does not stop yielding actions that have no effect."""
+
+    code = "endless_policy"
+    says = "The policy yielded more than {actions} actions without effect at timestep {t}."
+
+
 class PolicyFailed(BenchError):
-    """A policy raised an error of its own, or answered with something that is no action."""
+    """A policy raised an error, or returned something that is not an action."""
 
     code = "policy_failed"
     says = "Policy {policy} failed at timestep {t} of {episode}: {problem}"
 
 
 class OtherGrid(BenchError):
-    """The folder holds results of another grid."""
+    """The folder holds the results of another grid."""
 
     code = "other_grid"
-    says = "{folder} holds results of another grid ({problem}); choose another --out, or use --fresh to start anew."
+    says = "{folder} holds results of another grid ({problem}); choose another --out, or use --fresh to discard them."

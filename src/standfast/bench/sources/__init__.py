@@ -1,1 +1,1 @@
-"""Where episodes come from: generators, and importers of real API and documentation histories."""
+"""Where episodes come from: generators, and importers of real histories."""

@@ -1,9 +1,9 @@
-"""How steps are labelled: one mechanical rule for generated and for imported streams.
+"""How steps are labelled: one mechanical rule for generated and imported streams.
 
-Each step carries the kinds of change that it shows. The highest class among them is the step's class, and the class says
-what the step is worth, whether it had to be remembered, and whether it is drift at all. A state that a later step of the
-same endpoint replaces is worth half. ``priority`` is half the class's worth and half a hash of the step's place, so that
-it hints and does not tell; only the privileged track sees it.
+Each step has the kinds of change that it shows. The highest class among them is the step's class, which determines its utility,
+whether it is critical, and whether it counts as drift. A state that a later step of the same endpoint replaces has half the
+utility. ``priority`` is half the utility (scaled to 0 to 1) and half a hash of the step's position, so that it is only a hint;
+only the privileged track sees it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ import msgspec
 
 from standfast.bench.episodes import Episode
 from standfast.canon import fingerprint
-from standfast.policies.bytes import endpoint_of
+from standfast.policies.byte_model import endpoint_of
 from standfast.vocabulary import Step
 
 
 class DriftClass(StrEnum):
-    """How much a change matters, the most first."""
+    """How much a change matters, the most important first."""
 
     BREAKING = "breaking"
     DEPRECATION = "deprecation"
@@ -89,8 +89,8 @@ CLASS_OF_KIND: Final = {
 }
 
 
-class Touch(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a source shows: an observation, the kinds of change in it, and its distance in versions."""
+class DriftEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An observation from a source, the kinds of change in it, and the versions since the endpoint was last observed."""
 
     observation: dict[str, Any]
     kinds: tuple[str, ...]
@@ -103,22 +103,22 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
         return min((CLASS_OF_KIND[kind] for kind in self.kinds), key=_RANK.__getitem__)
 
 
-def labelled(
-    touches: Sequence[Touch], *, source: str, mode: str, episode_id: int | str, halve_superseded: bool
+def label_episode(
+    events: Sequence[DriftEvent], *, source: str, mode: str, episode_id: int | str, halve_superseded: bool
 ) -> Episode:
-    """An episode of these touches, in their order, with labels by the rule above."""
-    classes = [touch.drift_class for touch in touches]
+    """Return an episode of these events, in their order, with labels."""
+    classes = [event.drift_class for event in events]
     utilities = [UTILITY[drift] for drift in classes]
     if halve_superseded:
-        superseded = _superseded(touch.observation for touch in touches)
+        superseded = _superseded(event.observation for event in events)
         utilities = [utility / 2 if t in superseded else utility for t, utility in enumerate(utilities)]
     steps = tuple(
         Step(
             t=t,
-            observation=touch.observation,
-            metadata=metadata_of(touch, source=source, mode=mode, episode_id=episode_id, t=t),
+            observation=event.observation,
+            metadata=metadata_of(event, source=source, mode=mode, episode_id=episode_id, t=t),
         )
-        for t, touch in enumerate(touches)
+        for t, event in enumerate(events)
     )
     labels: dict[str, Any] = {
         "episode_id": episode_id,
@@ -126,45 +126,47 @@ def labelled(
         "mode": mode,
         "critical_steps": [t for t, drift in enumerate(classes) if drift in CRITICAL],
         "breaking_changes": [t for t, drift in enumerate(classes) if drift is DriftClass.BREAKING],
-        "deprecated_apis": sum(bool(touch.observation.get("deprecated")) for touch in touches),
+        "deprecated_apis": sum(bool(event.observation.get("deprecated")) for event in events),
         "total_drift_events": sum(drift in DRIFT for drift in classes),
         "utility_by_step": {str(t): utility for t, utility in enumerate(utilities)},
         "max_utility": sum(utilities),
-        "event_kinds": {str(t): list(touch.kinds) for t, touch in enumerate(touches)},
+        "event_kinds": {str(t): list(event.kinds) for t, event in enumerate(events)},
     }
-    dates = {str(t): touch.date for t, touch in enumerate(touches) if touch.date is not None}
+    dates = {str(t): event.date for t, event in enumerate(events) if event.date is not None}
     if dates:
         labels["date_by_step"] = dates
     return Episode(steps, labels)
 
 
-def metadata_of(touch: Touch, *, source: str, mode: str, episode_id: int | str, t: int) -> dict[str, Any]:
-    """What stands beside an observation. All but ``priority`` is told by the source."""
-    hint = UTILITY[touch.drift_class] / 12 + _hash(source, episode_id, t) / 2
+def metadata_of(
+    event: DriftEvent, *, source: str, mode: str, episode_id: int | str, t: int
+) -> dict[str, Any]:
+    """Return the metadata of a step. Only ``priority`` is derived from labels."""
+    hint = UTILITY[event.drift_class] / 12 + _hash(source, episode_id, t) / 2
     return {
         "mode": mode,
         "source": source,
-        "version_distance": touch.version_distance,
+        "version_distance": event.version_distance,
         "priority": round(hint, 3),
     }
 
 
 def _superseded(observations: Iterable[dict[str, Any]]) -> set[int]:
-    """The timesteps after which another state of the same endpoint is shown."""
+    """Return the timesteps whose state is replaced by a later step of the same endpoint."""
     last: dict[str, dict[str, Any]] = {}
     seen: dict[str, list[int]] = {}
-    over: set[int] = set()
+    superseded: set[int] = set()
     for t, observation in enumerate(observations):
         api = endpoint_of(observation)
         if api is None:
             continue
         if api in last and last[api] != observation:
-            over.update(seen.pop(api, ()))
+            superseded.update(seen.pop(api, ()))
         last[api] = observation
         seen.setdefault(api, []).append(t)
-    return over
+    return superseded
 
 
 def _hash(source: str, episode_id: int | str, t: int) -> float:
-    """A number from 0 to 1 that a step's place determines, and that tells nothing about the step."""
+    """Return a number from 0 to 1 that depends on a step's position only."""
     return int(fingerprint([source, episode_id, t])[:13], 16) / 16**13

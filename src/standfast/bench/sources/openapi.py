@@ -1,21 +1,26 @@
-"""What an OpenAPI description says about each operation, boiled down to what a caller can break on.
+"""Episodes from the history of an OpenAPI description: a list of versions, or a file's history in a git repository.
 
-Understands OpenAPI 3 and Swagger 2, JSON and YAML. For an operation that is: the names of its query and cookie parameters and
-of the top-level properties of its body; which of them are required; whether it is deprecated; and which values its enumerated
-fields allow, in what is sent and in the first successful answer (there also one level inside a list). Path and header
-parameters are left out, because they come with the path and with the protocol.
+Reads OpenAPI 3 and Swagger 2, JSON and YAML. Of each operation it uses what a caller depends on: the names of query and cookie
+parameters and of the top-level properties of the body, which of them are required, whether the operation is deprecated, and the
+values of enumerated fields in the request and in the first successful response (there also one level inside a list). Path and
+header parameters are ignored.
 """
 
 import json
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
-from standfast.errors import BadFile, MissingExtra
+from standfast.bench.episodes import Episode
+from standfast.bench.sources.labelling import DriftEvent, label_episode
+from standfast.canon import fingerprint
+from standfast.clock import seeded
+from standfast.errors import BadFile, InvalidValue, MissingExtra
 from standfast.limits import MAX_SOURCE_BYTES
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -24,21 +29,23 @@ _PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
 MAX_REF_HOPS: Final = 20
 MAX_ENUM_FIELDS: Final = 6
 MAX_ENUM_VALUES: Final = 8
+BASELINE_SHARE: Final = 0.2
+BROKEN_SHARE: Final = 0.6
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, as far as its callers depend on it."""
+class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of an operation that its callers depend on."""
 
     name: str
     params: frozenset[str]
     required: frozenset[str]
     deprecated: bool
     enums: dict[str, frozenset[str]]
-    """Allowed values by field, ``in.`` for what is sent and ``out.`` for what is answered, in lower case."""
+    """Allowed values by field, in lower case; ``in.`` fields are of the request, ``out.`` fields of the response."""
 
 
 def load_description(file: str) -> dict[str, Any]:
-    """The description in a file."""
+    """Read the description in a file."""
     path = Path(file)
     try:
         size = path.stat().st_size
@@ -50,18 +57,18 @@ def load_description(file: str) -> dict[str, Any]:
 
 
 def parse_description(content: bytes, name: str) -> dict[str, Any]:
-    """The description in a text: JSON if it begins like it, YAML otherwise."""
+    """Parse a description: JSON if it starts with a brace, otherwise YAML."""
     try:
         document = json.loads(content) if content.lstrip()[:1] == b"{" else _yaml(content)
     except (ValueError, RecursionError) as error:
         raise BadFile(file=name, problem=f"it can't be read: {error}") from None
     if not (isinstance(document, dict) and isinstance(document.get("paths"), dict)):
-        raise BadFile(file=name, problem='it is no OpenAPI description: it has no "paths"')
+        raise BadFile(file=name, problem='it is not an OpenAPI description: it has no "paths"')
     return document
 
 
-def operations(document: dict[str, Any], *, source: str, with_host: bool = False) -> dict[str, Operation]:
-    """All operations of a description by an identity in which the names of placeholders do not matter."""
+def operations(document: dict[str, Any], *, source: str, with_host: bool = False) -> dict[str, ApiOperation]:
+    """Return all operations of a description by an identity that ignores the names of placeholders."""
     reader = _Reader(document)
     host = _host(document) if with_host else ""
     found = {}
@@ -75,8 +82,8 @@ def operations(document: dict[str, Any], *, source: str, with_host: bool = False
     return found
 
 
-def observation_of(operation: Operation | None, name: str, version: str) -> dict[str, Any]:
-    """The state of an operation, as a step shows it; one that is gone has nothing left."""
+def observation_of(operation: ApiOperation | None, name: str, version: str) -> dict[str, Any]:
+    """Return the observation of an operation's state; None is an operation that was removed."""
     if operation is None:
         return {
             "api": name,
@@ -113,7 +120,7 @@ def _host(document: dict[str, Any]) -> str:
 
 def _yaml(content: bytes) -> Any:
     try:
-        import yaml  # noqa: PLC0415  # An extra, and only YAML descriptions need it.
+        import yaml  # noqa: PLC0415  # Only YAML descriptions need it.
     except ImportError:
         raise MissingExtra(feature="Reading YAML", extra="bench") from None
     try:
@@ -123,13 +130,13 @@ def _yaml(content: bytes) -> Any:
 
 
 class _Reader:
-    """Reads a description, following its references."""
+    """Reads a description and follows its references."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
 
     def resolve(self, node: Any) -> dict[str, Any]:
-        """What a node refers to; nothing if that is not there or goes in circles."""
+        """Return what a node refers to; an empty object if that is missing or circular."""
         for _ in range(MAX_REF_HOPS):
             if not isinstance(node, dict):
                 return {}
@@ -139,12 +146,12 @@ class _Reader:
             node = self._target(reference)
         return {}
 
-    def operation(self, name: str, shared: dict[str, Any], operation: dict[str, Any]) -> Operation:
+    def operation(self, name: str, shared: dict[str, Any], operation: dict[str, Any]) -> ApiOperation:
         params: set[str] = set()
         required: set[str] = set()
         enums: dict[str, frozenset[str]] = {}
-        for given in [*_list(shared.get("parameters")), *_list(operation.get("parameters"))]:
-            parameter = self.resolve(given)
+        for entry in [*_list(shared.get("parameters")), *_list(operation.get("parameters"))]:
+            parameter = self.resolve(entry)
             if parameter.get("in") == "body":
                 self._body(self.resolve(parameter.get("schema")), params, required, enums)
             elif parameter.get("in") in IN_NAME and isinstance(parameter.get("name"), str):
@@ -156,7 +163,7 @@ class _Reader:
                 self._enum(f"in.{field}", self.resolve(parameter.get("schema", parameter)), enums)
         self._body(self._content(operation.get("requestBody")), params, required, enums)
         self._answer(operation, enums)
-        return Operation(
+        return ApiOperation(
             name=name,
             params=frozenset(params),
             required=frozenset(required & params),
@@ -181,22 +188,22 @@ class _Reader:
         answer = self.resolve(responses.get(good[0], responses.get(_number(good[0]))))
         schema = self.resolve(answer["schema"]) if "schema" in answer else self._content(answer)
         for part in self._parts(schema):
-            for field, given in _dict(part.get("properties")).items():
-                inner = self.resolve(given)
+            for field, schema_or_ref in _dict(part.get("properties")).items():
+                inner = self.resolve(schema_or_ref)
                 self._enum(f"out.{field}", inner, enums)
                 for element in self._parts(self.resolve(inner.get("items"))):
                     for deeper, value in _dict(element.get("properties")).items():
                         self._enum(f"out.{field}[].{deeper}", self.resolve(value), enums)
 
     def _content(self, node: Any) -> dict[str, Any]:
-        """The schema of the first kind of content, JSON before others."""
+        """Return the schema of the first content type, JSON before others."""
         content = _dict(self.resolve(node).get("content"))
         for kind in sorted(content, key=lambda kind: ("json" not in kind, kind)):
             return self.resolve(self.resolve(content[kind]).get("schema"))
         return {}
 
     def _parts(self, schema: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-        """A schema and all that it is composed of with ``allOf``."""
+        """Yield a schema and all parts of its ``allOf``."""
         yield schema
         if depth < MAX_REF_HOPS:
             for part in _list(schema.get("allOf")):
@@ -229,3 +236,195 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _number(text: str) -> Any:
     return int(text) if text.isdigit() else text
+
+
+def operation_changes(
+    old: dict[str, ApiOperation], new: dict[str, ApiOperation]
+) -> dict[str, tuple[str, ...]]:
+    """Return the kinds of change by operation: existing operations by name, then removed ones."""
+    found = {}
+    for identity in sorted(new, key=lambda identity: new[identity].name):
+        kinds = kinds_between(old[identity], new[identity]) if identity in old else ("endpoint_added",)
+        if kinds:
+            found[identity] = kinds
+    removed = sorted(set(old) - set(new), key=lambda identity: old[identity].name)
+    return found | dict.fromkeys(removed, ("endpoint_removed",))
+
+
+def kinds_between(old: ApiOperation, new: ApiOperation) -> tuple[str, ...]:
+    """Return what changed in one operation.
+
+    params_removed          a parameter was removed
+    required_param_added    a new parameter is required
+    optional_params_added   a new parameter is optional
+    param_made_required     an existing parameter became required
+    required_relaxed        a required parameter became optional
+    deprecated_on, _off     the flag was set or cleared
+    request_enum_…          an enumerated field of the request lost or gained a value
+    response_enum_…         the same in the response
+    """
+    both = old.params & new.params
+    added = new.params - old.params
+    found = {
+        "params_removed": bool(old.params - new.params),
+        "required_param_added": bool(added & new.required),
+        "optional_params_added": bool(added - new.required),
+        "param_made_required": bool(both & new.required - old.required),
+        "required_relaxed": bool(both & old.required - new.required),
+        "deprecated_on": new.deprecated and not old.deprecated,
+        "deprecated_off": old.deprecated and not new.deprecated,
+    }
+    for side, name in (("in.", "request_enum"), ("out.", "response_enum")):
+        fields = [field for field in old.enums if field in new.enums and field.startswith(side)]
+        found[f"{name}_removed"] = any(old.enums[field] - new.enums[field] for field in fields)
+        found[f"{name}_added"] = any(new.enums[field] - old.enums[field] for field in fields)
+    return tuple(kind for kind, is_present in found.items() if is_present)
+
+
+class SpecVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a description, and its label."""
+
+    label: str
+    document: dict[str, Any]
+
+
+def openapi_episode(
+    versions: Iterable[SpecVersion],
+    *,
+    source: str,
+    with_host: bool = False,
+    redundancy: float = 0.0,
+    seed: int = 0,
+) -> Episode:
+    """Return what changed from version to version as one stream.
+
+    Each changed operation is one step that shows its new state, not the difference. The stream starts with some unchanged
+    operations of the first version, one for every five changes. A version with fewer than 60 % of the last one's operations
+    is considered broken and skipped.
+
+    Args:
+        versions: The versions, oldest first.
+        source: The prefix of the endpoints' names.
+        with_host: Whether the server's host is part of the names.
+        redundancy: How many unchanged observations of earlier operations are added for each change.
+        seed: For the choice of those.
+    """
+    stream = _Stream(source)
+    for version in versions:
+        stream.advance(version, operations(version.document, source=source, with_host=with_host))
+    if not stream.events:
+        raise InvalidValue(what="Episode", problem="nothing changed between these versions")
+    events = stream.baselines() + list(_with_repetitions(stream.events, redundancy, seed))
+    return label_episode(
+        events,
+        source=source,
+        mode="openapi",
+        episode_id=fingerprint([source, seed])[:12],
+        halve_superseded=True,
+    )
+
+
+class _Stream:
+    """The versions so far: the last state of each operation, and all changes."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.events: list[DriftEvent] = []
+        self._first: tuple[str, dict[str, ApiOperation]] | None = None
+        self._last: dict[str, ApiOperation] = {}
+        self._names: dict[str, str] = {}
+        self._shown_at: dict[str, int] = {}
+        self._number = 0
+
+    def advance(self, version: SpecVersion, new: dict[str, ApiOperation]) -> None:
+        if self._first is None:
+            self._first, self._last = (version.label, new), new
+            self._names = {identity: operation.name for identity, operation in new.items()}
+            return
+        if len(new) < BROKEN_SHARE * len(self._last):
+            return
+        self._number += 1
+        for identity, kinds in operation_changes(self._last, new).items():
+            known = new.get(identity) or self._last[identity]
+            # A path keeps its first name, even if its placeholders are renamed.
+            name = self._names.setdefault(identity, known.name)
+            distance = self._number - self._shown_at.get(identity, self._number)
+            self._shown_at[identity] = self._number
+            observation = observation_of(new.get(identity), name, version.label)
+            self.events.append(
+                DriftEvent(
+                    observation=observation, kinds=kinds, version_distance=distance, date=version.label
+                )
+            )
+        self._last = new
+
+    def baselines(self) -> list[DriftEvent]:
+        assert self._first is not None, "there are events, so there was a first version"
+        label, first = self._first
+        count = min(len(first), round(BASELINE_SHARE * len(self.events)))
+        chosen = sorted(first, key=lambda identity: fingerprint([self.source, identity]))[:count]
+        return [
+            DriftEvent(
+                observation=observation_of(first[identity], first[identity].name, label),
+                kinds=("baseline",),
+                date=label,
+            )
+            for identity in sorted(chosen)
+        ]
+
+
+def _with_repetitions(events: list[DriftEvent], redundancy: float, seed: int) -> Iterator[DriftEvent]:
+    random = seeded(seed)
+    shown: dict[str, dict[str, Any]] = {}
+    due = 0.0
+    for event in events:
+        yield event
+        shown[event.observation["api"]] = event.observation
+        due += redundancy
+        while due >= 1:
+            due -= 1
+            names = list(shown)
+            again = shown[names[int(random.random() * len(names))]]
+            yield DriftEvent(observation=again, kinds=("unchanged",), date=event.date)
+
+
+def versions_from_git(repository: str, path: str, *, most: int = 10_000) -> Iterator[SpecVersion]:
+    """Yield the versions of a file along a repository's first parents: the last of each day, oldest first."""
+    log = _git(
+        repository,
+        "log",
+        "--first-parent",
+        "--reverse",
+        "--date=format-local:%Y-%m-%d",
+        "--format=%H %cd",
+        "--",
+        path,
+    )
+    last_of_day = {}
+    for line in log.decode("ascii", "replace").splitlines():
+        commit, _, day = line.partition(" ")
+        last_of_day[day] = commit
+    if not last_of_day:
+        raise BadFile(file=f"{repository}: {path}", problem="no commit events this path")
+    for day, commit in sorted(last_of_day.items())[:most]:
+        try:
+            content = _git(repository, "show", f"{commit}:{path}")
+        except BadFile:
+            # This commit deleted or moved the file.
+            continue
+        yield SpecVersion(label=day, document=parse_description(content, f"{commit[:12]}:{path}"))
+
+
+def _git(repository: str, *arguments: str) -> bytes:
+    try:
+        done = subprocess.run(  # noqa: S603  # A list, no shell; the path comes after "--" or a commit.
+            ["git", "-C", repository, *arguments],  # noqa: S607  # The user's own git, wherever it is.
+            capture_output=True,
+            check=False,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC", "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise BadFile(file=repository, problem=f"git can't be run: {error}") from None
+    if done.returncode:
+        raise BadFile(file=repository, problem=done.stderr.decode("utf-8", "replace").strip())
+    return done.stdout

@@ -1,26 +1,33 @@
-"""Streams of drifting APIs, made from a seed: the same settings give the same bytes on every machine.
+"""Synthetic streams of drifting APIs. The same settings give the same bytes on every machine.
 
-A world of endpoints and documentation sections is observed step by step. Between two observations an entity may drift: lose
-or gain a parameter, be deprecated, be rewritten; a breaking change may be followed by a migration guide. Regimes say when:
+A stream observes endpoints and documentation sections. Between two observations an entity may drift: lose or gain a parameter,
+be deprecated or be rewritten; a breaking change may be followed by a migration guide. The regime determines when:
 
     default             drift at a steady rate
-    bursts              drift mostly in short windows, as releases do
-    redundancy          the same entity is observed again and again
+    bursts              drift mostly in short windows, like releases
+    redundancy          the same entity is observed many times
     bursts_redundancy   both
-    adversarial         drift that is placed where the policy under test does worst; see ``adversarial.py``
+    adversarial         drift that is worst for the policy under test; see ``adversarial.py``
 """
 
+import os
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from standfast.bench.episodes import Episode
-from standfast.bench.sources.labelling import Touch, labelled
+from standfast.bench.episodes import Episode, write_jsonl
+from standfast.bench.sources.labelling import DriftEvent, label_episode
 from standfast.canon import fingerprint
 from standfast.clock import seeded
-from standfast.errors import InvalidValue
+from standfast.errors import BadFile, InvalidValue
 from standfast.limits import MAX_EPISODE_STEPS
+
+LENGTHS: Final = {"short": 100, "medium": 1_000, "long": 10_000}
+EPISODES: Final = {"short": 10, "medium": 3, "long": 1}
+assert set(LENGTHS) == set(EPISODES)
 
 # fmt: off
 WORDS: Final = (
@@ -34,7 +41,7 @@ WORDS: Final = (
 
 
 class Regime(StrEnum):
-    """When drift happens, and how often the same thing is seen again."""
+    """When drift happens, and how often the same entity is observed again."""
 
     DEFAULT = "default"
     BURSTS = "bursts"
@@ -44,7 +51,7 @@ class Regime(StrEnum):
 
 
 class DriftSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a generated stream is like."""
+    """The settings of a generated stream."""
 
     steps: int = 100
     regime: Regime = Regime.DEFAULT
@@ -56,7 +63,7 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True):
     repeat_rate: float = 0.7
     docs_share: float = 0.25
     endpoints: int = 0
-    """How many entities the world has; 0 takes one for every twelve steps."""
+    """How many entities there are; 0 means one for every twelve steps, and at least eight."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MAX_EPISODE_STEPS:
@@ -70,63 +77,65 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate(settings: DriftSettings, episode: int) -> Episode:
-    """The episode of that number; each has dice of its own, so that they can be made in any order."""
-    world = World(settings, episode)
-    return world.labelled([world.next(t) for t in range(settings.steps)])
+    """Return the episode of that number. Each has random numbers of its own, so they can be made in any order."""
+    world = DriftingWorld(settings, episode)
+    return world.as_episode([world.next(t) for t in range(settings.steps)])
 
 
-class World:
+class DriftingWorld:
     """Endpoints and documentation sections that drift while they are observed."""
 
     def __init__(self, settings: DriftSettings, episode: int) -> None:
         self.settings = settings
         self.episode = episode
-        self._dice = seeded(
+        self._random = seeded(
             int(fingerprint(["synthetic", settings.seed, str(settings.regime), episode])[:16], 16)
         )
         count = settings.endpoints or max(8, settings.steps // 12)
         self.entities = [self._entity(number) for number in range(count)]
         self._last = 0
-        self._pending: list[Touch] = []
+        self._pending: list[DriftEvent] = []
 
-    def labelled(self, touches: list[Touch]) -> Episode:
-        """The touches as an episode of this world."""
-        return labelled(
-            touches,
+    def as_episode(self, events: list[DriftEvent]) -> Episode:
+        """Return the events as an episode."""
+        return label_episode(
+            events,
             source="synthetic",
             mode=str(self.settings.regime),
             episode_id=self.episode,
             halve_superseded=True,
         )
 
-    def next(self, t: int) -> Touch:
-        """What is observed at this timestep."""
+    def next(self, t: int) -> DriftEvent:
+        """Return what is observed at this timestep."""
         if self._pending:
             return self._pending.pop()
-        settings, dice = self.settings, self._dice
+        settings, random = self.settings, self._random
         redundant = settings.regime in (Regime.REDUNDANCY, Regime.BURSTS_REDUNDANCY)
         bursty = settings.regime in (Regime.BURSTS, Regime.BURSTS_REDUNDANCY)
-        if not (redundant and t and dice.random() < settings.repeat_rate):
+        if not (redundant and t and random.random() < settings.repeat_rate):
             self._last = self._below(len(self.entities))
         rate = settings.drift_rate
         if bursty:
             rate = settings.burst_rate if t % settings.burst_every < settings.burst_steps else rate / 2
-        return self.observe(self._last, drift=dice.random() < rate)
+        return self.observe(self._last, drift=random.random() < rate)
 
-    def observe(self, number: int, *, drift: bool) -> Touch:
-        """One observation of an entity, after it drifted or as it was."""
+    def observe(self, number: int, *, drift: bool) -> DriftEvent:
+        """Return an observation of an entity, with or without drift."""
         entity = self.entities[number]
         kinds = self._drift(entity) if drift else ("unchanged",) if entity["seen"] else ("baseline",)
         distance, entity["seen"] = entity["version"] - max(entity["seen"], 1), entity["version"]
-        return Touch(observation=self._shown(entity), kinds=kinds, version_distance=max(distance, 0))
+        return DriftEvent(
+            observation=self._observation(entity), kinds=kinds, version_distance=max(distance, 0)
+        )
 
     def _below(self, bound: int) -> int:
-        # Only ``random()`` is promised to give the same numbers on every Python.
-        return int(self._dice.random() * bound)
+        # Only ``random()`` gives the same numbers on every version of Python.
+        return int(self._random.random() * bound)
 
     def _entity(self, number: int) -> dict[str, Any]:
-        dice = self._dice
-        documented = dice.random() < self.settings.docs_share
+        random = self._random
+        documented = random.random() < self.settings.docs_share
         words = [WORDS[self._below(len(WORDS))] for _ in range(2 + self._below(5))]
         return {
             "number": number,
@@ -139,14 +148,14 @@ class World:
 
     def _drift(self, entity: dict[str, Any]) -> tuple[str, ...]:
         entity["version"] += 1
-        dice = self._dice
-        roll = dice.random()
+        random = self._random
+        roll = random.random()
         if entity["documented"]:
             return self._rewrite(entity, roll)
         if roll < 0.3 and entity["words"]:
-            gone = entity["words"].pop(self._below(len(entity["words"])))
-            if dice.random() < 0.25:
-                self._pending.append(self._guide(entity, gone))
+            removed = entity["words"].pop(self._below(len(entity["words"])))
+            if random.random() < 0.25:
+                self._pending.append(self._guide(entity, removed))
             return ("params_removed",)
         if roll < 0.4 and not entity["deprecated"]:
             entity["deprecated"] = True
@@ -164,29 +173,29 @@ class World:
             return ("warning_added",)
         return ("edited",)
 
-    def _guide(self, entity: dict[str, Any], gone: str) -> Touch:
+    def _guide(self, entity: dict[str, Any], removed: str) -> DriftEvent:
         name = f"endpoint_{entity['number']}"
         observation = {
             "api": f"guide:{name}#{entity['version']}",
-            "old_api": f"{name}.{gone}",
+            "old_api": f"{name}.{removed}",
             "new_api": f"{name}.v{entity['version']}",
             "deadline": f"2026-{1 + entity['version'] % 12:02}-01",
         }
-        return Touch(observation=observation, kinds=("migration_announced",))
+        return DriftEvent(observation=observation, kinds=("migration_announced",))
 
     def name_of(self, number: int) -> str:
-        """The endpoint by which an entity's observations are known."""
+        """Return the endpoint of an entity."""
         return f"docs:section_{number}" if self.entities[number]["documented"] else f"endpoint_{number}"
 
-    def _shown(self, entity: dict[str, Any]) -> dict[str, Any]:
+    def _observation(self, entity: dict[str, Any]) -> dict[str, Any]:
         version, name = entity["version"], self.name_of(entity["number"])
         if entity["documented"]:
             words = entity["words"]
-            said = " ".join(f"The {word} is described here, with all its limits." for word in words)
+            text = " ".join(f"The {word} is described here, with all its limits." for word in words)
             return {
                 "api": name,
                 "section": f"Section {entity['number']}",
-                "content": ("Deprecated. " if entity["deprecated"] else "") + said,
+                "content": ("Deprecated. " if entity["deprecated"] else "") + text,
                 "last_updated": f"2026-{1 + version % 12:02}-{1 + version % 28:02}",
                 "deprecated": entity["deprecated"],
             }
@@ -197,3 +206,38 @@ class World:
             "deprecated": entity["deprecated"],
             "version": version,
         }
+
+
+def episode_files(sources: Sequence[str]) -> list[str]:
+    """Return the named files, and the ``.jsonl`` files of named folders in order; each once."""
+    found: list[str] = []
+    for source in sources:
+        if Path(source).is_dir():
+            inside = sorted(os.fspath(path) for path in Path(source).glob("*.jsonl"))
+            if not inside:
+                raise BadFile(file=source, problem="it has no .jsonl files")
+            found += inside
+        else:
+            found.append(source)
+    return list(dict.fromkeys(found))
+
+
+def synthetic_name(settings: DriftSettings, episodes: int, against: str | None = None) -> str:
+    """Return a file name that names the settings."""
+    target = f"__against={against}" if against is not None else ""
+    return f"synthetic__regime={settings.regime}__seed={settings.seed}__steps={settings.steps}__n={episodes}{target}.jsonl"
+
+
+def default_files(out: str, *, seed: int = 0) -> list[str]:
+    """Return files with synthetic episodes of three lengths in four regimes; missing ones are made below ``out``."""
+    files = []
+    for regime in Regime:
+        if regime is Regime.ADVERSARIAL:
+            continue
+        for length, steps in LENGTHS.items():
+            settings = DriftSettings(steps=steps, regime=regime, seed=seed)
+            file = Path(out) / "episodes" / synthetic_name(settings, EPISODES[length])
+            if not file.exists():
+                write_jsonl(file, (generate(settings, number) for number in range(EPISODES[length])))
+            files.append(os.fspath(file))
+    return files

@@ -1,23 +1,30 @@
-"""The report: files for each policy, the leaderboard, and one HTML page that needs nothing beside itself."""
+"""The report of a grid: files for each policy, the leaderboard, and one self-contained HTML page."""
 
 import html
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from standfast.bench.grid import CURVES, PLAN, read_results
-from standfast.bench.report import plots
-from standfast.bench.report.summary import Row, Standing, chosen, entrants_of, leaderboard, leaderboard_budget
-from standfast.bench.report.tables import (
+import msgspec
+
+from standfast.bench import plots
+from standfast.bench.grid import CURVES, PLAN, Grid, read_results
+from standfast.bench.leaderboard import (
     COLUMNS,
-    cells,
+    LeaderboardRow,
+    ResultRow,
     confusion_matrix,
+    entrant_name,
+    entrants_of,
+    leaderboard,
+    leaderboard_budget,
+    leaderboard_cells,
     leaderboard_csv,
     leaderboard_markdown,
     recall_at_budget,
+    select_rows,
     size_name,
     utility_per_kb,
 )
@@ -34,11 +41,17 @@ code { background: #f3f3f3; padding: .1rem .3rem } .note { color: #555 }
 
 
 def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list[str]:
-    """Write every file of the report; gives their names."""
+    """Write the report of the results in ``folder`` into ``out``. Return the names of the files.
+
+    Args:
+        folder: The folder of a finished grid of the plain condition.
+        out: The folder to write to.
+        max_bytes: The budget of the leaderboard and the plots; by default 10 KB, or the middle one.
+    """
     rows = read_results(folder)
     if not rows or rows[0]["condition"] != "plain":
         raise BadFile(
-            file=folder, problem="only the plain condition has a report; see its rows in results.jsonl"
+            file=folder, problem="only the plain condition has a report; use 'standfast bench leaderboard'"
         )
     curves = read_results(folder, CURVES)
     budget = leaderboard_budget(rows, max_bytes)
@@ -55,58 +68,51 @@ def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list
 
 
 def _files(
-    folder: str, rows: Sequence[Row], curves: Sequence[Row], budget: int
+    folder: str, rows: Sequence[ResultRow], curves: Sequence[ResultRow], budget: int
 ) -> Iterator[tuple[str, str | bytes]]:
     for policy, track in entrants_of(rows):
-        own, name = chosen(rows, policy=policy, track=track), entrant_name(rows, policy, track)
+        own, name = select_rows(rows, policy=policy, track=track), entrant_name(rows, policy, track)
         place = re.sub(r"[^\w.@-]+", "_", name)
         yield f"{place}/recall_at_budget.csv", recall_at_budget(own)
         yield f"{place}/confusion_matrix.csv", confusion_matrix(own)
         yield f"{place}/utility_per_kb.json", utility_per_kb(own)
         if curves:
             yield f"{place}/regret_curve.png", plots.regret_over_time(curves, [name], budget)
-    standings = leaderboard(rows, budget)
-    yield "leaderboard.csv", leaderboard_csv(standings)
-    yield "leaderboard.md", leaderboard_markdown(standings, budget)
+    board = leaderboard(rows, budget)
+    yield "leaderboard.csv", leaderboard_csv(board)
+    yield "leaderboard.md", leaderboard_markdown(board, budget)
     pictures = {
         "recall_against_budget.png": plots.recall_against_budget(rows),
         "utility_per_kb.png": plots.utility_bars(rows, budget),
     }
     if curves:
-        best = [entrant_name(rows, one.policy, one.track) for one in sorted(standings, key=_by_regret)]
+        best = [
+            entrant_name(rows, row.policy, row.track)
+            for row in sorted(board, key=lambda row: (row.regret.value, row.policy))
+        ]
         pictures["regret_over_time.png"] = plots.regret_over_time(curves, best, budget)
     yield from pictures.items()
-    plan = json.loads((Path(folder) / PLAN).read_bytes())
-    yield "report.html", _page(rows, standings, pictures, budget, plan)
-
-
-def entrant_name(rows: Sequence[Row], policy: str, track: str) -> str:
-    """A policy as the grid names it: with its track where it stands there twice, or not on its own."""
-    twice = len({row["track"] for row in rows if row["policy"] == policy}) > 1
-    return f"{policy}@{track}" if twice and track == "privileged" else policy
-
-
-def _by_regret(one: Standing) -> tuple[float, str]:
-    return one.regret.value, one.policy
+    plan = msgspec.json.decode((Path(folder) / PLAN).read_bytes(), type=Grid)
+    yield "report.html", _page(rows, board, pictures, budget, plan)
 
 
 def _page(
-    rows: Sequence[Row],
-    standings: Sequence[Standing],
+    rows: Sequence[ResultRow],
+    board: Sequence[LeaderboardRow],
     pictures: dict[str, bytes],
     budget: int,
-    plan: dict[str, object],
+    plan: Grid,
 ) -> str:
     episodes = len({(row["file"], row["line"]) for row in rows})
     steps = sorted({row["steps"] for row in rows})
     facts = (
-        f"{episodes} episodes of {steps[0]} to {steps[-1]} steps, {len(standings)} policies, "
-        f"byte model {plan['byte_model']}, seed {plan['seed']}, code {plan['code']}"
+        f"{episodes} episodes of {steps[0]} to {steps[-1]} steps, {len(board)} policies, "
+        f"byte model {plan.byte_model}, seed {plan.seed}, code {plan.code}"
     )
     head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(one)) + "</tr>\n"
-        for one in standings
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in leaderboard_cells(row)) + "</tr>\n"
+        for row in board
     )
     images = "".join(
         f"<h2>{name.removesuffix('.png').replace('_', ' ').capitalize()}</h2>\n"
@@ -114,8 +120,8 @@ def _page(
         for name, picture in pictures.items()
     )
     files = "".join(
-        f"<tr><td>{html.escape(str(one['name']))}</td><td><code>{one['sha256'][:16]}</code></td></tr>\n"
-        for one in plan["files"]  # type: ignore[attr-defined]  # The plan's own shape, written by the grid.
+        f"<tr><td>{html.escape(file.name)}</td><td><code>{file.sha256[:16]}</code></td></tr>\n"
+        for file in plan.files
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Write policies</title>'

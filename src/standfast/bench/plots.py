@@ -1,15 +1,23 @@
-"""The plots that a reader wants: recall against budget, regret over time, utility per KB, each with its intervals."""
+"""Plots of a grid: recall against budget, regret over time and utility per KB, with confidence intervals."""
 
 import io
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from standfast.bench.report.summary import Mean, Row, budgets_of, chosen, entrants_of, figure, mean_of
-from standfast.bench.report.tables import size_name
+from standfast.bench.leaderboard import (
+    Mean,
+    ResultRow,
+    budgets_of,
+    column_mean,
+    entrants_of,
+    mean_of,
+    select_rows,
+    size_name,
+)
 from standfast.errors import MissingExtra
 
-# Told apart by people who see colours otherwise too (Okabe and Ito), then by dashes and marks.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart; then dashes and marks.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: Final = ("-", "--", ":", "-.")
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
@@ -21,26 +29,26 @@ INK: Final = {
     "font.size": 10,
 }
 DOTS_PER_INCH: Final = 130
-# More bands than these hide each other; the tables have them all.
+# More bands would hide each other; the tables have them all.
 MOST_BANDS: Final = 6
 
 
 def _canvas(width: float, height: float) -> tuple[Any, Any]:
-    """A figure without a window, and its axes."""
+    """Return a figure without a window, and its axes."""
     try:
         matplotlib: Any = import_module("matplotlib")
-        figures: Any = import_module("matplotlib.figure")
+        figure_module: Any = import_module("matplotlib.figure")
     except ImportError:
         raise MissingExtra(feature="Plotting", extra="bench") from None
     with matplotlib.rc_context(INK):
-        drawing = figures.Figure(figsize=(width, height), layout="constrained")
-        return drawing, drawing.subplots()
+        figure = figure_module.Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots()
 
 
-def _png(drawing: Any) -> bytes:
+def _png(figure: Any) -> bytes:
     out = io.BytesIO()
-    # Without the program's name and date, the same results make the same picture.
-    drawing.savefig(out, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    # Without the program's name and date, the same results give the same bytes.
+    figure.savefig(out, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return out.getvalue()
 
 
@@ -58,14 +66,14 @@ def _name(policy: str, track: str) -> str:
     return policy if track == "unprivileged" else f"{policy} ({track})"
 
 
-def recall_against_budget(rows: Sequence[Row]) -> bytes:
-    """One line a policy over budgets, with bands for the intervals."""
-    drawing, axes = _canvas(9.5, 5.2)
+def recall_against_budget(rows: Sequence[ResultRow]) -> bytes:
+    """Return a PNG with one line per policy over budgets, and bands for the intervals of the best."""
+    figure, axes = _canvas(9.5, 5.2)
     budgets = budgets_of(rows)
     styles = {one: _style(number) for number, one in enumerate(entrants_of(rows))}
     for number, (policy, track) in enumerate(_best_first(rows)):
-        own = chosen(rows, policy=policy, track=track)
-        means = [figure(chosen(own, budget_bytes=budget), "recall") for budget in budgets]
+        own = select_rows(rows, policy=policy, track=track)
+        means = [column_mean(select_rows(own, budget_bytes=budget), "recall") for budget in budgets]
         style = styles[policy, track]
         axes.plot(budgets, [mean.value for mean in means], label=_name(policy, track), **style)
         if number < MOST_BANDS:
@@ -77,12 +85,12 @@ def recall_against_budget(rows: Sequence[Row]) -> bytes:
         title="Recall against budget (mean over episodes, 95 %)",
     )
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8.5)
-    return _png(drawing)
+    return _png(figure)
 
 
-def regret_over_time(curves: Sequence[Row], policies: Sequence[str], max_bytes: int) -> bytes:
-    """Regret after each step, one line a policy, mean over episodes, with a band where there is one line only."""
-    drawing, axes = _canvas(9.5, 5.2)
+def regret_over_time(curves: Sequence[ResultRow], policies: Sequence[str], max_bytes: int) -> bytes:
+    """Return a PNG with the mean regret after each step, one line per policy; a single line has a band."""
+    figure, axes = _canvas(9.5, 5.2)
     grid = [number / 100 for number in range(1, 101)]
     known = list(dict.fromkeys(name for one in curves for name in one["curve"]["regret"]))
     for policy in policies:
@@ -111,18 +119,18 @@ def regret_over_time(curves: Sequence[Row], policies: Sequence[str], max_bytes: 
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8.5)
     else:
         axes.legend(loc="upper left", frameon=False)
-    return _png(drawing)
+    return _png(figure)
 
 
-def utility_bars(rows: Sequence[Row], max_bytes: int) -> bytes:
-    """Utility per KB, one bar a policy, with whiskers for the intervals."""
-    own = chosen(rows, budget_bytes=max_bytes)
+def utility_bars(rows: Sequence[ResultRow], max_bytes: int) -> bytes:
+    """Return a PNG with utility per KB, one bar per policy, with whiskers for the intervals."""
+    own = select_rows(rows, budget_bytes=max_bytes)
     means = {
-        (policy, track): figure(chosen(own, policy=policy, track=track), "utility_per_kb")
+        (policy, track): column_mean(select_rows(own, policy=policy, track=track), "utility_per_kb")
         for policy, track in entrants_of(rows)
     }
     order = sorted(means, key=lambda one: (means[one].value, one))
-    drawing, axes = _canvas(9.5, 0.32 * len(order) + 1.4)
+    figure, axes = _canvas(9.5, 0.32 * len(order) + 1.4)
     tracks = {"unprivileged": 0, "privileged": 4, "bandit": 2, "oracle": 6}
     axes.barh(
         [_name(*one) for one in order],
@@ -139,13 +147,13 @@ def utility_bars(rows: Sequence[Row], max_bytes: int) -> bytes:
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
     axes.set_axisbelow(True)
-    return _png(drawing)
+    return _png(figure)
 
 
-def _best_first(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _best_first(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
     return sorted(
         entrants_of(rows),
-        key=lambda one: (-figure(chosen(rows, policy=one[0], track=one[1]), "recall").value, one),
+        key=lambda one: (-column_mean(select_rows(rows, policy=one[0], track=one[1]), "recall").value, one),
     )
 
 
@@ -161,7 +169,7 @@ def _budget_axis(axes: Any, budgets: Sequence[int]) -> None:
 
 
 def _sampled(times: Sequence[int], values: Sequence[float], grid: Sequence[float]) -> list[float]:
-    """A curve at shares of its length; between two kept points the earlier one holds."""
+    """Return a curve at these shares of its length; between two points the earlier one applies."""
     last, place, found = times[-1] or 1, 0, []
     for share in grid:
         while place + 1 < len(times) and times[place + 1] <= share * last:

@@ -1,0 +1,344 @@
+"""Episodes from Markdown: the notes of a changelog, or the sections of a documentation that change from version to version.
+
+In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold, or a note that only
+introduces deeper ones. A note's kind is the first of these that applies:
+
+    breaking      its section is "breaking changes", or it is marked as breaking or with a warning sign
+    security      its section is about security, or it names a CVE or a vulnerability
+    internal,docs its section says so
+    deprecation   it says that something is deprecated
+    removal       it says that something is removed, dropped or no longer supported
+    fix, internal, docs, added, changed    by its words, in that order
+    other         anything else
+
+The same text in the same section again is a duplicate.
+
+In a documentation, a section is the text under a heading; its name is the page and the heading's anchor. Its kinds are:
+
+    section_added      it is new
+    section_removed    it was removed
+    warning_added      it has more warnings than before
+    rewritten          fewer than 60 % of its words are the same
+    edited_major       fewer than 90 %
+    edited             fewer than all, or text that only moved to another heading
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from standfast.bench.episodes import Episode
+from standfast.bench.sources.labelling import DriftEvent, label_episode
+from standfast.errors import BadFile, InvalidValue
+from standfast.limits import MAX_SOURCE_BYTES
+
+_VERSION: Final = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)*(?:[-.]?[A-Za-z]+[\w.]*)?)")
+_ISO_DATE: Final = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
+_WORD_DATE: Final = re.compile(
+    r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b"
+)
+_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905  # Easier to read than a list.
+_HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_BULLET: Final = re.compile(r"(\s*)[-*+]\s+(.*)$")
+_BOLD: Final = re.compile(r"\s*\*\*([^*]+)\*\*:?\s*$")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_THANKS: Final = re.compile(r"\(?(?:Thanks to|thanks|by)?\s*@[\w-]+[^)]*\)?[!.]?|\[?#\d+\]?")
+_RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
+INTRODUCTION_CHARS: Final = 60
+
+_KINDS: Final = (
+    ("deprecation", re.compile(r"\bdeprecat", re.IGNORECASE)),
+    (
+        "removal",
+        re.compile(
+            r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    ("fix", re.compile(r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b", re.IGNORECASE)),
+    (
+        "internal",
+        re.compile(r"\brefactor|\bCI\b|\btests?\b|\bchore\b|\binternal|\blint|\bbump\b", re.IGNORECASE),
+    ),
+    ("docs", re.compile(r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b", re.IGNORECASE)),
+    ("added", re.compile(r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow", re.IGNORECASE)),
+    ("changed", re.compile(r"\bchang(?:e|es|ed)\b|\bupdat|\brenam|\bmov(?:e|ed)\b|\bimprov", re.IGNORECASE)),
+)
+_BREAKING: Final = re.compile(r"⚠|\bbreaking changes?\b|\*\*\(?breaking", re.IGNORECASE)
+_SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
+
+SUFFIXES: Final = frozenset((".md", ".mdx", ".markdown"))
+CONTENT_CHARS: Final = 1_000
+_ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
+_WARNS: Final = re.compile(
+    r"\bdeprecat|\bwarning\b|\bcaution\b|\bpitfall\b|\bdanger\b|\bwill be removed\b|\bno longer\b",
+    re.IGNORECASE,
+)
+REWRITTEN: Final = 0.6
+MAJOR: Final = 0.9
+BASELINE_SHARE: Final = 0.2
+
+
+class ChangelogNote(msgspec.Struct, frozen=True, kw_only=True):
+    """One note of a changelog."""
+
+    version: str
+    date: str | None
+    heading: str
+    section: str
+    text: str
+    raw: str
+
+
+def changelog_episode(content: str, *, source: str, name: str) -> Episode:
+    """Return the notes of a changelog as one stream, oldest release first."""
+    notes = list(read_notes(content))
+    if not notes:
+        raise BadFile(file=name, problem="it has no release with a version number and notes")
+    releases = list(dict.fromkeys(note.version for note in notes))
+    if _newest_first(notes):
+        order = {version: place for place, version in enumerate(reversed(releases))}
+        notes.sort(key=lambda note: order[note.version])
+    return label_episode(
+        list(_touches(notes, source)),
+        source=source,
+        mode="changelog",
+        episode_id=name,
+        halve_superseded=False,
+    )
+
+
+def _touches(notes: list[ChangelogNote], source: str) -> Iterator[DriftEvent]:
+    number_of = {
+        version: number for number, version in enumerate(dict.fromkeys(note.version for note in notes))
+    }
+    last: dict[str, int] = {}
+    known: set[tuple[str, str]] = set()
+    for note in notes:
+        area = _area(note)
+        api = f"{source}:{area}"
+        kind = kind_of_note(note)
+        words = (api, re.sub(r"[\W_]+", "", note.text).casefold())
+        kinds = ("duplicate",) if words in known else (kind,)
+        known.add(words)
+        number = number_of[note.version]
+        observation = {
+            "api": api,
+            "section": note.section,
+            "content": note.text,
+            "deprecated": kind == "deprecation",
+            "last_updated": note.date or "",
+            "version": note.version,
+        }
+        distance = number - last.get(api, number)
+        last[api] = number
+        yield DriftEvent(observation=observation, kinds=kinds, version_distance=distance, date=note.date)
+
+
+def kind_of_note(note: ChangelogNote) -> str:
+    """Return the kind of a note by the rules of this module."""
+    if _BREAKING.search(note.section) or _BREAKING.search(note.raw):
+        return "breaking"
+    if _SECURITY.search(note.section) or _SECURITY.search(note.raw):
+        return "security"
+    if re.search(r"\binternal|\bchore|\btests?\b", note.section, re.IGNORECASE):
+        return "internal"
+    if re.search(r"\bdocs?\b|\bdocumentation\b", note.section, re.IGNORECASE):
+        return "docs"
+    return next((kind for kind, words in _KINDS if words.search(note.text)), "other")
+
+
+def read_notes(content: str) -> Iterator[ChangelogNote]:
+    """Yield the notes of a changelog in the order of the text."""
+    lines = content.splitlines()
+    version, date, sections = "", None, ""
+    bullets: list[tuple[int, str]] = []
+    for number, line in enumerate(lines):
+        under = lines[number + 1] if number + 1 < len(lines) else ""
+        heading = _HEADING.match(line)
+        setext = bool(line.strip()) and re.fullmatch(r"\s*(?:-{3,}|={3,})\s*", under) is not None
+        if heading is not None or setext:
+            title = heading[2] if heading is not None else line.strip()
+            found = _VERSION.search(_ISO_DATE.sub("", title))
+            yield from _notes(bullets, version, date, sections)
+            bullets = []
+            if found is not None and (heading is None or len(heading[1]) <= 2):
+                version, date, sections = found[1], _date(title), ""
+            elif version:
+                sections = _clean(title)
+        elif (bold := _BOLD.match(line)) is not None and not _BULLET.match(line):
+            yield from _notes(bullets, version, date, sections)
+            bullets, sections = [], bold[1].strip()
+        elif (bullet := _BULLET.match(line)) is not None:
+            bullets.append((len(bullet[1].expandtabs(4)), bullet[2].strip()))
+        elif version and date is None and not bullets and re.match(r"\s*Released\b", line):
+            date = _date(line)
+        elif bullets and line.strip() and line[:1].isspace():
+            indent, text = bullets[-1]
+            bullets[-1] = (indent, f"{text} {line.strip()}")
+    yield from _notes(bullets, version, date, sections)
+
+
+def _notes(
+    bullets: list[tuple[int, str]], version: str, date: str | None, section: str
+) -> Iterator[ChangelogNote]:
+    """Yield bullets as notes. A bullet that only introduces deeper ones becomes part of their section."""
+    if not version:
+        return
+    path: list[tuple[int, str]] = []
+    for place, (indent, raw) in enumerate(bullets):
+        path = [(depth, text) for depth, text in path if depth < indent]
+        deeper = place + 1 < len(bullets) and bullets[place + 1][0] > indent
+        text = _clean(raw)
+        if deeper and (len(text) <= INTRODUCTION_CHARS or raw.endswith(":")):
+            path.append((indent, text.rstrip(":")))
+        elif text and not raw.startswith("#") and not _BOLD.match(raw):
+            where = " > ".join(filter(None, [section, *(step for _, step in path)]))
+            yield ChangelogNote(
+                version=version, date=date, heading=section, section=where, text=text, raw=raw
+            )
+
+
+def _area(note: ChangelogNote) -> str:
+    """Return what a note is about: its section, the first name like a class in it, or the library."""
+    resource = _RESOURCE.search(note.raw)
+    area = note.heading or (resource[1] if resource is not None else "")
+    return re.sub(r"[^\w .-]+", "", area or "library").strip().casefold() or "library"
+
+
+def _clean(text: str) -> str:
+    return " ".join(_THANKS.sub("", _LINK.sub(r"\1", text)).split()).strip(" :(),")
+
+
+def _date(title: str) -> str | None:
+    if (iso := _ISO_DATE.search(title)) is not None:
+        return f"{iso[1]}-{int(iso[2]):02}-{int(iso[3]):02}"
+    if (words := _WORD_DATE.search(title)) is not None:
+        return f"{words[3]}-{_MONTHS.index(words[1]) + 1:02}-{int(words[2]):02}"
+    return None
+
+
+def _newest_first(notes: list[ChangelogNote]) -> bool:
+    """Return whether a changelog starts with its newest release, by its dates; without dates, True."""
+    dates = [note.date for note in notes if note.date is not None]
+    return not dates or dates[0] >= dates[-1]
+
+
+def docs_episode(folders: Sequence[str], *, source: str, labels: Sequence[str] | None = None) -> Episode:
+    """Return what changed between folders, oldest first, as one stream. Each step shows a section's new state."""
+    if len(folders) < 2:
+        raise InvalidValue(what="Episode", problem="it needs at least two versions")
+    names = list(labels) if labels is not None else [Path(folder).name for folder in folders]
+    first = last = sections_of(folders[0], source)
+    events: list[DriftEvent] = []
+    shown_at: dict[str, int] = {}
+    for number, (folder, label) in enumerate(zip(folders[1:], names[1:], strict=True), 1):
+        new = sections_of(folder, source)
+        for api, kinds in section_changes(last, new).items():
+            distance = number - shown_at.get(api, number)
+            shown_at[api] = number
+            events.append(
+                DriftEvent(
+                    observation=_section_observation(api, new.get(api), label),
+                    kinds=kinds,
+                    version_distance=distance,
+                    date=label,
+                )
+            )
+        last = new
+    if not events:
+        raise InvalidValue(what="Episode", problem="nothing changed between these versions")
+    count = min(len(first), round(BASELINE_SHARE * len(events)))
+    step = max(1, len(first) // max(count, 1))
+    baselines = [
+        DriftEvent(
+            observation=_section_observation(api, first[api], names[0]), kinds=("baseline",), date=names[0]
+        )
+        for api in sorted(first)[::step][:count]
+    ]
+    return label_episode(
+        baselines + events, source=source, mode="docs", episode_id=names[-1], halve_superseded=True
+    )
+
+
+def section_changes(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the kinds of change by section: existing sections by name, then removed ones."""
+    old_texts, new_texts = set(old.values()), set(new.values())
+    found = {}
+    for api in sorted(new):
+        kinds = _section_kinds(old.get(api), new[api], moved=api not in old and new[api] in old_texts)
+        if kinds:
+            found[api] = kinds
+    for api in sorted(set(old) - set(new)):
+        found[api] = ("edited",) if old[api] in new_texts else ("section_removed",)
+    return found
+
+
+def _section_kinds(old: str | None, new: str, *, moved: bool) -> tuple[str, ...]:
+    if old is None:
+        return ("edited",) if moved else ("section_added",)
+    if old == new:
+        return ()
+    kinds = ["warning_added"] if len(_WARNS.findall(new)) > len(_WARNS.findall(old)) else []
+    overlap = _same_words(old, new)
+    kinds.append("rewritten" if overlap < REWRITTEN else "edited_major" if overlap < MAJOR else "edited")
+    return tuple(kinds)
+
+
+def _same_words(left: str, right: str) -> float:
+    """Return the share of words that two texts have in common, counting repetitions."""
+    ours, theirs = Counter(re.findall(r"\w+", left)), Counter(re.findall(r"\w+", right))
+    total = ours.total() + theirs.total()
+    return 2 * (ours & theirs).total() / total if total else 1.0
+
+
+def sections_of(folder: str, source: str) -> dict[str, str]:
+    """Return the text of each section of each page in a folder by its name."""
+    root = Path(folder)
+    pages = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    if not pages:
+        raise BadFile(file=folder, problem=f"it has no {', '.join(sorted(SUFFIXES))} files")
+    found: dict[str, str] = {}
+    for path in pages:
+        page = path.relative_to(root).with_suffix("").as_posix()
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            raise BadFile(file=str(path), problem=f"it is larger than {MAX_SOURCE_BYTES} bytes")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for anchor, content in _sections(text).items():
+            found[f"{source}:{page}#{anchor}"] = content
+    return found
+
+
+def _sections(text: str) -> dict[str, str]:
+    parts: dict[str, list[str]] = {"top": []}
+    anchor, fenced = "top", False
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        heading = None if fenced else _HEADING.match(line)
+        if heading is None:
+            parts[anchor].append(line)
+            continue
+        marked = _ANCHOR.search(heading[2])
+        name = marked[1] if marked is not None else re.sub(r"[\W_]+", "-", heading[2].casefold()).strip("-")
+        anchor, number = name, 2
+        while anchor in parts:
+            anchor, number = f"{name}-{number}", number + 1
+        parts[anchor] = []
+    joined = {name: "\n".join(lines).strip() for name, lines in parts.items()}
+    return {name: content for name, content in joined.items() if content}
+
+
+def _section_observation(api: str, content: str | None, label: str) -> dict[str, Any]:
+    return {
+        "api": api,
+        "section": api.partition(":")[2],
+        "content": (content or "")[:CONTENT_CHARS],
+        "deprecated": content is None or bool(_WARNS.search(content)),
+        "last_updated": label,
+        "status": "active" if content is not None else "removed",
+    }

@@ -1,0 +1,147 @@
+"""What a step costs in bytes, and the items that a store holds.
+
+    WRITE   len(json(observation)) + len(json(metadata)) + 32        spec-v0
+            the same + 16 for the index entry                        indexed-v0
+    MERGE   len(json(delta)) + 16                                    both models
+
+``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document, so that a price
+can be checked with one line. None of these bytes are hashed; hashed bytes come from ``canon``.
+"""
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_PRICED_STEPS
+from standfast.vocabulary import ActionType, MemoryAction, Step
+
+HEADER_BYTES: Final = 32
+INDEX_BYTES: Final = 16
+MERGE_BYTES: Final = 16
+API: Final = "api"
+PARENT: Final = "merge_parent_t"
+
+# NaN is not JSON, and it differs from itself, so a delta that contains it could never be checked.
+_JSON: Final = json.JSONEncoder(allow_nan=False)
+
+
+class ByteModel(StrEnum):
+    """How a WRITE is priced. Results name their model: figures of two models can't be compared."""
+
+    SPEC = "spec-v0"
+    INDEXED = "indexed-v0"
+
+
+FIXED_BYTES: Final = {
+    ByteModel.SPEC: HEADER_BYTES,
+    ByteModel.INDEXED: HEADER_BYTES + INDEX_BYTES,
+}
+assert set(FIXED_BYTES) == set(ByteModel)
+
+
+def json_bytes(value: object) -> int:
+    """Return the length of a value's JSON text; raise ``InvalidValue`` if it is not JSON."""
+    try:
+        return len(_JSON.encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValue(
+            what="Step", problem=f"it can't be priced, because it is not JSON: {error}"
+        ) from None
+
+
+def estimate_bytes(step: Step, model: ByteModel = ByteModel.SPEC) -> int:
+    """Return the cost of a WRITE of this step."""
+    return json_bytes(step.observation) + json_bytes(step.metadata) + FIXED_BYTES[model]
+
+
+def endpoint_of(observation: object) -> str | None:
+    """Return the endpoint that an observation describes: its ``api``, if that is a string. Others can't be merged."""
+    api = observation.get(API) if isinstance(observation, dict) else None
+    return api if isinstance(api, str) else None
+
+
+def canonical_delta(base: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of ``new`` that are missing from ``base`` or differ there, without the endpoint's name.
+
+    A key that is missing from the base is a change even if its new value is null.
+    """
+    return {
+        key: value for key, value in new.items() if key != API and (key not in base or value != base[key])
+    }
+
+
+class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One stored item: a base that a WRITE stored in full, or a delta that a MERGE attached to a base."""
+
+    step: Step
+    written_at: int
+    byte_cost: int
+    metadata: dict[str, Any] = {}
+    api: str | None = None
+    merge_parent_t: int | None = None
+    write_actions: tuple[MemoryAction, ...] = ()
+    """For a base: the WRITE that stores it, for policies to return. Building it at every decision would cost more than the rest."""
+
+
+class PriceList:
+    """Prices steps and deltas, and remembers the items that they would become.
+
+    A policy asks for a price before the store charges it, and a benchmark runs many policies over the same steps. A price
+    belongs to one step object: another object with the same timestep is priced anew, and a step that is modified after it
+    was priced keeps its price.
+    """
+
+    def __init__(self, model: ByteModel = ByteModel.SPEC) -> None:
+        self.model = model
+        self._bases: dict[int, MemoryItem] = {}
+        self._deltas: dict[tuple[int, int], tuple[Any, Any, MemoryItem]] = {}
+
+    def base(self, step: Step) -> MemoryItem:
+        """Return the item that a WRITE of this step would store."""
+        known = self._bases.get(step.t)
+        if known is not None and known.step is step:
+            return known
+        if len(self._bases) >= MAX_PRICED_STEPS:
+            self._bases.clear()
+        return self._price(step, json_bytes(step.observation))
+
+    def price_all(self, steps: Sequence[Step], observation_bytes: Sequence[int]) -> None:
+        """Price steps whose observations have these lengths."""
+        for step, size in zip(steps, observation_bytes, strict=True):
+            self._price(step, size)
+
+    def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
+        """Return the item that a MERGE of this step into that base would store. If nothing changes, its observation is empty."""
+        old, new = base.step.observation, step.observation
+        key = (base.step.t, step.t)
+        known = self._deltas.get(key)
+        if known is not None and known[0] is old and known[1] is new:
+            return known[2]
+        if len(self._deltas) >= MAX_PRICED_STEPS:
+            self._deltas.clear()
+        patch = canonical_delta(old, new)
+        metadata = {PARENT: base.step.t}
+        item = MemoryItem(
+            step=Step(t=step.t, observation=patch, metadata=metadata),
+            written_at=step.t,
+            byte_cost=json_bytes(patch) + MERGE_BYTES,
+            metadata=metadata,
+            api=base.api,
+            merge_parent_t=base.step.t,
+        )
+        self._deltas[key] = (old, new, item)
+        return item
+
+    def _price(self, step: Step, observation_bytes: int) -> MemoryItem:
+        item = self._bases[step.t] = MemoryItem(
+            step=step,
+            written_at=step.t,
+            byte_cost=observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model],
+            api=endpoint_of(step.observation),
+            write_actions=(MemoryAction(action=ActionType.WRITE, step=step),),
+        )
+        return item
