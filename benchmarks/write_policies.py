@@ -18,18 +18,15 @@ import numpy as np
 
 from benchmarks import naive_write_policies as naive
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from standfast.bench.files import line_of, places, read_episode, write_jsonl
+from standfast.bench.episodes import episode_line, locate_episodes, read_episode, write_jsonl
 from standfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
 from standfast.bench.oracle import oracle_curve
-from standfast.bench.play import play
+from standfast.bench.runner import Entrant, PricedEpisode, run_policy
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
-from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.policies.byte_store import ByteBudget
-from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.byte_model import ByteModel
+from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.knapsack import best_subset
-from standfast.policies.write_policy import Hindsight, Track
-from standfast.policies.write_policy import names
+from standfast.policies.write_policy import Hindsight, Track, policy_names
 from standfast.vocabulary import Step
 
 TITLE = "Write policies, against the reference release's method"
@@ -107,14 +104,14 @@ def _long(policy: str, file: Path) -> tuple[float, float, float]:
     Ours, with prices and the exact oracle; theirs as released, with a greedy stand-in for the oracle; and theirs with the
     only exact oracle that it has, its dense programme, measured over a slice of the steps and scaled to all of them.
     """
-    episode = read_episode(places(file)[0])
+    episode = read_episode(locate_episodes(file)[0])
     plain = next(_episodes(file))
     name, track = LONG[policy]
 
     def ours() -> None:
-        Stage(Scene(episode, ByteModel.INDEXED), MEGABYTE).run(Entrant.parse(policy))
+        PricedEpisode(episode, ByteModel.INDEXED).run(Entrant.parse(policy), MEGABYTE)
 
-    sizes, values = Scene(episode, ByteModel.INDEXED).priced_worth(Track.UNPRIVILEGED)
+    sizes, values = PricedEpisode(episode, ByteModel.INDEXED).sizes_and_worth(Track.UNPRIVILEGED)
     released = _seconds(lambda: naive.run(name, plain, MEGABYTE, track))
     sliced = _seconds(
         lambda: naive.dense_programme(sizes[:SLICE_STEPS], [float(v) for v in values[:SLICE_STEPS]], MEGABYTE)
@@ -123,7 +120,7 @@ def _long(policy: str, file: Path) -> tuple[float, float, float]:
     return min(_seconds(ours) for _ in range(ROUNDS)), released, exact
 
 
-def _flatness(policy: str, scene: Scene) -> float:
+def _flatness(policy: str, scene: PricedEpisode) -> float:
     """The cost of a step in a stream of 100,000 over that in the same steps as a hundred streams of 1,000.
 
     The same steps, so that both are as cold in the machine's caches; the first of a stream is not counted, for that is
@@ -138,9 +135,9 @@ def _flatness(policy: str, scene: Scene) -> float:
         told = (
             Hindsight(steps=some, worth=scene.episode.labels.worth) if entrant.track is Track.ORACLE else None
         )
-        play(made, some[:1], store, feedback=feedback, hindsight=told)
+        run_policy(made, some[:1], store, feedback=feedback, hindsight=told)
         begun = time.process_time()
-        play(made, some[1:], store, feedback=feedback)
+        run_policy(made, some[1:], store, feedback=feedback)
         return time.process_time() - begun
 
     best = []
@@ -159,8 +156,8 @@ def _dense(sizes: list[int], values: list[int], max_bytes: int) -> int:
 
 
 def _oracle(file: Path) -> list[Ratio]:
-    episode = read_episode(places(file)[0])
-    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
+    episode = read_episode(locate_episodes(file)[0])
+    sizes, values = PricedEpisode(episode, ByteModel.SPEC).sizes_and_worth(Track.UNPRIVILEGED)
     answers: list[int] = []
     ours = min(
         _seconds(lambda: answers.append(best_subset(sizes, values, MEGABYTE)[0])) for _ in range(ROUNDS)
@@ -224,14 +221,14 @@ def run() -> list[Ratio]:
             detail = f"{released:.1f} s as released, where a greedy choice stands in for the oracle"
             ratios.append(shown("  the same, its regret not exact", released / ours, detail))
         endless = DriftSettings(steps=100_000, regime=Regime.BURSTS_REDUNDANCY, endpoints=80)
-        scene = Scene(generate(endless, 0), ByteModel.SPEC, name="flat")
-        slowest = max((_flatness(policy, scene), policy) for policy in names())
+        scene = PricedEpisode(generate(endless, 0), ByteModel.SPEC, name="flat")
+        slowest = max((_flatness(policy, scene), policy) for policy in policy_names())
         ratios.append(
             at_most("a step among 100,000 against one among 1,000", slowest[0], 1.5, f"worst: {slowest[1]}")
         )
         ratios += _oracle(long)
         ratios.append(_memory(long))
-        line_bytes = len(line_of(read_episode(places(long)[0])))
-        parse = min(_seconds(lambda: read_episode(places(long)[0])) for _ in range(3))
+        line_bytes = len(episode_line(read_episode(locate_episodes(long)[0])))
+        parse = min(_seconds(lambda: read_episode(locate_episodes(long)[0])) for _ in range(3))
         ratios.append(shown("reading a long episode, MB/s", line_bytes / parse / 1e6))
     return ratios

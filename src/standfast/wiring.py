@@ -9,7 +9,7 @@ from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.settings import Settings
 from standfast.store.store import Store, open_store
 from standfast.traces.folder import TraceFolder

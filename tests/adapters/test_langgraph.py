@@ -26,7 +26,7 @@ from standfast.adapters.langgraph import StandfastStore, subject_of
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotCanonical, PutRefused
 from standfast.memory import Memory
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.vocabulary import Band
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 

@@ -4,37 +4,38 @@ from typing import Any
 
 import pytest
 
-from standfast.bench.conditions import CONDITIONS, condition_named
-from standfast.bench.conditions.adversarial import PATTERNS, reordered
-from standfast.bench.conditions.compression import deflated_bytes
-from standfast.bench.conditions.latency import BYTES_PER_STEP, Queue
+from standfast.bench.conditions import (
+    BYTES_PER_STEP,
+    CONDITIONS,
+    PATTERNS,
+    WriteQueue,
+    condition_named,
+    deflated_bytes,
+    reordered,
+)
 from standfast.bench.episodes import Episode
-from standfast.bench.stage import Entrant
-from standfast.policies.byte_store import ByteBudget
-from standfast.policies.byte_store import ByteMemoryStore
+from standfast.bench.runner import Entrant
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.write_policy import write
-from standfast.policies.write_policy import names
+from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.write_policy import policy_names, write
 from tests.bench.episodes import made, small
 
 
 def _rows(condition: str, episode: Episode, policies: list[str], *budgets: int) -> list[dict[str, Any]]:
-    module = condition_named(condition)
-    entrants = [Entrant.parse(policy) for policy in policies]
-    found = module.records(episode, entrants, budgets, name="e", seed=0, model=ByteModel.SPEC, curves=False)
-    return [row for row in found if "curve" not in row]
+    run = condition_named(condition)(episode, name="e", seed=0, model=ByteModel.SPEC)
+    return list(run.records([Entrant.parse(policy) for policy in policies], budgets, curves=False))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_every_condition_runs_every_policy_and_tells_its_metric(condition: str) -> None:
-    rows = _rows(condition, small(50), names(), 800, 8_000)
-    metric = condition_named(condition).METRIC
+    rows = _rows(condition, small(50), policy_names(), 800, 8_000)
+    metric = condition_named(condition).metric
 
     assert [(row["budget_bytes"], row["policy"]) for row in rows] == [
-        (b, n) for b in (800, 8_000) for n in names()
+        (b, n) for b in (800, 8_000) for n in policy_names()
     ]
     assert all(isinstance(row[metric], float) for row in rows)
-    assert rows == _rows(condition, small(50), names(), 800, 8_000)
+    assert rows == _rows(condition, small(50), policy_names(), 800, 8_000)
 
 
 def test_a_hierarchy_gives_each_kind_its_half() -> None:
@@ -49,7 +50,7 @@ def test_a_hierarchy_gives_each_kind_its_half() -> None:
 
 
 def test_what_is_written_too_fast_is_late() -> None:
-    queue, store = Queue(), ByteMemoryStore(ByteBudget(10**6))
+    queue, store = WriteQueue(), ByteMemoryStore(ByteBudget(10**6))
     steps = made(*("x" * 1_000 for _ in range(30))).steps
     for step in steps:
         store.apply(write(step), step)
@@ -101,6 +102,6 @@ def test_an_adversary_moves_steps_but_changes_none(pattern: str) -> None:
 
 
 def test_the_worst_order_is_no_better_than_the_real_one() -> None:
-    for row in _rows("adversarial", small(100), names(), 1_500):
+    for row in _rows("adversarial", small(100), policy_names(), 1_500):
         assert row["worst_recall"] <= row["recall"]
         assert row["lost_recall"] == row["recall"] - row["worst_recall"]

@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast import InvalidValue, limits
-from standfast.bench import files
-from standfast.bench.episodes import Episode
-from standfast.bench.files import (
+from standfast.bench import episodes as episodes_module
+from standfast.bench.episodes import (
+    MANIFEST,
+    Episode,
     check_manifest,
+    episode_line,
     file_hash,
-    line_of,
     load_jsonl,
+    locate_episodes,
     manifest_of,
-    places,
     read_episode,
     write_jsonl,
 )
@@ -38,8 +39,8 @@ def test_what_is_written_is_read_back_and_written_the_same(tmp_path: Path) -> No
     write_jsonl(tmp_path / "b.jsonl", load_jsonl(tmp_path / "a.jsonl"))
 
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-    assert [line_of(episode) for episode in load_jsonl(tmp_path / "a.jsonl")] == [
-        line_of(e) for e in episodes
+    assert [episode_line(episode) for episode in load_jsonl(tmp_path / "a.jsonl")] == [
+        episode_line(e) for e in episodes
     ]
     assert not list(tmp_path.glob("*.part"))
 
@@ -47,37 +48,37 @@ def test_what_is_written_is_read_back_and_written_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "must be an object"),
         ('{"steps": [], "labels": {}}', "has no steps"),
         ('{"steps": {}, "labels": {}}', "steps must be a list"),
-        ('{"steps": [], "labels": {}, "more": 1}', "alone"),
-        ('{"steps": [], "steps": [], "labels": {}}', "a key twice"),
+        ('{"steps": [], "labels": {}, "more": 1}', "only"),
+        ('{"steps": [], "steps": [], "labels": {}}', "the same key twice"),
         ('{"steps": [{"t": 0}], "labels": {}}', "step 0 must be an object"),
         ('{"steps": [{"t": -1, "observation": 1}], "labels": {}}', "whole number from 0"),
         ('{"steps": [{"t": 0.5, "observation": 1}], "labels": {}}', "whole number from 0"),
         ('{"steps": [{"t": 0, "observation": 1, "labels": 1}], "labels": {}}', "step 0 must be"),
         (
             '{"steps": [{"t": 0, "observation": 1}, {"t": 0, "observation": 2}], "labels": {}}',
-            "timestep 0 stands there twice",
+            "timestep 0 is given twice",
         ),
         (
             '{"steps": [{"t": 4, "observation": 1}, {"t": 2, "observation": 2}], "labels": {}}',
             "comes after 4",
         ),
-        ('{"steps": [{"t": 0, "observation": NaN}], "labels": {}}', "no JSON"),
-        ('{"steps": [{"t": 0, "observation": 1e999}], "labels": {}}', "no JSON"),
+        ('{"steps": [{"t": 0, "observation": NaN}], "labels": {}}', "not JSON"),
+        ('{"steps": [{"t": 0, "observation": 1e999}], "labels": {}}', "not JSON"),
         ('{"steps": [{"t": 0, "observation": 1, "metadata": {"priority": 2}}], "labels": {}}', "priority"),
         (_text(critical_steps=[7]), "critical_steps must be a list of timesteps"),
         (_text(critical_steps=[True]), "critical_steps must be"),
         (_text(breaking_changes=["0"]), "breaking_changes must be"),
         (_text(utility_by_step={"0": None}), "finite number"),
         (_text(utility_by_step={"0": "6"}), "finite number"),
-        (_text(utility_by_step={"9": 1}), "no timestep"),
+        (_text(utility_by_step={"9": 1}), "not a timestep"),
         (_text(utility_by_step=[1]), "utility_by_step must be an object"),
         (_text(total_drift_events=-1), "total_drift_events"),
         ("[" * 100_000, "no JSON|too deeply"),
-        ('{"steps": [{"t": 0, "observation": "\\ud800"}], "labels": {}}', "no JSON"),
+        ('{"steps": [{"t": 0, "observation": "\\ud800"}], "labels": {}}', "not JSON"),
     ],
 )
 def test_a_bad_line_is_told_with_file_line_and_reason(tmp_path: Path, line: str, told: str) -> None:
@@ -97,12 +98,12 @@ def test_a_nan_utility_is_refused_when_it_is_built_too() -> None:
 def test_a_line_without_end_is_refused_before_it_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_EPISODE_BYTES", 1_000)
+    monkeypatch.setattr(episodes_module, "MAX_EPISODE_BYTES", 1_000)
     file = tmp_path / "endless.jsonl"
     file.write_bytes(b" " * 5_000)
 
     with pytest.raises(BadEpisode, match="longer than 1000 bytes"):
-        places(file)
+        locate_episodes(file)
     assert limits.MAX_EPISODE_BYTES < 1 << 30
 
 
@@ -110,13 +111,13 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "episodes.jsonl"
     file.write_bytes(b'{"steps": [{"t": 0, "observation": "\xff"}], "labels": {}}\n')
 
-    with pytest.raises(BadEpisode, match="no JSON in UTF-8"):
+    with pytest.raises(BadEpisode, match="not JSON in UTF-8"):
         load_jsonl(file)
 
 
 def test_no_file_and_an_empty_file_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n \n", encoding="utf-8")
-    with pytest.raises(BadFile, match="no episode in it"):
+    with pytest.raises(BadFile, match="no episodes"):
         load_jsonl(tmp_path / "empty.jsonl")
     with pytest.raises(BadFile, match="No such file"):
         load_jsonl(tmp_path / "nowhere.jsonl")
@@ -133,15 +134,15 @@ def test_a_key_that_stands_twice_is_seen_whatever_the_strings_hold(
 
     if twice:
         with pytest.raises(InvalidValue, match="twice"):
-            files._parse(text.encode())
+            episodes_module._parse(text.encode())
     else:
-        assert files._parse(text.encode()) == members
+        assert episodes_module._parse(text.encode()) == members
 
 
 def test_a_manifest_tells_of_every_change(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_jsonl(tmp_path / f"{name}.jsonl", [small(20)])
-    (tmp_path / files.MANIFEST).write_text(json.dumps(manifest_of(tmp_path)), encoding="utf-8")
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest_of(tmp_path)), encoding="utf-8")
     assert check_manifest(tmp_path) == []
 
     (tmp_path / "a.jsonl").unlink()
@@ -159,11 +160,11 @@ def test_a_manifest_tells_of_every_change(tmp_path: Path) -> None:
     "file", [f for f in REAL if "short" in f.name] + REFERENCE, ids=lambda file: file.name
 )
 def test_every_real_file_is_read(file: Path) -> None:
-    found = places(file)
+    found = locate_episodes(file)
     episode = read_episode(found[0])
 
     assert file_hash(file)
-    assert Episode.from_json(json.loads(line_of(episode))).labels.worth == episode.labels.worth
+    assert Episode.from_json(json.loads(episode_line(episode))).labels.worth == episode.labels.worth
 
 
 @pytest.mark.parametrize("folder", [DATA / "episodes"] if REAL else [])

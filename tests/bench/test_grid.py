@@ -13,11 +13,20 @@ import pytest
 
 from standfast import InvalidValue
 from standfast.bench import engines
-from standfast.bench.files import write_jsonl
-from standfast.bench.grid import Folder, Grid, Unit, code_version, plan_grid, read_results, run_grid, run_unit
+from standfast.bench.episodes import write_jsonl
+from standfast.bench.grid import (
+    Grid,
+    GridUnit,
+    ResultsFolder,
+    code_version,
+    plan_grid,
+    read_results,
+    run_grid,
+    run_unit,
+)
 from standfast.bench.sources.synthetic import Regime
 from standfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
-from standfast.policies.write_policy import names
+from standfast.policies.write_policy import policy_names
 from tests.bench.episodes import REAL, small
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
@@ -43,22 +52,22 @@ def files(tmp_path: Path) -> list[Path]:
 
 def _run(files: Sequence[Path], out: Path, engine: engines.Engine, **options: object) -> bytes:
     grid, units = plan_grid(files, policies=POLICIES, budgets=(600, 6_000), **options)  # type: ignore[arg-type]
-    folder = Folder(out)
+    folder = ResultsFolder(out)
     folder.open(grid)
     run_grid(grid, units, folder, engine)
     return b"".join((out / name).read_bytes() for name in ("grid.json", "results.jsonl", "curves.jsonl"))
 
 
 def test_one_worker_and_many_give_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
-    one = _run(files, tmp_path / "one", engines.here)
-    two = _run(files, tmp_path / "two", engines.processes(2))
+    one = _run(files, tmp_path / "one", engines.in_process)
+    two = _run(files, tmp_path / "two", engines.process_pool(2))
 
     assert one == two
     assert len(read_results(tmp_path / "one")) == 2 * 3 * 2 * len(POLICIES)
 
 
 def test_every_row_tells_where_it_comes_from(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.here, seed=7)
+    _run(files, tmp_path / "out", engines.in_process, seed=7)
     row = read_results(tmp_path / "out")[0]
 
     assert row["seed"] == 7
@@ -69,10 +78,10 @@ def test_every_row_tells_where_it_comes_from(files: list[Path], tmp_path: Path) 
 
 
 def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
-    whole = _run(files, tmp_path / "whole", engines.here)
+    whole = _run(files, tmp_path / "whole", engines.in_process)
     done: list[int] = []
 
-    def stops_after_two(grid: Grid, units: Sequence[Unit]) -> Iterator[tuple[Unit, bytes]]:
+    def stops_after_two(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
         for unit in units:
             if len(done) == 2:
                 raise KeyboardInterrupt
@@ -85,9 +94,9 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_
 
     again: list[int] = []
 
-    def counted(grid: Grid, units: Sequence[Unit]) -> Iterator[tuple[Unit, bytes]]:
+    def counted(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
         again.extend(unit.number for unit in units)
-        yield from engines.here(grid, units)
+        yield from engines.in_process(grid, units)
 
     assert _run(files, tmp_path / "cut", counted) == whole
     assert not set(done) & set(again)
@@ -121,16 +130,16 @@ def test_a_process_that_is_killed_leaves_what_it_did(files: list[Path], tmp_path
 
     assert done >= 1
     assert json.loads(finished.stdout)["units"] == 6
-    assert len(read_results(tmp_path / "out")) == 6 * len(names())
+    assert len(read_results(tmp_path / "out")) == 6 * len(policy_names())
 
 
 def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.here)
+    _run(files, tmp_path / "out", engines.in_process)
     with pytest.raises(OtherGrid, match="differs in seed"):
-        _run(files, tmp_path / "out", engines.here, seed=1)
+        _run(files, tmp_path / "out", engines.in_process, seed=1)
 
     grid, _ = plan_grid(files, policies=POLICIES, seed=1)
-    Folder(tmp_path / "out").open(grid, fresh=True)
+    ResultsFolder(tmp_path / "out").open(grid, fresh=True)
     assert not list((tmp_path / "out" / "units").iterdir())
 
 
@@ -152,7 +161,7 @@ def test_bad_grids_are_refused_before_anything_runs(files: list[Path], tmp_path:
         plan_grid(files, policies=["Nobody"])
     with pytest.raises(InvalidValue, match="max_bytes"):
         plan_grid(files, policies=["AlwaysWrite"], budgets=(1_024, -1))
-    with pytest.raises(InvalidValue, match="named twice"):
+    with pytest.raises(InvalidValue, match="given twice"):
         plan_grid(files, policies=["AlwaysWrite", "always-write"])
     with pytest.raises(InvalidValue, match="no condition"):
         plan_grid(files, policies=["AlwaysWrite"], condition="lunar")
@@ -169,13 +178,13 @@ def test_a_policy_that_fails_names_the_place_and_leaves_the_rest(
     (tmp_path / "late_policy.py").write_text(module, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     grid, units = plan_grid(files, policies=["late_policy:Late"], budgets=(600,))
-    folder = Folder(tmp_path / "out")
+    folder = ResultsFolder(tmp_path / "out")
     folder.open(grid)
 
     with pytest.raises(
         PolicyFailed, match=r"Late failed at timestep 39 of default\.jsonl line 1: RuntimeError"
     ):
-        run_grid(grid, units, folder, engines.here)
+        run_grid(grid, units, folder, engines.in_process)
 
 
 def test_workers_hold_one_episode_at_a_time(files: list[Path]) -> None:
@@ -189,7 +198,7 @@ def test_workers_hold_one_episode_at_a_time(files: list[Path]) -> None:
 @pytest.mark.filterwarnings("ignore")  # Dask's own are not ours to mend.
 def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
     """A real scheduler and a real worker, on loopback, that can't see our files' folder as theirs."""
-    here = _run(files, tmp_path / "here", engines.here)
+    here = _run(files, tmp_path / "here", engines.in_process)
     port = ReservedPort()
     contact = tmp_path / "scheduler.json"
     address = f"tcp://{LOOPBACK}:{port.number}"
@@ -229,7 +238,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
     scheduler.start()
     try:
         worker.start()
-        there = _run(files, tmp_path / "there", engines.dask(address))
+        there = _run(files, tmp_path / "there", engines.dask_cluster(address))
     finally:
         worker.kill()
         scheduler.kill()
@@ -238,7 +247,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
 
 
 def test_a_scheduler_that_is_not_there_is_told(files: list[Path]) -> None:
-    engine = engines.dask(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
+    engine = engines.dask_cluster(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
     grid, units = plan_grid(files, policies=["NeverWrite"])
     with pytest.raises(BadFile, match="no Dask scheduler answers"):
         next(engine(grid, units))
@@ -247,8 +256,8 @@ def test_a_scheduler_that_is_not_there_is_told(files: list[Path]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", REAL, ids=lambda file: file.name)
 def test_every_real_file_runs_with_every_policy(file: Path, tmp_path: Path) -> None:
-    grid, units = plan_grid([file], policies=names())
-    folder = Folder(tmp_path)
+    grid, units = plan_grid([file], policies=policy_names())
+    folder = ResultsFolder(tmp_path)
     folder.open(grid)
 
-    assert run_grid(grid, units, folder, engines.here) == len(read_results(tmp_path))
+    assert run_grid(grid, units, folder, engines.in_process) == len(read_results(tmp_path))

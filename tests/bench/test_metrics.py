@@ -10,27 +10,30 @@ from hypothesis import strategies as st
 
 from standfast import ActionType, Step
 from standfast.bench.episodes import Episode
-from standfast.bench.metrics import evaluate
-from standfast.bench.play import Turn, no_counts, play
-from standfast.bench.stage import CURVE_POINTS, Entrant, Scene, Stage, alone, curve_points
-from standfast.bench.tracks import view
+from standfast.bench.metrics import ActionCounts, evaluate
+from standfast.bench.runner import (
+    CURVE_POINTS,
+    Entrant,
+    PricedEpisode,
+    curve_points,
+    run_policy,
+    track_view,
+)
 from standfast.errors import PolicyFailed
-from standfast.policies.byte_store import ByteBudget
-from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.write_policy import SKIP, Hindsight, Track, expire, write
-from standfast.policies.write_policy import BUILT_IN, PolicySpec
+from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.write_policy import BUILT_IN, SKIP, Hindsight, PolicySpec, Track, expire, write
 from tests.bench.episodes import made, small
 
 
 def _graded(retained: set[int], episode: Episode, **counts: int) -> Any:
-    books = no_counts()
+    action_counts = ActionCounts()
     for kind, count in counts.items():
-        books.emitted[ActionType(kind)] = count
+        action_counts.emitted[ActionType(kind)] = count
     return evaluate(
         retained,
         episode.labels,
-        books,
+        action_counts,
         steps=len(episode.steps),
         current_t=episode.steps[-1].t,
         bytes_used=512,
@@ -72,7 +75,7 @@ def test_empty_denominators_give_nought() -> None:
 
 def test_regret_is_never_negative_although_merging_can_beat_writing() -> None:
     changing = [{"api": "a", "text": "x" * 100, "v": n} for n in range(20)]
-    run = Stage(Scene(made(*changing), ByteModel.SPEC), 700).run(Entrant.parse("MergeFirst"))
+    run = PricedEpisode(made(*changing), ByteModel.SPEC).run(Entrant.parse("MergeFirst"), 700)
 
     assert run.metrics.utility > run.metrics.oracle_utility
     assert run.metrics.regret == 0
@@ -80,7 +83,7 @@ def test_regret_is_never_negative_although_merging_can_beat_writing() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_curve_ends_where_the_metric_stands(name: str) -> None:
-    run = Stage(Scene(small(120), ByteModel.SPEC), 2_500, curves=True).run(Entrant.parse(name))
+    run = PricedEpisode(small(120), ByteModel.SPEC).run(Entrant.parse(name), 2_500, curves=True)
 
     assert run.curve[-1] == run.metrics.regret
     assert run.mean_regret is not None
@@ -97,11 +100,11 @@ def test_a_run_that_never_felt_its_budget_stands_for_larger_ones(
 ) -> None:
     """Runs are shared between budgets; fresh runs say the same, to the last figure."""
     episode, entrant = small(40, number=number), Entrant.parse(name)
-    shared = Scene(episode, ByteModel.SPEC, name="x")
+    shared = PricedEpisode(episode, ByteModel.SPEC, name="x")
     for max_bytes in sorted(budgets):
-        fresh = Stage(Scene(episode, ByteModel.SPEC, name="x"), max_bytes, curves=True).run(entrant)
+        fresh = PricedEpisode(episode, ByteModel.SPEC, name="x").run(entrant, max_bytes, curves=True)
 
-        assert Stage(shared, max_bytes, curves=True).run(entrant) == fresh
+        assert shared.run(entrant, max_bytes, curves=True) == fresh
 
 
 def test_curves_are_kept_at_evenly_spread_places_the_last_among_them() -> None:
@@ -140,7 +143,7 @@ class Stored:
     def __init__(self) -> None:
         self.at: list[int] = []
 
-    def after(self, step: Step, turn: Turn, store: ByteMemoryStore) -> None:  # noqa: ARG002  # A watcher's signature.
+    def after(self, step: Step, applied: Any, store: ByteMemoryStore) -> None:  # noqa: ARG002  # An observer's signature.
         """One step is done."""
         if step.t in store:
             self.at.append(step.t)
@@ -153,19 +156,19 @@ def test_no_policy_reads_a_label(name: str) -> None:
     """A run over a poisoned episode; a learner is told of what it just stored, and of nothing else."""
     episode, entrant = small(80), Entrant.parse(name)
     poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
-    scene: Any = Scene(episode, ByteModel.SPEC)
+    scene: Any = PricedEpisode(episode, ByteModel.SPEC)
     scene.episode.labels = poison
-    alone(scene, entrant, scene.shown(entrant.track)[0], 2_000, watcher=stored)
+    scene.fill_store(entrant, 2_000, observer=stored)
 
     assert poison.asked == (stored.at if entrant.track is Track.BANDIT else [])
 
 
 @pytest.mark.parametrize("name", ["UtilityGreedy", "OracleOptimal"])
 def test_the_poison_works(name: str) -> None:
-    scene: Any = Scene(small(20), ByteModel.SPEC)
+    scene: Any = PricedEpisode(small(20), ByteModel.SPEC)
     scene.episode.labels = Poison({})
     with pytest.raises(AssertionError, match="read the label"):
-        alone(scene, Entrant.parse(name), scene.shown(Track.ORACLE)[0], 2_000)
+        scene.fill_store(Entrant.parse(name), 2_000)
 
 
 def test_tracks_show_what_they_say() -> None:
@@ -173,10 +176,10 @@ def test_tracks_show_what_they_say() -> None:
         Step(t=0, observation={"api": "a"}, metadata={"mode": "m", "priority": 0.5, "breaking_change": True}),
     )
 
-    assert view(steps, Track.UNPRIVILEGED)[0].metadata == {"mode": "m"}
-    assert view(steps, Track.BANDIT)[0].metadata == {"mode": "m"}
-    assert view(steps, Track.ORACLE)[0].metadata == {"mode": "m"}
-    assert view(steps, Track.PRIVILEGED)[0].metadata == {"mode": "m", "priority": 0.5}
+    assert track_view(steps, Track.UNPRIVILEGED)[0].metadata == {"mode": "m"}
+    assert track_view(steps, Track.BANDIT)[0].metadata == {"mode": "m"}
+    assert track_view(steps, Track.ORACLE)[0].metadata == {"mode": "m"}
+    assert track_view(steps, Track.PRIVILEGED)[0].metadata == {"mode": "m", "priority": 0.5}
 
 
 class _Rude:
@@ -205,7 +208,7 @@ def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
 def test_a_policy_that_fails_is_told_with_its_place(policy: Callable[..., Any], t: int) -> None:
     steps = small(10).steps
     with pytest.raises(PolicyFailed) as caught:
-        play(_Rude(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
+        run_policy(_Rude(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
 
     assert caught.value.facts["t"] == t
     assert "file line 1" in str(caught.value)
@@ -221,7 +224,7 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
             assert len(store) == 1
 
     store = ByteMemoryStore(ByteBudget(10_000))
-    play(_Rude(careful), small(20).steps, store)
+    run_policy(_Rude(careful), small(20).steps, store)
 
     assert store.retained() == {19}
 
@@ -229,7 +232,7 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
 def test_hindsight_is_only_for_who_foresees() -> None:
     told = Hindsight(steps=(), worth={})
     with pytest.raises(PolicyFailed, match="foresee"):
-        play(
+        run_policy(
             PolicySpec.parse("AlwaysWrite").build(),
             small(5).steps,
             ByteMemoryStore(ByteBudget(9)),

@@ -10,12 +10,12 @@ from ortools.algorithms.python import knapsack_solver
 from ortools.linear_solver import pywraplp
 
 from standfast.bench import oracle
-from standfast.bench.files import places, read_episode
+from standfast.bench.episodes import locate_episodes, read_episode
 from standfast.bench.oracle import oracle_curve, oracle_worth
-from standfast.bench.stage import Scene
+from standfast.bench.runner import PricedEpisode
 from standfast.clock import seeded
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.knapsack import best_subset, ranked
+from standfast.policies.knapsack import best_of_ranking, best_subset, rank_items
 from standfast.policies.write_policy import Track
 from tests.bench.episodes import REAL, made, small
 
@@ -58,9 +58,9 @@ def test_no_subset_is_better_and_the_choice_is_real(items: list[tuple[int, int]]
 @given(ITEMS, st.lists(st.integers(1, 150), min_size=1, max_size=4))
 def test_one_ranking_is_good_for_every_budget(items: list[tuple[int, int]], budgets: list[int]) -> None:
     sizes, values = [size for size, _ in items], [value for _, value in items]
-    ranking = ranked(sizes, values)
+    ranking = rank_items(sizes, values)
     for max_bytes in budgets:
-        best = oracle_worth(sizes, values, max_bytes, lambda: ranking)
+        best, _ = best_of_ranking(ranking, max_bytes)
 
         assert best == oracle_curve(sizes, values, max_bytes)[-1] if items else best == 0
 
@@ -95,8 +95,8 @@ def test_an_independent_solver_agrees_at_length(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file in REAL if "long" in file.name], ids=lambda file: file.name)
 def test_ten_thousand_real_steps_at_a_megabyte_agree_with_an_integer_programme(file: object) -> None:
-    episode = read_episode(places(str(file))[0])
-    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
+    episode = read_episode(locate_episodes(str(file))[0])
+    sizes, values = PricedEpisode(episode, ByteModel.SPEC).sizes_and_worth(Track.UNPRIVILEGED)
 
     assert best_subset(sizes, values, 1 << 20)[0] == _integer_programme(sizes, values, 1 << 20)
 
@@ -114,7 +114,7 @@ def test_the_curve_is_the_optimum_of_every_prefix(items: list[tuple[int, int]], 
 
 def test_curve_and_optimum_meet_at_the_end() -> None:
     episode = small(200)
-    sizes, values = Scene(episode, ByteModel.SPEC).priced_worth(Track.UNPRIVILEGED)
+    sizes, values = PricedEpisode(episode, ByteModel.SPEC).sizes_and_worth(Track.UNPRIVILEGED)
     for max_bytes in (500, 5_000, 50_000):
         curve = oracle_curve(sizes, values, max_bytes)
 

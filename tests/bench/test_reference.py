@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from standfast.bench.files import load_jsonl
-from standfast.bench.stage import Entrant, Scene, Stage
+from standfast.bench.episodes import load_jsonl
+from standfast.bench.runner import Entrant, PricedEpisode
 from standfast.policies.byte_model import ByteModel
 from tests.bench.episodes import REFERENCE
 
@@ -39,12 +39,12 @@ def _entrant(figure: dict[str, Any]) -> Entrant:
 
 @pytest.mark.parametrize("file", REFERENCE, ids=_mode)
 def test_figures_are_the_reference_releases(file: Path) -> None:
-    scenes = [Scene(episode, ByteModel.INDEXED) for episode in load_jsonl(file)]
+    scenes = [PricedEpisode(episode, ByteModel.INDEXED) for episode in load_jsonl(file)]
     wanted = [figure for figure in FIGURES if figure["mode"] == _mode(file)]
     differing = []
     for figure in sorted(wanted, key=lambda figure: figure["budget_bytes"]):
         entrant = _entrant(figure)
-        runs = [Stage(scene, figure["budget_bytes"]).run(entrant).metrics for scene in scenes]
+        runs = [scene.run(entrant, figure["budget_bytes"]).metrics for scene in scenes]
         own = {name: fmean(getattr(run, name) for run in runs) for name in NAMES}
         differing += [(figure, own) for name in NAMES if own[name] != figure[name]]
 

@@ -9,16 +9,28 @@ from typing import Any
 import pytest
 
 from standfast import InvalidValue
-from standfast.bench.files import line_of
+from standfast.bench.episodes import episode_line
+from standfast.bench.runner import Entrant, PricedEpisode
 from standfast.bench.sources.adversarial import generate_against
-from standfast.bench.sources.changelog import Note, changelog_episode, kind_of_note, read_notes
-from standfast.bench.sources.docs import docs_episode, section_changes
-from standfast.bench.sources.history import Version, openapi_episode, versions_from_git
 from standfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
-from standfast.bench.sources.openapi import load_description, operations, parse_description
-from standfast.bench.sources.openapi_diff import changes
+from standfast.bench.sources.markdown import (
+    ChangelogNote,
+    changelog_episode,
+    docs_episode,
+    kind_of_note,
+    read_notes,
+    section_changes,
+)
+from standfast.bench.sources.openapi import (
+    SpecVersion,
+    load_description,
+    openapi_episode,
+    operation_changes,
+    operations,
+    parse_description,
+    versions_from_git,
+)
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
-from standfast.bench.stage import Entrant, Scene, Stage
 from standfast.errors import BadFile
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.features import ObservationKind, kind_of
@@ -37,9 +49,9 @@ CHANGELOGS = {
 def test_a_seed_gives_the_same_bytes_again_and_another_seed_others(regime: Regime) -> None:
     settings = DriftSettings(steps=80, regime=regime, seed=3)
 
-    assert line_of(generate(settings, 1)) == line_of(generate(settings, 1))
-    assert line_of(generate(settings, 1)) != line_of(generate(settings, 2))
-    assert line_of(generate(settings, 1)) != line_of(
+    assert episode_line(generate(settings, 1)) == episode_line(generate(settings, 1))
+    assert episode_line(generate(settings, 1)) != episode_line(generate(settings, 2))
+    assert episode_line(generate(settings, 1)) != episode_line(
         generate(DriftSettings(steps=80, regime=regime, seed=4), 1)
     )
 
@@ -80,11 +92,11 @@ def test_an_adversary_hurts_the_policy_that_it_plays_against(policy: str) -> Non
     hostile = generate_against(settings, 0, policy, 3_000)
     natural = generate(DriftSettings(steps=100), 0)
     recalls = [
-        Stage(Scene(episode, ByteModel.SPEC), 3_000).run(Entrant.parse(policy)).metrics.recall
+        PricedEpisode(episode, ByteModel.SPEC).run(Entrant.parse(policy), 3_000).metrics.recall
         for episode in (hostile, natural)
     ]
 
-    assert line_of(hostile) == line_of(generate_against(settings, 0, policy, 3_000))
+    assert episode_line(hostile) == episode_line(generate_against(settings, 0, policy, 3_000))
     assert len(hostile.steps) == 100
     assert recalls[0] < 0.5
     if policy in ("BanditUCB", "DriftValue"):
@@ -92,7 +104,7 @@ def test_an_adversary_hurts_the_policy_that_it_plays_against(policy: str) -> Non
 
 
 def test_nobody_plays_against_an_oracle() -> None:
-    with pytest.raises(InvalidValue, match="told everything"):
+    with pytest.raises(InvalidValue, match="knows the whole stream"):
         generate_against(DriftSettings(regime=Regime.ADVERSARIAL), 0, "OracleOptimal")
 
 
@@ -137,7 +149,7 @@ def _with(body: dict[str, Any], **more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_changed_in_an_operation(new: dict[str, Any], kinds: tuple[str, ...]) -> None:
-    found = changes(operations(_with(BODY), source="x"), operations(new, source="x"))
+    found = operation_changes(operations(_with(BODY), source="x"), operations(new, source="x"))
 
     assert tuple(found.values()) == ((kinds,) if kinds else ())
 
@@ -198,7 +210,8 @@ def test_real_descriptions_give_the_expected_changes(expected: Path) -> None:
         sides.append(operations(document, source=told["source"], with_host=told["source"] == "twilio"))
     old, new = sides
     found = {
-        (new.get(identity) or old[identity]).name: set(kinds) for identity, kinds in changes(old, new).items()
+        (new.get(identity) or old[identity]).name: set(kinds)
+        for identity, kinds in operation_changes(old, new).items()
     }
 
     assert found == {touch["api"]: set(touch["kinds"]) for touch in told["touched"]}
@@ -223,7 +236,7 @@ def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
         subprocess.run([*git, "commit", "-qm", "x"], check=True, env=environment)
     episode = openapi_episode(versions_from_git(str(tmp_path), "api.json"), source="pay", redundancy=1.0)
 
-    assert list(episode.labels.given["event_kinds"].values()) == [
+    assert list(episode.labels.raw["event_kinds"].values()) == [
         ["required_relaxed"],
         ["unchanged"],
         ["param_made_required", "deprecated_on"],
@@ -238,7 +251,7 @@ def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
 
 
 def test_two_versions_without_a_change_make_no_episode() -> None:
-    same = [Version(label=label, document=_with(BODY)) for label in "ab"]
+    same = [SpecVersion(label=label, document=_with(BODY)) for label in "ab"]
     with pytest.raises(InvalidValue, match="nothing changed"):
         openapi_episode(same, source="x")
 
@@ -256,7 +269,7 @@ LOG = """# Changelog
   * Remove support for `cheques` on `Charge`
 * Fixes a crash ([#12](https://example.com/12), @someone)
 
-[2025-12-24] Version 1.9.0
+[2025-12-24] SpecVersion 1.9.0
 --------------------------
 **Payments**
 - Deprecated the old client
@@ -267,7 +280,7 @@ LOG = """# Changelog
 
 def test_a_changelog_is_read_oldest_release_first() -> None:
     episode = changelog_episode(LOG, source="pay", name="LOG.md")
-    kinds = [kinds[0] for kinds in episode.labels.given["event_kinds"].values()]
+    kinds = [kinds[0] for kinds in episode.labels.raw["event_kinds"].values()]
 
     assert kinds == ["deprecation", "security", "duplicate", "breaking", "added", "removal", "fix"]
     assert episode.labels.critical_steps == {0, 1, 3, 5}
@@ -282,7 +295,7 @@ def test_a_text_without_releases_is_no_changelog() -> None:
 
 
 def test_every_kind_of_note_has_a_class() -> None:
-    notes = [Note(version="1.0", date=None, heading="", section=section, text=text, raw=text) for section, text in (
+    notes = [ChangelogNote(version="1.0", date=None, heading="", section=section, text=text, raw=text) for section, text in (
         ("", "anything"), ("Docs", "x"), ("Internal", "x"), ("", "Added x"), ("", "Changed x"), ("", "Fixed x"),
     )]  # fmt: skip
 
@@ -307,9 +320,9 @@ def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
         (tmp_path / version / "page.md").write_text(text, encoding="utf-8")
     episode = docs_episode([str(tmp_path / "v1"), str(tmp_path / "v2")], source="d")
     kinds = {
-        step.observation["api"]: episode.labels.given["event_kinds"][str(step.t)]
+        step.observation["api"]: episode.labels.raw["event_kinds"][str(step.t)]
         for step in episode.steps
-        if episode.labels.given["event_kinds"][str(step.t)] != ["baseline"]
+        if episode.labels.raw["event_kinds"][str(step.t)] != ["baseline"]
     }
 
     assert kinds == {
@@ -333,7 +346,7 @@ def test_warnings_and_rewrites_are_seen() -> None:
 
 def test_labels_follow_the_class_of_a_step() -> None:
     episode = generate(DriftSettings(steps=300), 0)
-    kinds, labels = episode.labels.given["event_kinds"], episode.labels
+    kinds, labels = episode.labels.raw["event_kinds"], episode.labels
     for step in episode.steps:
         drift = CLASS_OF_KIND[kinds[str(step.t)][0]]
 

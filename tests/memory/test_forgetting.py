@@ -11,7 +11,7 @@ from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue
 from standfast.govern.approvals.approvals import Decision
 from standfast.memory import Memory
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.store.store import Store
 from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision

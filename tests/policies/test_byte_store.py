@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
-from standfast.policies.byte_store import ByteBudget
-from standfast.policies.byte_store import ByteMemoryStore, Rejection
-from standfast.policies.byte_model import ByteModel, estimate_bytes
-from standfast.policies.byte_model import PriceList
+from standfast.policies.byte_model import ByteModel, PriceList, estimate_bytes
+from standfast.policies.byte_store import ByteBudget, ByteMemoryStore, Rejection
 
 
 def _step(t: int, api: str | None = "a", **fields: Any) -> Step:
@@ -145,7 +143,7 @@ def test_what_is_offered_is_the_write_of_the_step_if_it_fits() -> None:
     store = _store(estimate_bytes(step))
 
     assert store.offer(step) == (_write(step),)
-    assert store.offer(step) is store.priced(step).writing, "it is made once"
+    assert store.offer(step) is store.priced(step).write_actions, "it is made once"
     assert store.offer(longer) == ()
     assert store.priced(longer).byte_cost == estimate_bytes(longer)
 
@@ -179,15 +177,15 @@ def test_the_newest_base_of_an_endpoint_is_found_whatever_has_expired() -> None:
     assert store.oldest_item() is None
 
 
-def test_clearing_gives_all_bytes_back_and_leaves_a_neighbours_alone() -> None:
-    budget = ByteBudget(1_000)
+def test_stores_that_share_a_budget_use_the_same_bytes() -> None:
+    budget = ByteBudget(estimate_bytes(_step(0)) + 1)
     left, right = ByteMemoryStore(budget), ByteMemoryStore(budget)
-    left.apply(_write(_step(0)))
-    right.apply(_write(_step(0)))
-    left.clear()
 
-    assert len(left) == 0
-    assert budget.used_bytes == right.held_bytes > 0
+    assert left.apply(_write(_step(0)))
+    assert _refusal(right, _write(_step(0))) is Rejection.OVER_BUDGET
+    left.apply(_expire(0))
+    assert right.apply(_write(_step(0)))
+    assert (left.held_bytes, right.held_bytes) == (0, budget.used_bytes)
 
 
 @pytest.mark.parametrize("max_bytes", [0, -1, 1.5, True, "1KB", 1 << 60])

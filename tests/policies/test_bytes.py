@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import InvalidValue, Step
-from standfast.policies.byte_model import ByteModel, canonical_delta, estimate_bytes
-from standfast.policies.byte_model import PriceList
+from standfast.policies.byte_model import ByteModel, PriceList, canonical_delta, estimate_bytes
 from tests.json_values import floats, integers, texts
 
 VALUES = st.recursive(
@@ -54,14 +53,14 @@ def test_a_price_belongs_to_one_object_and_survives_tampering() -> None:
     prices = PriceList()
     long, short = Step(t=3, observation="x" * 100), Step(t=3, observation="x")
 
-    assert prices.of(long) == estimate_bytes(long)
-    assert prices.of(short) == estimate_bytes(short)
+    assert prices.base(long).byte_cost == estimate_bytes(long)
+    assert prices.base(short).byte_cost == estimate_bytes(short)
 
     shown = Step(t=4, observation={"api": "a", "text": "x" * 100})
-    price = prices.of(shown)
+    price = prices.base(shown).byte_cost
     shown.observation["text"] = ""
 
-    assert prices.of(shown) == price
+    assert prices.base(shown).byte_cost == price
 
 
 @pytest.mark.parametrize("observation", [float("nan"), float("inf"), {1, 2}, object(), b"x"])

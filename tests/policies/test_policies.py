@@ -7,13 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
-from standfast.bench.play import play
-from standfast.bench.stage import Entrant, Scene, Stage
-from standfast.policies.byte_store import ByteBudget
-from standfast.policies.byte_store import ByteMemoryStore
+from standfast.bench.runner import Entrant, PricedEpisode, run_policy
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.write_policy import Hindsight, Track, WritePolicy, expire, apply_policy
-from standfast.policies.write_policy import BUILT_IN, PolicySpec
+from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.write_policy import (
+    BUILT_IN,
+    Hindsight,
+    PolicySpec,
+    Track,
+    WritePolicy,
+    apply_policy,
+    expire,
+)
 from tests.bench.episodes import made, small
 
 NAMES = list(BUILT_IN)
@@ -34,7 +39,7 @@ def _steps(
 
 def _store(policy: str, steps: list[Step], max_bytes: int) -> ByteMemoryStore:
     store = ByteMemoryStore(ByteBudget(max_bytes))
-    play(PolicySpec.parse(policy).build(), steps, store)
+    run_policy(PolicySpec.parse(policy).build(), steps, store)
     return store
 
 
@@ -99,10 +104,10 @@ def test_random_policy_takes_its_share_and_follows_its_seed() -> None:
 def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() -> None:
     """One big useful step against two small ones that are worth more together."""
     episode = made("x" * 200, "y" * 80, "z" * 80, critical=(0,), utility={0: 3.0, 1: 2.0, 2: 2.0})
-    stage = Stage(Scene(episode, ByteModel.SPEC), 240)
+    priced = PricedEpisode(episode, ByteModel.SPEC)
 
-    assert stage.run(Entrant.parse("UtilityGreedy")).metrics.utility == 3.0
-    assert stage.run(Entrant.parse("OracleOptimal")).metrics.utility == 4.0
+    assert priced.run(Entrant.parse("UtilityGreedy"), 240).metrics.utility == 3.0
+    assert priced.run(Entrant.parse("OracleOptimal"), 240).metrics.utility == 4.0
 
 
 @pytest.mark.parametrize("name", ["EpsilonGreedy", "BanditUCB"])
@@ -112,7 +117,7 @@ def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
     episode = made(
         *observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)}
     )
-    metrics = Stage(Scene(episode, ByteModel.SPEC), 4_000).run(Entrant.parse(name)).metrics
+    metrics = PricedEpisode(episode, ByteModel.SPEC).run(Entrant.parse(name), 4_000).metrics
 
     assert metrics.precision > 0.6
 
@@ -121,9 +126,9 @@ def test_drift_value_keeps_what_was_taken_away_and_never_a_repetition() -> None:
     noise = [{"api": f"n{n}", "params": ["a", "b"], "deprecated": False} for n in range(20)]
     shown = {"api": "pay", "params": ["amount", "card"], "deprecated": False}
     episode = made(shown, *noise, {**shown, "params": ["amount"]}, *noise, critical=(21,))
-    scene = Scene(episode, ByteModel.SPEC)
+    scene = PricedEpisode(episode, ByteModel.SPEC)
     store = ByteMemoryStore(ByteBudget(420), prices=scene.shown(Track.UNPRIVILEGED)[1])
-    play(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED)[0], store)
+    run_policy(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED)[0], store)
 
     assert 21 in store.retained()
     assert not store.retained() & set(range(22, 42))
@@ -133,10 +138,10 @@ def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
     changing = [{"api": "pay", "params": ["p" * 30], "version": n} for n in range(30)]
     passing = [{"api": f"n{n}", "params": ["q" * 30]} for n in range(30)]
     episode = made(*(step for pair in zip(changing, passing, strict=True) for step in pair))
-    scene = Scene(episode, ByteModel.SPEC)
+    scene = PricedEpisode(episode, ByteModel.SPEC)
     steps, prices = scene.shown(Track.UNPRIVILEGED)
     store = ByteMemoryStore(ByteBudget(900), prices=prices)
-    play(PolicySpec.parse("MergeFirst").build(seed=3), steps, store)
+    run_policy(PolicySpec.parse("MergeFirst").build(seed=3), steps, store)
     kept = [item for item in store.items() if item.api == "pay"]
 
     assert len(kept) > 20
@@ -148,8 +153,8 @@ def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
 def test_the_budget_holds_and_a_replay_is_identical(name: str, max_bytes: int) -> None:
     runs = []
     for _ in range(2):
-        scene = Scene(small(80), ByteModel.SPEC, name="replay")
-        run = Stage(scene, max_bytes).run(Entrant.parse(name))
+        scene = PricedEpisode(small(80), ByteModel.SPEC, name="replay")
+        run = scene.run(Entrant.parse(name), max_bytes)
         assert run.metrics.bytes_used <= max_bytes
         runs.append(run)
 
@@ -159,8 +164,7 @@ def test_the_budget_holds_and_a_replay_is_identical(name: str, max_bytes: int) -
 @settings(max_examples=40)
 @given(st.sampled_from(NAMES), st.integers(0, 5), st.integers(60, 6_000))
 def test_no_policy_that_only_writes_beats_the_exact_oracle(name: str, number: int, max_bytes: int) -> None:
-    stage = Stage(Scene(small(40, number=number), ByteModel.SPEC), max_bytes)
-    run = stage.run(Entrant.parse(name))
+    run = PricedEpisode(small(40, number=number)).run(Entrant.parse(name), max_bytes)
 
     assert run.metrics.regret >= 0
     if run.counts.emitted[ActionType.MERGE] == 0:
@@ -171,7 +175,7 @@ def test_no_policy_that_only_writes_beats_the_exact_oracle(name: str, number: in
 def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
     """``Memory`` takes turns, the benchmark plays streams; the same steps leave the same behind."""
     spec = PolicySpec.parse(name)
-    scene = Scene(small(60), ByteModel.SPEC)
+    scene = PricedEpisode(small(60), ByteModel.SPEC)
     steps, _ = scene.shown(spec.track)
     told = Hindsight(steps=steps, worth=scene.episode.labels.worth)
     left, right = ByteMemoryStore(ByteBudget(3_000)), ByteMemoryStore(ByteBudget(3_000))
@@ -182,7 +186,7 @@ def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
         apply_policy(by_turns, step, left)
         if spec.track is Track.BANDIT and step.t in left:
             by_turns.learn(step, scene.utility_of(step.t))
-    play(
+    run_policy(
         spec.build(seed=5),
         steps,
         right,
@@ -196,8 +200,8 @@ def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if PolicySpec.parse(name).track is not Track.ORACLE])
 def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
     store = ByteMemoryStore(ByteBudget(2_000))
-    steps = list(Scene(small(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
-    play(PolicySpec.parse("MergeAggressive").build(), steps[:30], store)
+    steps = list(PricedEpisode(small(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
+    run_policy(PolicySpec.parse("MergeAggressive").build(), steps[:30], store)
     policy: WritePolicy = PolicySpec.parse(name).build(seed=1)
     actions: list[tuple[MemoryAction, bool]] = []
     for step in steps[30:]:
@@ -207,7 +211,7 @@ def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
     assert actions or name in ("ExpireOldest", "EpsilonGreedy", "BanditUCB")
 
 
-def test_actions_that_are_made_once_are_checked_all_the_same() -> None:
+def test_the_target_of_an_expiry_is_checked() -> None:
     assert expire(1) == MemoryAction(action=ActionType.EXPIRE, target_t=1)
     wrong: Any
     for wrong in (True, 1.0, -1):

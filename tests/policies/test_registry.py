@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from standfast.bench.stage import Entrant
+from standfast.bench.runner import Entrant
 from standfast.errors import UnknownPolicy
-from standfast.policies import registry
-from standfast.policies.write_policy import Track
-from standfast.policies.write_policy import PolicySpec, names
+from standfast.policies import write_policy
+from standfast.policies.write_policy import PolicySpec, Track, policy_names
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -43,18 +42,18 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own_policies.py").write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield_from_here = tmp_path
-    registry._load.cache_clear()
+    write_policy._load.cache_clear()
     sys.modules.pop("own_policies", None)
     return yield_from_here
 
 
 def test_the_documents_twelve_are_there_and_ours() -> None:
-    assert set(names()) >= DOCUMENT | {"DriftValue", "MergeFirst"}
-    assert all(PolicySpec.parse(name).kind.__doc__ for name in names())
+    assert set(policy_names()) >= DOCUMENT | {"DriftValue", "MergeFirst"}
+    assert all(PolicySpec.parse(name).kind.__doc__ for name in policy_names())
 
 
 def test_only_the_two_hindsight_policies_see_labels() -> None:
-    tracks = {name: PolicySpec.parse(name).track for name in names()}
+    tracks = {name: PolicySpec.parse(name).track for name in policy_names()}
 
     assert {name for name, track in tracks.items() if track is Track.ORACLE} == {
         "UtilityGreedy",
@@ -83,7 +82,7 @@ def test_names_are_understood_as_people_write_them(text: str, name: str) -> None
     [
         ("Nobody", "there is none of that name"),
         ("AlwaysWrite(", "write Name, or Name"),
-        ("UniformSample(every)", "no setting=value"),
+        ("UniformSample(every)", "not setting=value"),
         ("UniformSample(each=5)", "no setting 'each'"),
         ("UniformSample(every=0)", "must be 1 or more"),
         ("no.such:Policy", "can't be loaded"),
@@ -120,7 +119,7 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
         "[standfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
     )
 
-    assert "Mine" in names()
+    assert "Mine" in policy_names()
     assert PolicySpec.parse("mine").name == "Mine"
 
 

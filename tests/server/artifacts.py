@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from standfast.bench.engines import here
-from standfast.bench.files import write_jsonl
-from standfast.bench.grid import Folder, plan_grid, run_grid
+from standfast.bench.engines import in_process
+from standfast.bench.episodes import write_jsonl
+from standfast.bench.grid import ResultsFolder, plan_grid, run_grid
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
@@ -39,9 +39,9 @@ def artifact_harness(folder: Path) -> Harness:
     episodes = folder / "episodes.jsonl"
     write_jsonl(episodes, [small(20)])
     grid, units = plan_grid([episodes], budgets=[512, 1_024], policies=["AlwaysWrite", "ExpireOldest"])
-    results = Folder(folder / "results")
+    results = ResultsFolder(folder / "results")
     results.open(grid)
-    run_grid(grid, units, results, here)
+    run_grid(grid, units, results, in_process)
     gateway = make_gateway(
         folder / "store.db", has_traces=True, bench_results=str(folder / "results"), overrides=overrides
     )

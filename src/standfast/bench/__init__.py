@@ -30,7 +30,7 @@ from standfast.bench.grid import (
     run_grid,
     run_unit,
 )
-from standfast.bench.leaderboard import LeaderboardRow, Mean, deployment_settings, leaderboard
+from standfast.bench.leaderboard import LeaderboardRow, Mean, deployment_settings, rank_policies
 from standfast.bench.metrics import ActionCounts, EpisodeMetrics, evaluate
 from standfast.bench.oracle import oracle_curve, oracle_worth
 from standfast.bench.report import write_report
@@ -80,7 +80,6 @@ __all__ = [
     "generate_against",
     "in_process",
     "iter_jsonl",
-    "leaderboard",
     "load_jsonl",
     "manifest_of",
     "openapi_episode",
@@ -88,6 +87,7 @@ __all__ = [
     "oracle_worth",
     "plan_grid",
     "process_pool",
+    "rank_policies",
     "read_results",
     "run_grid",
     "run_policy",

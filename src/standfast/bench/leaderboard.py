@@ -94,7 +94,7 @@ def leaderboard_budget(rows: Sequence[ResultRow], wanted: int | None = None) -> 
     return wanted or (LEADERBOARD_BYTES if LEADERBOARD_BYTES in budgets else budgets[len(budgets) // 2])
 
 
-def leaderboard(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
+def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
     """Return all policies at one budget, ordered by recall, then F1, then name."""
     board = []
     for policy, track in entrants_of(rows):

@@ -18,11 +18,11 @@ from standfast.bench.leaderboard import (
     confusion_matrix,
     entrant_name,
     entrants_of,
-    leaderboard,
     leaderboard_budget,
     leaderboard_cells,
     leaderboard_csv,
     leaderboard_markdown,
+    rank_policies,
     recall_at_budget,
     select_rows,
     size_name,
@@ -78,7 +78,7 @@ def _files(
         yield f"{place}/utility_per_kb.json", utility_per_kb(own)
         if curves:
             yield f"{place}/regret_curve.png", plots.regret_over_time(curves, [name], budget)
-    board = leaderboard(rows, budget)
+    board = rank_policies(rows, budget)
     yield "leaderboard.csv", leaderboard_csv(board)
     yield "leaderboard.md", leaderboard_markdown(board, budget)
     pictures = {

@@ -123,7 +123,7 @@ def run_policy(
     step = steps[0]
     try:
         if hindsight is not None:
-            assert isinstance(policy, OraclePolicy), "the registry checks it"
+            assert isinstance(policy, OraclePolicy), "hindsight needs a policy with foresee()"
             policy.foresee(hindsight)
         for step in steps:
             applied = apply_policy(policy, step, store)
@@ -132,7 +132,7 @@ def run_policy(
                 if not accepted:
                     refused[action.action] += 1
             if feedback is not None and step.t in store:
-                assert isinstance(policy, BanditPolicy), "the registry checks it"
+                assert isinstance(policy, BanditPolicy), "feedback needs a policy with learn()"
                 policy.learn(step, feedback(step.t))
             if observer is not None:
                 observer.after(step, applied, store)

@@ -2,8 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -13,6 +14,7 @@ from standfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
 if TYPE_CHECKING:
     from standfast.bench import Episode
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 # Repeated here, because importing the benchmark would slow down help; a test compares them.
 REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
 CONDITIONS: Final = ("plain", "hierarchical", "latency", "compression", "retrieval", "shared", "adversarial")
@@ -81,19 +83,15 @@ def import_() -> None:
     """Make an episode from a real history, labelled by mechanical rules (see docs/bench.md)."""
 
 
-def _out_option(default_source: str) -> Any:
-    """Return the options that all importers have."""
+_OUT: Final = click.option(
+    "--out", required=True, type=click.Path(dir_okay=False), help="The episode file to write."
+)
 
-    def decorate(function: Any) -> Any:
-        source = click.option(
-            "--source", default=default_source, show_default=True, help="The prefix of endpoints' names."
-        )
-        out = click.option(
-            "--out", required=True, type=click.Path(dir_okay=False), help="The episode file to write."
-        )
-        return out(source(function))
 
-    return decorate
+def _source_option(default: str) -> Callable[[_F], _F]:
+    return click.option(
+        "--source", default=default, show_default=True, help="The prefix of endpoints' names."
+    )
 
 
 def _write_episode(episode: "Episode", out: str, *, as_json: bool) -> None:
@@ -109,7 +107,8 @@ def _write_episode(episode: "Episode", out: str, *, as_json: bool) -> None:
 
 @import_.command("openapi")
 @click.argument("versions", nargs=-1, type=click.Path())
-@_out_option("api")
+@_OUT
+@_source_option("api")
 @click.option(
     "--host/--no-host", default=False, show_default=True, help="Put the server's host into endpoints' names."
 )
@@ -154,7 +153,8 @@ def openapi(  # noqa: PLR0917  # One argument for each option.
 
 @import_.command("changelog")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@_out_option("changelog")
+@_OUT
+@_source_option("changelog")
 @json_option
 def changelog(file: str, out: str, source: str, as_json: bool) -> None:
     """Import the notes of a Markdown changelog, oldest release first."""
@@ -166,7 +166,8 @@ def changelog(file: str, out: str, source: str, as_json: bool) -> None:
 
 @import_.command("docs")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
-@_out_option("docs")
+@_OUT
+@_source_option("docs")
 @json_option
 def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None:
     """Import what changed between versions of a documentation: FOLDERS of Markdown, oldest first."""
@@ -194,9 +195,7 @@ def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None
     show_default=True,
     help="The document's own condition, or one of its extensions.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="For policies that use random numbers."
-)
+@click.option("--seed", type=int, default=0, show_default=True, help="For policies that use random numbers.")
 @click.option(
     "--curves/--no-curves", default=True, show_default=True, help="Regret after every step, for the plots."
 )
@@ -297,8 +296,9 @@ def _print_leaderboard(results: str, budget: int | None, form: str, *, as_json: 
     max_bytes = tables.leaderboard_budget(rows, budget)
     board: list[tables.LeaderboardRow] = []
     if rows[0]["condition"] == "plain":
-        board = tables.leaderboard(rows, max_bytes)
-        headings, lines = tables.COLUMNS, [tables.leaderboard_cells(row) for row in board]
+        board = tables.rank_policies(rows, max_bytes)
+        headings: Sequence[str] = tables.COLUMNS
+        lines = [tables.leaderboard_cells(row) for row in board]
     else:
         headings, lines = tables.condition_table(rows, max_bytes)
     if as_json:
@@ -313,7 +313,7 @@ def _print_leaderboard(results: str, budget: int | None, form: str, *, as_json: 
         _print_table(f"{results} at {tables.size_name(max_bytes)}", headings, lines)
 
 
-def _print_table(title: str, headings: tuple[str, ...], lines: list[list[str]]) -> None:
+def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) -> None:
     from rich.console import Console  # noqa: PLC0415  # As above.
     from rich.table import Table  # noqa: PLC0415  # As above.
 

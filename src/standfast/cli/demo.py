@@ -19,7 +19,7 @@ from standfast.govern.approvals.approvals import Approval, Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
 from standfast.memory import AgentRun, Memory
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import compare
 from standfast.vocabulary import Band

@@ -22,7 +22,7 @@ from standfast.policies.band_budget import (
     PolicyStep,
     release_row,
     restart_row,
-    row_of,
+    step_row,
 )
 from standfast.store.commit import Fact
 from standfast.store.records import STREAM, record_of
@@ -59,8 +59,8 @@ class _BandState:
     def take(self, record: Record) -> PolicyStep:
         """Show the policy a record."""
         step = self.policy.take(record.key, record)
-        self.new_rows.append(row_of(step, record))
-        self.evicted.update(step.gone)
+        self.new_rows.append(step_row(step, record))
+        self.evicted.update(step.expired)
         return step
 
     def release(self, keys: set[str]) -> None:
@@ -75,7 +75,7 @@ class _BandState:
             self.erased_rows += count
             self.new_rows.append(restart_row(self.policy.keys))
             self.restart_row = self.stream_rows + len(self.new_rows)
-            self.policy.begin_anew()
+            self.policy.reset_policy()
 
     def budget_row(self, budget: BandBudget) -> dict[str, Any]:
         """Return the content of ``budget/BAND``."""
@@ -200,7 +200,7 @@ class BandBudgets:
         if {name: row.get(name) for name in budget.as_json()} != budget.as_json():
             state = _BandState(policy=policy, epoch=row["epoch"] + 1)
             for version in held:
-                if version.key not in forgotten and state.take(record_of(version)).held is None:
+                if version.key not in forgotten and state.take(record_of(version)).item is None:
                     state.evicted.add(version.key)
             return state
         prefix, expected = _stream_prefix(band, row["epoch"]), row["rows"] - row["erased"]

@@ -24,7 +24,7 @@ from standfast.memory.band_budgets import BandBudgets, restarted_rows
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.recall.package import ContextPackage
 from standfast.store.commit import Write
 from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of

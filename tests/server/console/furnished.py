@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from standfast.bench.engines import here
-from standfast.bench.files import write_jsonl
-from standfast.bench.grid import CURVES, RESULTS, Folder, plan_grid, run_grid
+from standfast.bench.engines import in_process
+from standfast.bench.episodes import write_jsonl
+from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, plan_grid, run_grid
 from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
@@ -28,7 +28,7 @@ from standfast.optimize.loops.report import (
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
-from standfast.policies.band_budget import BandBudget
+from standfast.policies import BandBudget
 from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
 from standfast.server.console.rendering import link
@@ -195,9 +195,9 @@ def _bench(folder: Path, dirt: str) -> None:
     write_jsonl(episodes, [small(40), small(40, number=1)])
     policies = ["AlwaysWrite", "RecencyBias", "MergeAggressive", "ExpireOldest"]
     grid, units = plan_grid([episodes], budgets=[512, 1_024, 4_096], policies=policies)
-    results = Folder(folder)
+    results = ResultsFolder(folder)
     results.open(grid)
-    run_grid(grid, units, results, here)
+    run_grid(grid, units, results, in_process)
     if dirt:
         for name in (RESULTS, CURVES):
             file, quoted = folder / name, json.dumps(f"MergeAggressive{dirt}")

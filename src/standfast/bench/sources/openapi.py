@@ -405,7 +405,7 @@ def versions_from_git(repository: str, path: str, *, most: int = 10_000) -> Iter
         commit, _, day = line.partition(" ")
         last_of_day[day] = commit
     if not last_of_day:
-        raise BadFile(file=f"{repository}: {path}", problem="no commit events this path")
+        raise BadFile(file=f"{repository}: {path}", problem="no commit touches this path")
     for day, commit in sorted(last_of_day.items())[:most]:
         try:
             content = _git(repository, "show", f"{commit}:{path}")

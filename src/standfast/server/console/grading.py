@@ -58,25 +58,27 @@ def _results(folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def _board(
     visit: Visit, folder: str, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    from standfast.bench.report.page import entrant_name  # noqa: PLC0415  # As above.
-    from standfast.bench.report.summary import (  # noqa: PLC0415  # As above.
+    from standfast.bench.leaderboard import (  # noqa: PLC0415  # As above.
         budgets_of,
-        chosen,
-        figure,
-        leaderboard,
+        column_mean,
+        entrant_name,  # As above.
         leaderboard_budget,
+        rank_policies,
+        select_rows,
     )
 
     if rows[0]["condition"] != "plain":
         raise BadFile(file=folder, problem="only the plain condition has a leaderboard")
     budget = leaderboard_budget(rows, visit.asked(AskedBoard).budget)
-    standings, budgets = leaderboard(rows, budget), budgets_of(rows)
+    standings, budgets = rank_policies(rows, budget), budgets_of(rows)
     best = standings[:SERIES_COLOURS]
     recall = [
         (
             entrant_name(rows, one.policy, one.track),
             [
-                figure(chosen(rows, policy=one.policy, track=one.track, budget_bytes=size), "recall").value
+                column_mean(
+                    select_rows(rows, policy=one.policy, track=one.track, budget_bytes=size), "recall"
+                ).value
                 for size in budgets
             ],
         )

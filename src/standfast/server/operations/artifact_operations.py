@@ -12,14 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from standfast.bench.report.summary import (
-    Row,
+from standfast.bench.leaderboard import (
+    ResultRow,
     budgets_of,
-    chosen,
+    column_mean,
     entrants_of,
-    figure,
-    leaderboard,
     leaderboard_budget,
+    rank_policies,
+    select_rows,
 )
 from standfast.errors import BadFile, InvalidValue, NotConfigured, NotFound, TraceError, TraceFolderFailed
 from standfast.limits import MAX_NAME_CHARS, MAX_RESULTS_BYTES
@@ -164,13 +164,13 @@ def _results(folder: str, _written: tuple[int, int], budget_bytes: int | None) -
         budget_bytes=budget,
         budgets_bytes=budgets,
         episodes=len({(row["file"], row["line"]) for row in rows}),
-        leaderboard=leaderboard(rows, budget),
+        leaderboard=rank_policies(rows, budget),
         reports=[
             PolicyReport(
                 policy=policy,
                 track=track,
                 budgets=[
-                    _report(size, chosen(rows, policy=policy, track=track, budget_bytes=size))
+                    _report(size, select_rows(rows, policy=policy, track=track, budget_bytes=size))
                     for size in budgets
                 ],
             )
@@ -179,12 +179,12 @@ def _results(folder: str, _written: tuple[int, int], budget_bytes: int | None) -
     )
 
 
-def _report(budget_bytes: int, rows: list[Row]) -> BudgetReport:
+def _report(budget_bytes: int, rows: list[ResultRow]) -> BudgetReport:
     return BudgetReport(
         budget_bytes=budget_bytes,
-        recall=figure(rows, "recall"),
-        f1=figure(rows, "f1"),
-        utility_per_kb=figure(rows, "utility_per_kb"),
+        recall=column_mean(rows, "recall"),
+        f1=column_mean(rows, "f1"),
+        utility_per_kb=column_mean(rows, "utility_per_kb"),
         true_positives=sum(row["true_positives"] for row in rows),
         false_positives=sum(row["false_positives"] for row in rows),
         false_negatives=sum(row["false_negatives"] for row in rows),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, TypeVar
 import msgspec
 from msgspec import Meta
 
-from standfast.bench.report.summary import Mean, Standing
+from standfast.bench.leaderboard import LeaderboardRow, Mean
 from standfast.errors import BadRequest
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import Decided
@@ -435,7 +435,7 @@ class BenchResponse(Value, frozen=True, kw_only=True):
     budget_bytes: int
     budgets_bytes: list[int]
     episodes: int
-    leaderboard: list[Standing]
+    leaderboard: list[LeaderboardRow]
     reports: list[PolicyReport]
 
 

@@ -1,4 +1,4 @@
-"""Salience reads what anybody can see, and reads it the same way everywhere."""
+"""The drift score reads what anybody can see, and reads it the same way everywhere."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from standfast.policies.features import (
     ADDED,
     DEPRECATED,
     FIRST_SEEN,
-    GONE,
+    REMOVED,
     REWRITTEN,
     SAME,
     TOUCHED,
-    salience,
+    drift_score,
 )
 
 SCHEMA: dict[str, Any] = {
@@ -28,18 +28,18 @@ PAGE = " ".join(f"word{n}" for n in range(100))
     ("change", "weight"),
     [
         ({}, SAME),
-        ({"params": ["amount"]}, GONE),
-        ({"required": ["amount", "card"]}, GONE),
+        ({"params": ["amount"]}, REMOVED),
+        ({"required": ["amount", "card"]}, REMOVED),
         ({"required": []}, TOUCHED),
         ({"params": ["amount", "card", "tip"]}, ADDED),
         ({"deprecated": True}, DEPRECATED),
-        ({"status": "removed"}, GONE),
+        ({"status": "removed"}, REMOVED),
         ({"version": 2}, TOUCHED),
     ],
 )
 def test_what_changed_in_a_schema(change: dict[str, Any], weight: float) -> None:
     assert (
-        salience({**SCHEMA, **change}, {**SCHEMA, "status": "active"} if "status" in change else SCHEMA)
+        drift_score({**SCHEMA, **change}, {**SCHEMA, "status": "active"} if "status" in change else SCHEMA)
         == weight
     )
 
@@ -47,32 +47,32 @@ def test_what_changed_in_a_schema(change: dict[str, Any], weight: float) -> None
 @pytest.mark.parametrize(
     ("note", "weight"),
     [
-        ("Remove support for cards", GONE),
-        ("⚠️ The amount is an integer now", GONE),
+        ("Remove support for cards", REMOVED),
+        ("⚠️ The amount is an integer now", REMOVED),
         ("Deprecate the old client", DEPRECATED),
         ("Add support for tips", ADDED),
         ("Quiet words", FIRST_SEEN),
     ],
 )
 def test_what_a_note_announces(note: str, weight: float) -> None:
-    assert salience({"api": "log", "content": note}, None) == weight
+    assert drift_score({"api": "log", "content": note}, None) == weight
 
 
 def test_a_page_is_read_for_what_is_new_on_it() -> None:
     page = {"api": "docs", "content": PAGE + " removed long ago"}
 
-    assert salience(page, page) == SAME
+    assert drift_score(page, page) == SAME
     assert (
-        salience({"api": "docs", "content": PAGE + " all deprecated"}, {"api": "docs", "content": PAGE})
+        drift_score({"api": "docs", "content": PAGE + " all deprecated"}, {"api": "docs", "content": PAGE})
         == DEPRECATED
     )
     half = " ".join(PAGE.split()[:50]) + " " + " ".join(f"other{n}" for n in range(40))
-    assert salience({"api": "docs", "content": half}, {"api": "docs", "content": PAGE}) == REWRITTEN
+    assert drift_score({"api": "docs", "content": half}, {"api": "docs", "content": PAGE}) == REWRITTEN
 
 
 @pytest.mark.parametrize(
     "observation", ["text", 3, None, ["a"], {}, {"content": None}, {"deprecated": "yes"}]
 )
-def test_any_json_has_a_salience(observation: Any) -> None:
-    assert 0 <= salience(observation, None) <= GONE
-    assert 0 <= salience(observation, {"content": 1, "params": "x", "status": []}) <= GONE
+def test_any_json_has_a_drift_score(observation: Any) -> None:
+    assert 0 <= drift_score(observation, None) <= REMOVED
+    assert 0 <= drift_score(observation, {"content": 1, "params": "x", "status": []}) <= REMOVED
