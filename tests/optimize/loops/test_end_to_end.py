@@ -24,7 +24,7 @@ from tests.optimize.loops.doomed_process import GATE, PROVIDER, ROLES, mailbox, 
 from tests.optimize.loops.world import World, dataset
 from tests.servers.redis import RedisServer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUESTIONS = 12
 REQUEST_ID = "e2e"
 PATIENCE_SECONDS = 240.0

@@ -20,10 +20,10 @@ from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band
 from tests.optimize.loops.doomed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
-from tests.optimize.mailboxes import desks
-from tests.optimize.mailboxes.desks import Advance, AnyMailbox
+from tests.optimize.mailboxes import backends
+from tests.optimize.mailboxes.backends import Advance, AnyMailbox
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REQUEST: MainLoopRequest[Any] = MainLoopRequest(
     request={"note": "The boat needs paint."}, request_id="r1", created_at="2026"
 )
@@ -49,13 +49,13 @@ def memory() -> Memory:
 
 
 @pytest.fixture(params=["in_memory", "redis"])
-def desk(request: pytest.FixtureRequest) -> Iterator[tuple[AnyMailbox, Advance]]:
+def mailbox_and_clock(request: pytest.FixtureRequest) -> Iterator[tuple[AnyMailbox, Advance]]:
     """A mailbox of either kind, and the hand of its clock."""
     resolver = InMemoryMailboxResolver()
     if request.param == "in_memory":
-        made = desks.in_memory(reply_resolver=resolver)
+        made = backends.in_memory(reply_resolver=resolver)
     else:
-        made = desks.on_redis(request.getfixturevalue("redis_url"), reply_resolver=resolver)
+        made = backends.on_redis(request.getfixturevalue("redis_url"), reply_resolver=resolver)
         resolver.register("me", made[0].reply_mailbox("me"))
     yield made
     made[0].close()
@@ -76,9 +76,9 @@ def _check(memory: Memory, mailbox: AnyMailbox, results: list[MainLoopResult]) -
 
 
 def test_a_worker_that_dies_after_its_commit_leaves_one_effect(
-    memory: Memory, desk: tuple[AnyMailbox, Advance]
+    memory: Memory, mailbox_and_clock: tuple[AnyMailbox, Advance]
 ) -> None:
-    mailbox, advance = desk
+    mailbox, advance = mailbox_and_clock
     replies = mailbox.reply_mailbox("me")
     mailbox.send(REQUEST, reply_to="me")
     with pytest.raises(Killed):
@@ -91,9 +91,9 @@ def test_a_worker_that_dies_after_its_commit_leaves_one_effect(
 
 
 def test_a_request_that_is_given_back_after_its_commit_leaves_one_effect(
-    memory: Memory, desk: tuple[AnyMailbox, Advance]
+    memory: Memory, mailbox_and_clock: tuple[AnyMailbox, Advance]
 ) -> None:
-    mailbox, _ = desk
+    mailbox, _ = mailbox_and_clock
     replies, agent = mailbox.reply_mailbox("me"), notes(memory, mailbox)
     mailbox.send(REQUEST, reply_to="me")
     for _ in range(3):
@@ -106,10 +106,10 @@ def test_a_request_that_is_given_back_after_its_commit_leaves_one_effect(
 
 
 def test_two_workers_with_the_same_request_leave_one_effect(
-    memory: Memory, desk: tuple[AnyMailbox, Advance]
+    memory: Memory, mailbox_and_clock: tuple[AnyMailbox, Advance]
 ) -> None:
     """The first loses its lease while its model thinks; the second is done before the first goes on."""
-    mailbox, advance = desk
+    mailbox, advance = mailbox_and_clock
     thinking, go_on = threading.Event(), threading.Event()
 
     def slow(_: ModelRequest) -> str:
@@ -138,10 +138,10 @@ def test_two_workers_with_the_same_request_leave_one_effect(
 
 
 def test_a_request_that_another_commit_got_in_the_way_of_is_tried_again(
-    memory: Memory, desk: tuple[AnyMailbox, Advance]
+    memory: Memory, mailbox_and_clock: tuple[AnyMailbox, Advance]
 ) -> None:
     """Somebody changes the same subject while the model thinks; from the newer snapshot it succeeds."""
-    mailbox, advance = desk
+    mailbox, advance = mailbox_and_clock
     told = ["It is painted.", "It is sold."]
 
     class Boats(Notes):

@@ -18,7 +18,7 @@ from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from tests.optimize.loops.world import Planted, World, agent, dataset
-from tests.optimize.mailboxes.desks import AnyMailbox, GarblingCodec
+from tests.optimize.mailboxes.backends import AnyMailbox, GarblingCodec
 
 
 class Echo(WorkerLoop[str, str]):

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.optimize.mailboxes.desks import Advance, AnyMailbox, in_memory, on_redis
+from tests.optimize.mailboxes.backends import Advance, AnyMailbox, in_memory, on_redis
 
 
 @pytest.fixture(params=["in_memory", "redis"])
-def desk(request: pytest.FixtureRequest) -> Iterator[tuple[AnyMailbox, Advance]]:
+def mailbox_and_clock(request: pytest.FixtureRequest) -> Iterator[tuple[AnyMailbox, Advance]]:
     """A new mailbox and the hand of its clock. The server starts only for the tests that need it."""
     made = on_redis(request.getfixturevalue("redis_url")) if request.param == "redis" else in_memory()
     yield made
@@ -18,12 +18,12 @@ def desk(request: pytest.FixtureRequest) -> Iterator[tuple[AnyMailbox, Advance]]
 
 
 @pytest.fixture
-def mailbox(desk: tuple[AnyMailbox, Advance]) -> AnyMailbox:
+def mailbox(mailbox_and_clock: tuple[AnyMailbox, Advance]) -> AnyMailbox:
     """A new, empty mailbox."""
-    return desk[0]
+    return mailbox_and_clock[0]
 
 
 @pytest.fixture
-def advance(desk: tuple[AnyMailbox, Advance]) -> Advance:
+def advance(mailbox_and_clock: tuple[AnyMailbox, Advance]) -> Advance:
     """Lets that many seconds pass for the mailbox."""
-    return desk[1]
+    return mailbox_and_clock[1]

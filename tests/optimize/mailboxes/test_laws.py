@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from standfast.errors import NoSuchDeadLetter, StaleReceipt
 from standfast.optimize.mailboxes.mailbox import DeadReason, MailboxCounts, Message
-from tests.optimize.mailboxes.desks import GARBAGE, Advance, AnyMailbox, in_memory, on_redis, states
+from tests.optimize.mailboxes.backends import GARBAGE, Advance, AnyMailbox, in_memory, on_redis, states
 
 DELIVERIES = 3
 FAST = settings(max_examples=12, stateful_step_count=30)

@@ -22,7 +22,7 @@ from standfast.optimize.mailboxes import redis as redis_module
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver, MailboxResolver, Message
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from tests.optimize.mailboxes.desks import Advance, AnyMailbox
+from tests.optimize.mailboxes.backends import Advance, AnyMailbox
 
 PATIENCE_SECONDS = 20.0
 Opener = Callable[..., AnyMailbox]

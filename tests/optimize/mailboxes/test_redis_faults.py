@@ -19,12 +19,12 @@ from standfast.errors import MailboxUnavailable
 from standfast.optimize.mailboxes.mailbox import Message
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from tests.figures import Figures
-from tests.optimize.mailboxes.desks import states
+from tests.optimize.mailboxes.backends import states
 from tests.optimize.mailboxes.doomed_worker import WORKED
 from tests.servers.redis import RedisServer
 from tests.store.cutting_proxy import LATE_SECONDS, TO_CLIENT, TO_SERVER, CuttingProxy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Box = RedisMailbox[Any, Any]
 
 
@@ -138,7 +138,7 @@ def test_senders_lose_and_repeat_nothing_while_redis_is_killed(redis_server: Red
 def test_a_server_that_stays_away_is_told_in_our_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("standfast.optimize.mailboxes.redis_calls.MAX_RECONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("standfast.optimize.mailboxes.redis.MAX_RECONNECT_SECONDS", 0.1)
     client = redis.Redis.from_url("redis://127.0.0.1:1/0")
     mailbox: Box = RedisMailbox(name="work", client=client)
 

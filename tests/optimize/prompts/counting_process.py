@@ -7,11 +7,11 @@ import sys
 
 from standfast.errors import VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import VersionedOverrides
+from standfast.optimize.prompts.overrides import PromptOverridesStore
 from tests.optimize.prompts.builders import TEMPLATE, tone
 
 
-def count(store: VersionedOverrides, turns: int) -> None:
+def count(store: PromptOverridesStore, turns: int) -> None:
     """So many times, one more."""
     for _ in range(turns):
         while True:

@@ -13,15 +13,15 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import Kept, Name, PromptOverridesStore, VersionedOverrides
+from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes
 from standfast.optimize.prompts.prompt import Prompt
 from standfast.optimize.prompts.template import PromptTemplate
 from tests.optimize.prompts.builders import TEMPLATE, rules, tone
 from tests.optimize.prompts.counting_process import count
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "support"}
-Opener = Callable[[], VersionedOverrides]
+Opener = Callable[[], PromptOverridesStore]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
         server = request.getfixturevalue("s3_server")
         bucket = server.new_bucket()
 
-    def open_store() -> VersionedOverrides:
+    def open_store() -> PromptOverridesStore:
         if request.param == "local":
             return LocalPromptOverridesStore(tmp_path, clock=clock)
         if request.param == "redis":
@@ -62,7 +62,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
 
 
 @pytest.fixture
-def store(opener: Opener) -> VersionedOverrides:
+def store(opener: Opener) -> PromptOverridesStore:
     return opener()
 
 
@@ -74,7 +74,7 @@ def test_what_is_stored_is_resolved_by_everyone(opener: Opener) -> None:
     assert opener().resolve(**NAME, tag="other") is None
 
 
-def test_sections_are_stored_one_by_one_under_one_tag(store: VersionedOverrides) -> None:
+def test_sections_are_stored_one_by_one_under_one_tag(store: PromptOverridesStore) -> None:
     store.store(TEMPLATE, tone("Be polite."), tag="stable")
     both = store.store(Prompt(TEMPLATE), rules("Use ${language}. NEVER guess."), tag="stable")
 
@@ -82,7 +82,7 @@ def test_sections_are_stored_one_by_one_under_one_tag(store: VersionedOverrides)
     assert both.version == 2
 
 
-def test_a_compare_and_set_needs_the_version_that_was_read(store: VersionedOverrides) -> None:
+def test_a_compare_and_set_needs_the_version_that_was_read(store: PromptOverridesStore) -> None:
     first = store.replace(TEMPLATE, [tone("A.")], tag="stable", if_version=0)
     second = store.replace(TEMPLATE, [tone("B.")], tag="stable", if_version=first.version)
 
@@ -93,7 +93,7 @@ def test_a_compare_and_set_needs_the_version_that_was_read(store: VersionedOverr
     assert store.resolve(**NAME, tag="stable") == second
 
 
-def test_versions_never_begin_again(store: VersionedOverrides) -> None:
+def test_versions_never_begin_again(store: PromptOverridesStore) -> None:
     """Else a writer that read version 1 long ago could overwrite a version 1 that it has never seen."""
     store.replace(TEMPLATE, [tone("A.")], tag="stable", if_version=0)
 
@@ -140,7 +140,7 @@ def test_of_many_processes_on_one_folder_one_wins_each_version(tmp_path: Path) -
     assert (int(final.overrides[0].body), final.version) == (before.version + 30, before.version + 30)
 
 
-def test_temporary_tags_end_and_are_swept(store: VersionedOverrides, clock: ManualClock) -> None:
+def test_temporary_tags_end_and_are_swept(store: PromptOverridesStore, clock: ManualClock) -> None:
     store.replace(TEMPLATE, [tone("A.")], tag="opt-1", lifetime_seconds=60)
     store.replace(TEMPLATE, [tone("B.")], tag="opt-2", lifetime_seconds=3600)
     store.replace(TEMPLATE, [tone("C.")], tag="stable")
@@ -153,28 +153,28 @@ def test_temporary_tags_end_and_are_swept(store: VersionedOverrides, clock: Manu
     assert [one.tag for one in store.list()] == ["opt-2", "stable"]
 
 
-def test_a_temporary_tag_always_has_an_end(store: VersionedOverrides) -> None:
+def test_a_temporary_tag_always_has_an_end(store: PromptOverridesStore) -> None:
     assert store.store(TEMPLATE, tone("A."), tag="opt-1").expires_at is not None
     assert store.store(TEMPLATE, tone("A."), tag="stable").expires_at is None
 
 
-def test_only_temporary_tags_may_end(store: VersionedOverrides) -> None:
+def test_only_temporary_tags_may_end(store: PromptOverridesStore) -> None:
     with pytest.raises(InvalidTag):
         store.replace(TEMPLATE, [tone("A.")], tag="stable", lifetime_seconds=60)
     with pytest.raises(InvalidTag):
         store.replace(TEMPLATE, [tone("A.")], tag="opt-1", lifetime_seconds=0)
 
 
-def test_a_temporary_tag_is_deleted_without_a_trace(store: VersionedOverrides) -> None:
+def test_a_temporary_tag_is_deleted_without_a_trace(store: PromptOverridesStore) -> None:
     store.replace(TEMPLATE, [tone("A.")], tag="opt-1")
 
     assert store.delete(**NAME, tag="opt-1")
     assert not store.delete(**NAME, tag="opt-1")
-    assert store._shelf.contents(None, None) == []
+    assert store._backend.contents(None, None) == []
 
 
 @pytest.mark.parametrize("odd", ["../../etc", "a/b:c*?[x]", "ü😀", "%2F", ".", "n" * 256])
-def test_names_may_hold_anything_printable(store: VersionedOverrides, odd: str) -> None:
+def test_names_may_hold_anything_printable(store: PromptOverridesStore, odd: str) -> None:
     template = PromptTemplate(ns=odd, key=odd, sections=TEMPLATE.sections)
     store.replace(template, [tone("A.")], tag=odd)
     other = PromptTemplate(ns="other", key=odd, sections=TEMPLATE.sections)
@@ -188,21 +188,21 @@ def test_names_may_hold_anything_printable(store: VersionedOverrides, odd: str) 
     assert store.list(ns=odd, prompt_key="none") == []
 
 
-def test_a_write_whose_answer_was_lost_is_known_as_ours(store: VersionedOverrides) -> None:
+def test_a_write_whose_answer_was_lost_is_known_as_ours(store: PromptOverridesStore) -> None:
     """Client libraries repeat a call on their own; the second time, the condition fails because of the first."""
-    shelf = store._shelf
+    backend = store._backend
 
     class Repeating:
         """Writes twice and tells of the second time."""
 
-        def read(self, name: Name) -> Kept | None:
-            return shelf.read(name)
+        def read(self, name: Name) -> StoredBytes | None:
+            return backend.read(name)
 
         def write(self, name: Name, content: bytes, **options: Any) -> bool:
-            shelf.write(name, content, **options)
-            return shelf.write(name, content, **options)
+            backend.write(name, content, **options)
+            return backend.write(name, content, **options)
 
-    store._shelf = Repeating()  # type: ignore[assignment]
+    store._backend = Repeating()  # type: ignore[assignment]
     first = store.replace(TEMPLATE, [tone("A.")], tag="stable", if_version=0)
     second = store.replace(TEMPLATE, [tone("B.")], tag="stable", if_version=1)
 

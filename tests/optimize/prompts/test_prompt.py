@@ -19,15 +19,20 @@ from standfast.errors import (
     UnknownSection,
 )
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import SectionOverride, applied, overrides_in_full
-from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, RenderedPrompt
+from standfast.optimize.prompts.overrides import SectionOverride, apply_overrides, full_overrides
+from standfast.optimize.prompts.prompt import (
+    Fallback,
+    FellBack,
+    Prompt,
+    RenderedPrompt,
+    descriptor_for_prompt,
+)
 from standfast.optimize.prompts.template import (
     InMemoryPromptRegistry,
     PromptTemplate,
     Section,
     content_hash,
-    descriptor_for_prompt,
-    filled,
+    fill,
     memory_section,
     placeholders,
 )
@@ -139,9 +144,9 @@ def test_an_override_that_does_not_fit_is_not_even_stored(
     assert store.list() == []
 
 
-def test_overrides_in_full_leave_nothing_to_what_else_is_stored(store: LocalPromptOverridesStore) -> None:
-    wanted = applied(TEMPLATE.descriptor, [tone("Be polite.")], tag="stable")
-    full = overrides_in_full(TEMPLATE.descriptor, wanted)
+def test_full_overrides_leave_nothing_to_what_else_is_stored(store: LocalPromptOverridesStore) -> None:
+    wanted = apply_overrides(TEMPLATE.descriptor, [tone("Be polite.")], tag="stable")
+    full = full_overrides(TEMPLATE.descriptor, wanted)
     store.replace(TEMPLATE, full, tag="opt-1")
 
     assert {override.path for override in full} == {path for path, _ in TEMPLATE.walk()}
@@ -213,10 +218,10 @@ def test_a_template_survives_a_trip_as_json() -> None:
 @given(st.text(alphabet="$ {}ab_1\n", max_size=40), st.text(max_size=10))
 def test_filling_in_changes_placeholders_and_nothing_else(body: str, value: str) -> None:
     names = placeholders(body)
-    text = filled(body, dict.fromkeys(names, "\0"))
+    text = fill(body, dict.fromkeys(names, "\0"))
 
     assert text.replace("\0", "") == _without_placeholders(body, names)
-    assert filled(body, dict.fromkeys(names, value)) == text.replace("\0", value)
+    assert fill(body, dict.fromkeys(names, value)) == text.replace("\0", value)
 
 
 def _without_placeholders(body: str, names: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from standfast.optimize.prompts.overrides import (
     PromptOverridesStore,
     RollbackRecord,
     SectionOverride,
-    applied,
+    apply_overrides,
     template_of,
 )
 from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, ResolvedPrompt
@@ -214,7 +214,7 @@ def _change(
     experiment_id: str | None = None,
     from_version: int | None = None,
 ) -> PromptChange:
-    after = applied(template_of(prompt).descriptor, wanted, tag=tag)
+    after = apply_overrides(template_of(prompt).descriptor, wanted, tag=tag)
     changed = [
         "/".join(old.path)
         for old, new in zip(before.descriptor.sections, after.sections, strict=True)

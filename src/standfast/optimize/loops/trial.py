@@ -17,7 +17,7 @@ from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import GateSettings, RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
 from standfast.optimize.mailboxes.mailbox import Mailbox
-from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, overrides_in_full
+from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.vocabulary import Experiment
@@ -92,7 +92,7 @@ class Trial:
         if digest not in self._arms:
             setting = self._setting
             tag = f"{self._tag_prefix}{digest[:16]}"
-            full = overrides_in_full(setting.template.descriptor, descriptor)
+            full = full_overrides(setting.template.descriptor, descriptor)
             self._store.replace(setting.template, full, tag=tag)
             experiment = Experiment(
                 id=f"{setting.experiment_id}-{digest[:16]}",

@@ -1,6 +1,6 @@
-"""A mailbox inside one process: for tests, for the command line, and as the plainest reading of the laws.
+"""A mailbox inside one process, for tests, the command line and single-process deployments.
 
-Bodies are kept as bytes, so that a receiver gets a value of its own, exactly as it would over a network.
+Bodies are stored as bytes, so that a receiver gets its own copy, as it would over a network.
 """
 
 import threading
@@ -8,43 +8,59 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from standfast.canon import utc_text
+from standfast.clock import Clock, IdSource
 from standfast.errors import ReplyMailboxClosed, UndecodableBody
-from standfast.limits import MAX_BLOCK_SECONDS
+from standfast.limits import MAX_BLOCK_SECONDS, MAX_DELIVERIES
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,
     DeadLetter,
     DeadReason,
-    Front,
     InMemoryMailboxResolver,
     Mailbox,
     MailboxCounts,
     MailboxResolver,
     Message,
-    Options,
     ReplyT,
 )
+from standfast.optimize.mailboxes.wire import Codec
 
 
 @dataclass(slots=True)
-class _Held:
+class _StoredMessage:
     content: bytes
-    allowed: int
+    allowed_deliveries: int
     delivery_count: int = 0
 
 
-class InMemoryMailbox(Front[BodyT, ReplyT]):
-    """A mailbox whose messages live as long as this object. ``ManualClock`` lets tests end leases when they like."""
+class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
+    """A mailbox whose messages live as long as this object. Pass a ``ManualClock`` to end leases in tests."""
 
-    def __init__(self, **options: Unpack[Options]) -> None:
-        given = options.get("reply_resolver")
-        self._known: MailboxResolver = InMemoryMailboxResolver() if given is None else given
-        options["reply_resolver"] = self._known
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        name: str,
+        reply_resolver: MailboxResolver | None = None,
+        max_deliveries: int = MAX_DELIVERIES,
+        codec: Codec | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self._registry: MailboxResolver = (
+            InMemoryMailboxResolver() if reply_resolver is None else reply_resolver
+        )
+        super().__init__(
+            name=name,
+            reply_resolver=self._registry,
+            max_deliveries=max_deliveries,
+            codec=codec,
+            clock=clock,
+            ids=ids,
+        )
         self._changed = threading.Condition()
-        self._held: dict[str, _Held] = {}
+        self._messages: dict[str, _StoredMessage] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._leased: dict[str, float] = {}
         self._delayed: dict[str, float] = {}
@@ -52,114 +68,120 @@ class InMemoryMailbox(Front[BodyT, ReplyT]):
         self._interrupts = 0
 
     def reply_mailbox(self, name: str) -> Mailbox[Any, None]:
-        """The temporary mailbox of that name beside this one."""
+        """Return the temporary mailbox of that name, to which receivers of this mailbox can reply."""
         with suppress(ReplyMailboxClosed):
-            known = self._known.resolve(name)
-            if known is not None:
-                return known
-        made: InMemoryMailbox[Any, None] = InMemoryMailbox(**self._alike(name))
-        made._temporary = True
-        self._known.register(name, made)
-        return made
+            existing = self._registry.resolve(name)
+            if existing is not None:
+                return existing
+        created: InMemoryMailbox[Any, None] = InMemoryMailbox(
+            name=name,
+            reply_resolver=self._registry,
+            max_deliveries=self._max_deliveries,
+            codec=self._codec,
+            clock=self._clock,
+            ids=self._ids,
+        )
+        created._temporary = True
+        self._registry.register(name, created)
+        return created
 
     def counts(self) -> MailboxCounts:
-        """How many messages are in each state now."""
+        """Return how many messages are in each state now."""
         with self._changed:
-            # Only counted, not moved: looking at a mailbox changes nothing, not even the order of what is due.
+            # Due messages are counted as ready but not moved: reading must not change the order.
             now = self._clock.monotonic()
-            leased, delayed = (
-                sum(at > now for at in hidden.values()) for hidden in (self._leased, self._delayed)
-            )
+            leased = sum(until > now for until in self._leased.values())
+            delayed = sum(until > now for until in self._delayed.values())
             due = len(self._leased) - leased + len(self._delayed) - delayed
             return MailboxCounts(
                 ready=len(self._ready) + due, leased=leased, delayed=delayed, dead=len(self._dead)
             )
 
     def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
-        """The dead letters, oldest first."""
+        """Return the dead letters, oldest first."""
         with self._changed:
             return sorted(self._dead.values(), key=lambda letter: (letter.died_at, letter.message_id))[:limit]
 
     def purge(self) -> int:
-        """Throw away every message but the dead letters."""
+        """Delete every message except dead letters; return how many there were."""
         with self._changed:
             living = [*self._ready, *self._leased, *self._delayed]
             for message_id in living:
-                del self._held[message_id]
+                del self._messages[message_id]
             for state in (self._ready, self._leased, self._delayed):
                 state.clear()
             return len(living)
 
     def interrupt(self) -> None:
-        """Let those who wait in ``receive`` return at once."""
+        """Make every waiting ``receive`` return at once."""
         with self._changed:
             self._interrupts += 1
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` is no longer known."""
+        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` can no longer be replied to."""
         with self._changed:
             self._closed = True
         self.interrupt()
         if self._temporary:
-            self._known.forget(self._name)
+            self._registry.forget(self._name)
 
     def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
         with self._changed:
             for message_id, content in messages:
-                self._held[message_id] = _Held(content, self._max_deliveries)
+                self._messages[message_id] = _StoredMessage(content, self._max_deliveries)
                 self._ready[message_id] = None
             self._changed.notify(len(messages))
 
-    def _await(
+    def _lease(
         self, max_messages: int, visibility_timeout: float, wait_time_seconds: float
     ) -> list[Message[BodyT, ReplyT]]:
         with self._changed:
             interrupts, left_seconds = self._interrupts, wait_time_seconds
             while True:
-                if taken := self._take(max_messages, visibility_timeout):
-                    return taken
+                if leased := self._lease_ready(max_messages, visibility_timeout):
+                    return leased
                 if left_seconds <= 0 or self._interrupts != interrupts or self._closed:
-                    # Whoever waits on takes over watching the next lease's end.
+                    # Another waiting receiver has to watch for the end of the next lease instead.
                     self._changed.notify()
                     return []
-                begun = self._clock.monotonic()
+                started = self._clock.monotonic()
                 pause = min(left_seconds, self._seconds_to_next(), MAX_BLOCK_SECONDS)
                 woken = self._changed.wait(pause)
-                # A manual clock stands still while we wait, so a pause that was not cut short counts in full.
-                passed = self._clock.monotonic() - begun
+                # A manual clock stands still while we wait, so a pause that ran to its end counts in full.
+                passed = self._clock.monotonic() - started
                 left_seconds -= passed if woken else max(passed, pause)
 
-    def _take(self, max_messages: int, visibility_timeout: float) -> list[Message[BodyT, ReplyT]]:
-        self._surface()
-        taken: list[Message[BodyT, ReplyT]] = []
-        while self._ready and len(taken) < max_messages:
+    def _lease_ready(self, max_messages: int, visibility_timeout: float) -> list[Message[BodyT, ReplyT]]:
+        self._requeue_due()
+        leased: list[Message[BodyT, ReplyT]] = []
+        while self._ready and len(leased) < max_messages:
             message_id, _ = self._ready.popitem(last=False)
-            held = self._held[message_id]
-            if held.delivery_count >= held.allowed:
-                problem = f"delivered {held.delivery_count} times and never settled"
-                self._bury(message_id, DeadReason.DELIVERED_TOO_OFTEN, problem)
+            stored = self._messages[message_id]
+            if stored.delivery_count >= stored.allowed_deliveries:
+                problem = f"delivered {stored.delivery_count} times and never acknowledged"
+                self._add_dead_letter(message_id, DeadReason.DELIVERED_TOO_OFTEN, problem)
                 continue
-            held.delivery_count += 1
+            stored.delivery_count += 1
             try:
-                taken.append(self._read(f"{message_id}:{held.delivery_count}", held.content))
+                leased.append(self._decode(f"{message_id}:{stored.delivery_count}", stored.content))
             except UndecodableBody as error:
-                self._bury(message_id, DeadReason.UNDECODABLE, str(error))
+                self._add_dead_letter(message_id, DeadReason.UNDECODABLE, str(error))
             else:
                 self._leased[message_id] = self._clock.monotonic() + visibility_timeout
-        if taken:
-            # Another who waits must learn of the new lease's end, or of what is still ready.
+        if leased:
+            # Another waiting receiver must learn when the new lease ends, or that more is ready.
             self._changed.notify()
-        return taken
+        return leased
 
-    def _surface(self) -> None:
-        """What is hidden and due becomes ready, before what was never delivered: first due, first out."""
+    def _requeue_due(self) -> None:
+        """Make due messages ready, ahead of new ones: first due, first out."""
         now = self._clock.monotonic()
         due = sorted(
-            (at, message_id)
+            (until, message_id)
             for hidden in (self._leased, self._delayed)
-            for message_id, at in hidden.items()
-            if at <= now
+            for message_id, until in hidden.items()
+            if until <= now
         )
         for _, message_id in reversed(due):
             self._leased.pop(message_id, None)
@@ -172,14 +194,14 @@ class InMemoryMailbox(Front[BodyT, ReplyT]):
         return max(min(hidden, default=float("inf")) - self._clock.monotonic(), 0.0)
 
     def _leased_id(self, receipt_handle: str) -> str | None:
-        """Whose receipt this is, if it is the latest and its time is not over."""
+        """Return the message of a receipt if the receipt is the latest and its lease has not ended."""
         message_id, _, count = receipt_handle.rpartition(":")
-        held = self._held.get(message_id)
-        if held is None or str(held.delivery_count) != count:
+        stored = self._messages.get(message_id)
+        if stored is None or str(stored.delivery_count) != count:
             return None
         return message_id if self._leased.get(message_id, float("-inf")) > self._clock.monotonic() else None
 
-    def _acknowledged(self, receipt_handles: Sequence[str]) -> list[str]:
+    def _settle(self, receipt_handles: Sequence[str]) -> list[str]:
         with self._changed:
             stale = []
             for receipt_handle in receipt_handles:
@@ -187,10 +209,10 @@ class InMemoryMailbox(Front[BodyT, ReplyT]):
                 if message_id is None:
                     stale.append(receipt_handle)
                 else:
-                    del self._leased[message_id], self._held[message_id]
+                    del self._leased[message_id], self._messages[message_id]
         return stale
 
-    def _given_back(self, receipt_handle: str, seconds: float) -> bool:
+    def _release(self, receipt_handle: str, seconds: float) -> bool:
         with self._changed:
             message_id = self._leased_id(receipt_handle)
             if message_id is None:
@@ -204,7 +226,7 @@ class InMemoryMailbox(Front[BodyT, ReplyT]):
             self._changed.notify_all()
         return True
 
-    def _extended(self, receipt_handle: str, seconds: float) -> bool:
+    def _extend(self, receipt_handle: str, seconds: float) -> bool:
         with self._changed:
             message_id = self._leased_id(receipt_handle)
             if message_id is None:
@@ -213,35 +235,35 @@ class InMemoryMailbox(Front[BodyT, ReplyT]):
             self._changed.notify_all()
         return True
 
-    def _given_up(self, receipt_handle: str, problem: str) -> bool:
+    def _bury(self, receipt_handle: str, problem: str) -> bool:
         with self._changed:
             message_id = self._leased_id(receipt_handle)
             if message_id is None:
                 return False
             del self._leased[message_id]
-            self._bury(message_id, DeadReason.GIVEN_UP, problem)
+            self._add_dead_letter(message_id, DeadReason.GIVEN_UP, problem)
         return True
 
-    def _bury(self, message_id: str, reason: DeadReason, problem: str) -> None:
-        held = self._held[message_id]
+    def _add_dead_letter(self, message_id: str, reason: DeadReason, problem: str) -> None:
+        stored = self._messages[message_id]
         self._dead[message_id] = DeadLetter(
             message_id=message_id,
-            content=held.content,
+            content=stored.content,
             reason=reason,
             problem=problem,
-            delivery_count=held.delivery_count,
+            delivery_count=stored.delivery_count,
             died_at=utc_text(self._clock.now()),
         )
 
-    def _exhumed(self, message_id: str, deliveries: int) -> bool:
+    def _revive(self, message_id: str, deliveries: int) -> bool:
         with self._changed:
             letter = self._dead.pop(message_id, None)
             if letter is None:
                 return False
             if deliveries:
-                self._held[message_id].allowed = letter.delivery_count + deliveries
+                self._messages[message_id].allowed_deliveries = letter.delivery_count + deliveries
                 self._ready[message_id] = None
                 self._changed.notify()
             else:
-                del self._held[message_id]
+                del self._messages[message_id]
         return True

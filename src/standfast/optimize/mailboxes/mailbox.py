@@ -1,15 +1,14 @@
-"""What every mailbox promises. Backends stand beside this file; one suite of laws holds each of them to it.
+"""What every mailbox promises: Mailbox, Message, dead letters, and resolvers for reply addresses.
 
 A message is in exactly one state:
 
-    ready ──receive──> leased ──acknowledge──> gone
+    ready ──receive──> leased ──acknowledge──> removed
       ^                  │ │ │
-      │<──time is over───┘ │ └──dead_letter, undecodable, delivered too often──> dead ──redrive──> ready
+      │<──lease ends─────┘ │ └──dead_letter, undecodable, delivered too often──> dead ──redrive──> ready
       └──────delayed <─────┘ nack(visibility_timeout=…)
 
-Only the receipt handle of the latest delivery can settle a message, and only while its visibility timeout runs. A
-message can therefore be delivered more than once, and a receiver must be able to bear it, but it is never lost and never
-stands in the queue twice.
+Only the receipt handle of the latest delivery can settle a message, and only until its visibility timeout ends. A message
+can therefore be delivered more than once, so receivers must tolerate repeats; it is never lost and never queued twice.
 """
 
 import threading
@@ -17,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, Required, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -47,7 +46,7 @@ ReplyT = TypeVar("ReplyT")
 
 
 class DeadReason(StrEnum):
-    """Why a message is a dead letter. A receiver that gives one up says more in words of its own."""
+    """Why a message is a dead letter."""
 
     UNDECODABLE = "undecodable"
     DELIVERED_TOO_OFTEN = "delivered_too_often"
@@ -56,7 +55,7 @@ class DeadReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message that nobody could use, with its bytes as they were sent."""
+    """A message that nobody could process, with its bytes as they were sent."""
 
     message_id: str
     content: bytes
@@ -68,7 +67,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxCounts:
-    """How many messages are in each state now."""
+    """How many messages are in each state."""
 
     ready: int
     leased: int
@@ -76,32 +75,8 @@ class MailboxCounts:
     dead: int
 
 
-class Desk(Protocol):
-    """Where a message's receiver settles it. A mailbox is the desk of its messages."""
-
-    def acknowledge(self, *messages: "Message[Any, Any]") -> None:
-        """Done: these are gone."""
-        ...
-
-    def nack(self, receipt_handle: str, *, visibility_timeout: float) -> None:
-        """Not done: others may have it, at once or after that many seconds."""
-        ...
-
-    def extend_visibility(self, receipt_handle: str, visibility_timeout: float) -> None:
-        """Still at work: the lease runs that many seconds from now."""
-        ...
-
-    def dead_letter(self, receipt_handle: str, *, problem: str) -> None:
-        """Given up."""
-        ...
-
-    def send_reply(self, message: "Message[Any, Any]", body: Any) -> str:
-        """Send to the message's reply address; gives the reply's message id."""
-        ...
-
-
 class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True):
-    """One delivery of a message, this receiver's until its visibility timeout is over."""
+    """One delivery of a message. It belongs to this receiver until its visibility timeout ends."""
 
     message_id: str
     body: BodyT
@@ -109,201 +84,56 @@ class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True)
     delivery_count: int
     reply_to: str | None
     sent_at: str
-    desk: Desk
+    mailbox: "Mailbox[Any, Any]"
 
     def acknowledge(self) -> None:
-        """Done: the message is gone. Raises ``StaleReceipt`` if it was no longer ours."""
-        self.desk.acknowledge(self)
+        """Remove the message: it is done. Raises ``StaleReceipt`` if it no longer belongs to this receiver."""
+        self.mailbox.acknowledge(self)
 
     def nack(self, *, visibility_timeout: float = 0) -> None:
-        """Not done: give it back, at once or after that many seconds."""
-        self.desk.nack(self.receipt_handle, visibility_timeout=visibility_timeout)
+        """Give the message back, at once or after that many seconds."""
+        self.mailbox.nack(self.receipt_handle, visibility_timeout=visibility_timeout)
 
     def extend_visibility(self, visibility_timeout: float) -> None:
-        """Still at work: the lease runs that many seconds from now."""
-        self.desk.extend_visibility(self.receipt_handle, visibility_timeout)
+        """Keep the message for that many seconds from now."""
+        self.mailbox.extend_visibility(self.receipt_handle, visibility_timeout)
 
     def dead_letter(self, problem: str) -> None:
         """Give the message up for good; it stays among the dead letters."""
-        self.desk.dead_letter(self.receipt_handle, problem=problem)
+        self.mailbox.dead_letter(self.receipt_handle, problem=problem)
 
     def reply(self, body: ReplyT) -> str:
-        """Answer to where the sender wants it; raises ``NoReplyAddress`` or ``UnresolvableReply`` if that can't be."""
-        return self.desk.send_reply(self, body)
+        """Send a reply to the sender's address and return its message id.
 
-
-class Mailbox(Protocol[BodyT, ReplyT]):
-    """A queue of messages of one kind. Everything here may be called from any thread."""
-
-    @property
-    def name(self) -> str:
-        """What a ``reply_to`` calls it."""
-        ...
-
-    def send(self, body: BodyT, *, reply_to: str | None = None) -> str:
-        """Put one message in and give its id. Once this returns, the message is the mailbox's to keep."""
-        ...
-
-    def send_many(self, bodies: Sequence[BodyT], *, reply_to: str | None = None) -> list[str]:
-        """Put messages in, in this order and at the cost of few calls to a server."""
-        ...
-
-    def receive(
-        self,
-        *,
-        max_messages: int = 1,
-        visibility_timeout: float = DEFAULT_VISIBILITY_SECONDS,
-        wait_time_seconds: float = 0,
-    ) -> list[Message[BodyT, ReplyT]]:
-        """Lease up to ``max_messages``, none of them twice; wait that long if there is nothing, and no longer than needed."""
-        ...
-
-    def acknowledge(self, *messages: Message[Any, Any]) -> None:
-        """Settle several messages at the cost of one; those that are no longer ours are told in a ``StaleReceipt``."""
-        ...
-
-    def reply_mailbox(self, name: str) -> "Mailbox[Any, None]":
-        """The temporary mailbox of that name beside this one, to which this one's receivers can reply."""
-        ...
-
-    def counts(self) -> MailboxCounts:
-        """How many messages are in each state now."""
-        ...
-
-    def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
-        """The dead letters, oldest first."""
-        ...
-
-    def redrive(self, message_id: str) -> None:
-        """Make a dead letter ready again, with as many deliveries ahead of it as a new message."""
-        ...
-
-    def discard(self, message_id: str) -> None:
-        """Throw a dead letter away."""
-        ...
-
-    def purge(self) -> int:
-        """Throw away every message but the dead letters, and say how many there were."""
-        ...
-
-    def interrupt(self) -> None:
-        """Let those who wait in ``receive`` of this object return at once."""
-        ...
-
-    def close(self) -> None:
-        """Stop using the mailbox from here. Its messages stay; a ``reply_mailbox`` is removed with all it holds."""
-        ...
-
-
-def check_name(name: str) -> str:
-    """A mailbox's name, or an ``InvalidValue``. Braces would change which server of a Redis cluster holds it."""
-    if not (
-        isinstance(name, str)
-        and 0 < len(name) <= MAX_NAME_CHARS
-        and name.isprintable()
-        and not set(name) & {"{", "}"}
-    ):
-        problem = (
-            f"its name must be 1 to {MAX_NAME_CHARS} printable characters without braces, not {name!r:.80}"
-        )
-        raise InvalidValue(what="Mailbox", problem=problem)
-    return name
-
-
-def check_receive(*, max_messages: int, visibility_timeout: float, wait_time_seconds: float) -> None:
-    """Refuse a ``receive`` that can't be meant."""
-    problem = None
-    if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):
-        problem = f"max_messages must be 1 to {MAX_RECEIVE_MESSAGES}, not {max_messages!r:.40}"
-    elif not 0 < visibility_timeout <= MAX_VISIBILITY_SECONDS:
-        problem = f"visibility_timeout must be above 0 and at most {MAX_VISIBILITY_SECONDS:g} seconds, not {visibility_timeout!r:.40}"
-    elif not 0 <= wait_time_seconds <= MAX_WAIT_SECONDS:
-        problem = (
-            f"wait_time_seconds must be 0 to {MAX_WAIT_SECONDS:g} seconds, not {wait_time_seconds!r:.40}"
-        )
-    if problem:
-        raise InvalidValue(what="receive()", problem=problem)
-
-
-def check_timeout(call: str, seconds: float, *, least: float) -> float:
-    """A visibility timeout within its bounds, or an ``InvalidValue``."""
-    if not least <= seconds <= MAX_VISIBILITY_SECONDS:
-        problem = (
-            f"visibility_timeout must be {least:g} to {MAX_VISIBILITY_SECONDS:g} seconds, not {seconds!r:.40}"
-        )
-        raise InvalidValue(what=call, problem=problem)
-    return seconds
+        Raises:
+            NoReplyAddress: The sender named no ``reply_to``.
+            UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed it.
+        """
+        return self.mailbox.send_reply(self, body)
 
 
 class MailboxResolver(Protocol):
-    """Knows mailboxes by name. A name that it does not know is None, never a mailbox made on the spot."""
+    """Finds mailboxes by name. It never creates one."""
 
-    def resolve(self, name: str) -> Mailbox[Any, Any] | None:
-        """The mailbox of that name, if it is known; ``ReplyMailboxClosed`` if it was, until its owner closed it."""
+    def resolve(self, name: str) -> "Mailbox[Any, Any] | None":
+        """Return the mailbox, or None; raise ``ReplyMailboxClosed`` if its owner closed it."""
         ...
 
-    def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
-        """Make a mailbox known under a name; the latest one wins."""
+    def register(self, name: str, mailbox: "Mailbox[Any, Any]") -> None:
+        """Register a mailbox under a name, replacing an earlier one."""
         ...
 
     def forget(self, name: str) -> None:
-        """The name leads nowhere from now on."""
+        """Remove a name."""
         ...
 
 
-class InMemoryMailboxResolver:
-    """The mailboxes of one process."""
+class Mailbox(ABC, Generic[BodyT, ReplyT]):
+    """A queue of messages with leases. Every method may be called from any thread.
 
-    def __init__(self) -> None:
-        self._known: dict[str, Mailbox[Any, Any]] = {}
-        self._closed: set[str] = set()
-        self._lock = threading.Lock()
-
-    def resolve(self, name: str) -> Mailbox[Any, Any] | None:
-        """The mailbox of that name, if it is known."""
-        with self._lock:
-            if name in self._closed:
-                raise ReplyMailboxClosed(mailbox=name, reply_to=name)
-            return self._known.get(name)
-
-    def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
-        """Make a mailbox known under a name."""
-        with self._lock:
-            self._known[name] = mailbox
-            self._closed.discard(name)
-
-    def forget(self, name: str) -> None:
-        """The name leads nowhere from now on."""
-        with self._lock:
-            if self._known.pop(name, None) is not None:
-                self._closed.add(name)
-
-
-def send_reply(
-    message: Message[Any, Any], body: Any, *, mailbox: str, resolver: MailboxResolver | None
-) -> str:
-    """Send a reply where the message wants it, or say why that can't be."""
-    if message.reply_to is None:
-        raise NoReplyAddress(message_id=message.message_id, mailbox=mailbox)
-    target = resolver.resolve(message.reply_to) if resolver is not None else None
-    if target is None:
-        raise UnresolvableReply(mailbox=mailbox, reply_to=message.reply_to)
-    return target.send(body)
-
-
-class Options(TypedDict, total=False):
-    """What every mailbox can be made with; only its name is needed."""
-
-    name: Required[str]
-    reply_resolver: MailboxResolver | None
-    max_deliveries: int
-    codec: Codec | None
-    clock: Clock | None
-    ids: IdSource | None
-
-
-class Front(ABC, Generic[BodyT, ReplyT]):
-    """A mailbox up to the point where backends differ."""
+    This class checks arguments, encodes and decodes bodies and resolves replies. A backend implements the abstract
+    methods; those that take a receipt handle return whether it was still valid.
+    """
 
     def __init__(
         self,
@@ -315,7 +145,7 @@ class Front(ABC, Generic[BodyT, ReplyT]):
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        self._name = check_name(name)
+        self._name = _check_name(name)
         self._resolver = reply_resolver
         self._max_deliveries = max_deliveries
         self._codec = codec or WireCodec()
@@ -325,15 +155,15 @@ class Front(ABC, Generic[BodyT, ReplyT]):
 
     @property
     def name(self) -> str:
-        """What a ``reply_to`` calls it."""
+        """The name to use in ``reply_to``."""
         return self._name
 
     def send(self, body: BodyT, *, reply_to: str | None = None) -> str:
-        """Put one message in and give its id."""
+        """Add a message and return its id. Once this returns, the message is never lost."""
         return self.send_many([body], reply_to=reply_to)[0]
 
     def send_many(self, bodies: Sequence[BodyT], *, reply_to: str | None = None) -> list[str]:
-        """Put messages in, in this order; on a server, up to 1,000 are one call."""
+        """Add messages in this order. On a server, up to 1,000 take one call."""
         self._check_open()
         sent_at = utc_text(self._clock.now())
         messages = [
@@ -353,91 +183,127 @@ class Front(ABC, Generic[BodyT, ReplyT]):
         visibility_timeout: float = DEFAULT_VISIBILITY_SECONDS,
         wait_time_seconds: float = 0,
     ) -> list[Message[BodyT, ReplyT]]:
-        """Lease up to ``max_messages``; wait that long if there is nothing, and no longer than needed."""
-        check_receive(
-            max_messages=max_messages,
-            visibility_timeout=visibility_timeout,
-            wait_time_seconds=wait_time_seconds,
-        )
+        """Lease up to ``max_messages`` for ``visibility_timeout`` seconds.
+
+        If there is none, wait up to ``wait_time_seconds`` and return as soon as one arrives.
+        """
+        problem = None
+        if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):
+            problem = f"max_messages must be 1 to {MAX_RECEIVE_MESSAGES}, not {max_messages!r:.40}"
+        elif not 0 < visibility_timeout <= MAX_VISIBILITY_SECONDS:
+            problem = f"visibility_timeout must be above 0 and at most {MAX_VISIBILITY_SECONDS:g} seconds, not {visibility_timeout!r:.40}"
+        elif not 0 <= wait_time_seconds <= MAX_WAIT_SECONDS:
+            problem = f"wait_time_seconds must be 0 to {MAX_WAIT_SECONDS:g}, not {wait_time_seconds!r:.40}"
+        if problem is not None:
+            raise InvalidValue(what="receive()", problem=problem)
         self._check_open()
-        return self._await(max_messages, visibility_timeout, wait_time_seconds)
+        return self._lease(max_messages, visibility_timeout, wait_time_seconds)
 
     def acknowledge(self, *messages: Message[Any, Any]) -> None:
-        """Settle several messages; those that are no longer ours are told in a ``StaleReceipt``."""
-        stale = self._acknowledged([message.receipt_handle for message in messages])
+        """Remove several messages in one call; raise ``StaleReceipt`` with those that are no longer ours."""
+        stale = self._settle([message.receipt_handle for message in messages])
         if stale:
             raise StaleReceipt(mailbox=self._name, receipt_handle=", ".join(stale))
 
     def nack(self, receipt_handle: str, *, visibility_timeout: float) -> None:
         """Give a message back, at once or after that many seconds."""
-        check_timeout("nack()", visibility_timeout, least=0)
-        self._refuse_stale(receipt_handle, was_ours=self._given_back(receipt_handle, visibility_timeout))
+        _check_timeout("nack()", visibility_timeout, least=0)
+        self._check_receipt(receipt_handle, valid=self._release(receipt_handle, visibility_timeout))
 
     def extend_visibility(self, receipt_handle: str, visibility_timeout: float) -> None:
-        """The lease runs that many seconds from now."""
-        check_timeout("extend_visibility()", visibility_timeout, least=0.001)
-        self._refuse_stale(receipt_handle, was_ours=self._extended(receipt_handle, visibility_timeout))
+        """Keep a message for that many seconds from now."""
+        _check_timeout("extend_visibility()", visibility_timeout, least=0.001)
+        self._check_receipt(receipt_handle, valid=self._extend(receipt_handle, visibility_timeout))
 
     def dead_letter(self, receipt_handle: str, *, problem: str) -> None:
         """Give a message up for good."""
-        self._refuse_stale(receipt_handle, was_ours=self._given_up(receipt_handle, problem))
+        self._check_receipt(receipt_handle, valid=self._bury(receipt_handle, problem))
 
     def send_reply(self, message: Message[Any, Any], body: Any) -> str:
-        """Send to the message's reply address."""
-        return send_reply(message, body, mailbox=self._name, resolver=self._resolver)
+        """Send a reply to a message's ``reply_to``."""
+        if message.reply_to is None:
+            raise NoReplyAddress(message_id=message.message_id, mailbox=self._name)
+        target = self._resolver.resolve(message.reply_to) if self._resolver is not None else None
+        if target is None:
+            raise UnresolvableReply(mailbox=self._name, reply_to=message.reply_to)
+        return target.send(body)
 
     def redrive(self, message_id: str) -> None:
-        """Make a dead letter ready again."""
-        self._dig_up(message_id, deliveries=self._max_deliveries)
+        """Make a dead letter ready again, with as many deliveries as a new message."""
+        self._revive_or_raise(message_id, deliveries=self._max_deliveries)
 
     def discard(self, message_id: str) -> None:
-        """Throw a dead letter away."""
-        self._dig_up(message_id, deliveries=0)
+        """Delete a dead letter."""
+        self._revive_or_raise(message_id, deliveries=0)
+
+    @abstractmethod
+    def reply_mailbox(self, name: str) -> "Mailbox[Any, None]":
+        """Return the temporary mailbox of that name, to which receivers of this mailbox can reply."""
+
+    @abstractmethod
+    def counts(self) -> MailboxCounts:
+        """Return how many messages are in each state now."""
+
+    @abstractmethod
+    def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
+        """Return the dead letters, oldest first."""
+
+    @abstractmethod
+    def purge(self) -> int:
+        """Delete every message except dead letters; return how many there were."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Make every ``receive`` that waits on this object return at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop using this object. Its messages stay; a ``reply_mailbox`` is removed with its messages."""
 
     @abstractmethod
     def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Keep these, by id, in this order."""
+        """Add messages (id, content) to the end of the queue."""
 
     @abstractmethod
-    def _await(
+    def _lease(
         self, max_messages: int, visibility_timeout: float, wait_time_seconds: float
     ) -> list[Message[BodyT, ReplyT]]:
-        """What there is, or what comes in time."""
+        """Lease ready messages, waiting if there are none."""
 
     @abstractmethod
-    def _acknowledged(self, receipt_handles: Sequence[str]) -> list[str]:
-        """These are gone; gives the receipts that were stale."""
+    def _settle(self, receipt_handles: Sequence[str]) -> list[str]:
+        """Remove leased messages; return the stale receipts."""
 
     @abstractmethod
-    def _given_back(self, receipt_handle: str, seconds: float) -> bool:
-        """Ready again, now or later; whether the receipt was good."""
+    def _release(self, receipt_handle: str, seconds: float) -> bool:
+        """Make a leased message ready, now or later."""
 
     @abstractmethod
-    def _extended(self, receipt_handle: str, seconds: float) -> bool:
-        """Leased for so long from now; whether the receipt was good."""
+    def _extend(self, receipt_handle: str, seconds: float) -> bool:
+        """Let a lease end that many seconds from now."""
 
     @abstractmethod
-    def _given_up(self, receipt_handle: str, problem: str) -> bool:
-        """Dead; whether the receipt was good."""
+    def _bury(self, receipt_handle: str, problem: str) -> bool:
+        """Turn a leased message into a dead letter."""
 
     @abstractmethod
-    def _exhumed(self, message_id: str, deliveries: int) -> bool:
-        """Among the dead no more: ready for so many deliveries, or gone if for none; whether it was there."""
+    def _revive(self, message_id: str, deliveries: int) -> bool:
+        """Make a dead letter ready for that many deliveries, or delete it if 0; return whether it existed."""
 
-    def _dig_up(self, message_id: str, *, deliveries: int) -> None:
-        if not self._exhumed(message_id, deliveries):
+    def _revive_or_raise(self, message_id: str, *, deliveries: int) -> None:
+        if not self._revive(message_id, deliveries):
             raise NoSuchDeadLetter(mailbox=self._name, message_id=message_id)
 
-    def _refuse_stale(self, receipt_handle: str, *, was_ours: bool) -> None:
-        if not was_ours:
+    def _check_receipt(self, receipt_handle: str, *, valid: bool) -> None:
+        if not valid:
             raise StaleReceipt(mailbox=self._name, receipt_handle=receipt_handle)
 
     def _check_open(self) -> None:
         if self._closed:
             raise MailboxClosed(mailbox=self._name)
 
-    def _read(self, receipt_handle: str, content: bytes) -> Message[BodyT, ReplyT]:
-        """A delivery; an ``UndecodableBody`` if its bytes are no message."""
+    def _decode(self, receipt_handle: str, content: bytes) -> Message[BodyT, ReplyT]:
+        """Return the delivery of these bytes, or raise ``UndecodableBody``."""
         header, body = self._codec.decode(content)
         message_id, _, count = receipt_handle.rpartition(":")
         return Message(
@@ -447,16 +313,50 @@ class Front(ABC, Generic[BodyT, ReplyT]):
             delivery_count=int(count),
             reply_to=header.reply_to,
             sent_at=header.sent_at,
-            desk=self,
+            mailbox=self,
         )
 
-    def _alike(self, name: str) -> Options:
-        """What a mailbox beside this one is made with."""
-        return {
-            "name": name,
-            "reply_resolver": self._resolver,
-            "max_deliveries": self._max_deliveries,
-            "codec": self._codec,
-            "clock": self._clock,
-            "ids": self._ids,
-        }
+
+class InMemoryMailboxResolver:
+    """The mailboxes of one process, by name."""
+
+    def __init__(self) -> None:
+        self._mailboxes: dict[str, Mailbox[Any, Any]] = {}
+        self._closed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def resolve(self, name: str) -> Mailbox[Any, Any] | None:
+        """Return the mailbox, or None; raise ``ReplyMailboxClosed`` if it was forgotten."""
+        with self._lock:
+            if name in self._closed:
+                raise ReplyMailboxClosed(mailbox=name, reply_to=name)
+            return self._mailboxes.get(name)
+
+    def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
+        """Register a mailbox under a name, replacing an earlier one."""
+        with self._lock:
+            self._mailboxes[name] = mailbox
+            self._closed.discard(name)
+
+    def forget(self, name: str) -> None:
+        """Remove a name. Replies to it raise ``ReplyMailboxClosed`` from now on."""
+        with self._lock:
+            if self._mailboxes.pop(name, None) is not None:
+                self._closed.add(name)
+
+
+def _check_name(name: str) -> str:
+    # Braces would change which node of a Redis cluster holds the mailbox.
+    valid = isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and name.isprintable()
+    if not valid or set(name) & {"{", "}"}:
+        problem = f"name must be 1 to {MAX_NAME_CHARS} printable characters without braces, not {name!r:.80}"
+        raise InvalidValue(what="Mailbox", problem=problem)
+    return name
+
+
+def _check_timeout(call: str, seconds: float, *, least: float) -> None:
+    if not least <= seconds <= MAX_VISIBILITY_SECONDS:
+        problem = (
+            f"visibility_timeout must be {least:g} to {MAX_VISIBILITY_SECONDS:g} seconds, not {seconds!r:.40}"
+        )
+        raise InvalidValue(what=call, problem=problem)

@@ -1,12 +1,19 @@
-"""How the scripts are called: numbered, tried again while the server is away, its errors told in our words."""
+"""A mailbox in Redis (6.2 or newer), for many processes on many machines. Needs the extra ``redis``.
 
+The scripts are in ``lua/``; ``lua/prologue.lua`` describes the keys. How durable the mailbox is depends on the server: with
+``appendfsync always`` a power cut loses nothing, with ``everysec`` up to a second.
+"""
+
+import functools
 import itertools
-import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final, TypeVar, Unpack
+from importlib.resources import files
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
 
 from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
@@ -21,99 +28,105 @@ from standfast.errors import (
 from standfast.limits import (
     CALL_MEMORY_SECONDS,
     MAX_BLOCK_SECONDS,
+    MAX_DELIVERIES,
     MAX_RECEIVE_MESSAGES,
     MAX_RECONNECT_SECONDS,
     REPLY_MAILBOX_SECONDS,
 )
-from standfast.optimize.mailboxes import redis_lua as lua
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,
     DeadLetter,
     DeadReason,
-    Front,
     Mailbox,
     MailboxCounts,
+    MailboxResolver,
     Message,
-    Options,
     ReplyT,
 )
+from standfast.optimize.mailboxes.wire import Codec
 
 try:
     import redis
 except ImportError:
     raise MissingExtra(feature="The Redis mailbox", extra="redis") from None
 
+_T = TypeVar("_T")
 PREFIX: Final = "standfast:mailbox:"
-PARTS: Final = (
-    "ready",
-    "leased",
-    "delayed",
-    "dead",
-    "bodies",
-    "allowed",
-    "reasons",
-    "wake",
-    "known",
-)
-_AWAY: Final = (redis.ConnectionError, redis.TimeoutError)
+# The order in which lua/prologue.lua unpacks its keys; the caller's key comes last.
+_PARTS: Final = ("ready", "leased", "delayed", "dead", "bodies", "allowed", "reasons", "wake", "known")
+_CONNECTION_ERRORS: Final = (redis.ConnectionError, redis.TimeoutError)
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@functools.cache
+def _lua(name: str) -> str:
+    return files("standfast.optimize.mailboxes").joinpath("lua", f"{name}.lua").read_text("utf-8")
+
+
+class _DeathNote(msgspec.Struct, frozen=True):
+    """What lua/prologue.lua stores about a dead letter."""
+
+    reason: str
+    problem: str
 
 
 class _Caller(threading.local):
-    """Who calls: one for each thread, because a caller makes one call at a time. A forked child is somebody else."""
+    """Numbers the calls of one thread, which makes one call at a time. A forked process is another caller."""
 
     def __init__(self, ids: IdSource) -> None:
         self._ids = ids
         self._process = -1
 
     def next_call(self) -> tuple[str, int]:
-        """The caller's id and the number of its next call."""
+        """Return the caller's id and the number of its next call."""
         if self._process != os.getpid():
             self._process, self._id, self._numbers = os.getpid(), self._ids.new_id(), itertools.count(1)
         return self._id, next(self._numbers)
 
 
 class RedisCalls:
-    """The scripts of one mailbox on one server. No exception of the client library leaves here."""
+    """Calls the scripts of one mailbox. Retries while the server is away; raises only ``MailboxUnavailable``."""
 
     def __init__(
         self, client: "redis.Redis", name: str, *, must_be_known: bool = False, clock: Clock, ids: IdSource
     ) -> None:
         if client.connection_pool.connection_kwargs.get("decode_responses"):
-            problem = "its messages are bytes; give a client without decode_responses=True"
+            problem = "messages are bytes; pass a client without decode_responses=True"
             raise InvalidValue(what="RedisMailbox", problem=problem)
         self._client: Any = client
         self._name = name
-        self._place = f"{PREFIX}{{{name}}}:"
-        self._keys = [self._place + part for part in PARTS]
+        # The braces are a hash tag: a cluster keeps all keys of a mailbox on one node.
+        self._prefix = f"{PREFIX}{{{name}}}:"
+        self._keys = [self._prefix + part for part in _PARTS]
         self._must_be_known = int(must_be_known)
         self._clock = clock
         self._caller = _Caller(ids)
         self._scripts: dict[str, Any] = {}
 
     def key(self, part: str) -> str:
-        """The name of one of the mailbox's keys."""
-        return self._place + part
+        """Return the name of one of the mailbox's keys."""
+        return self._prefix + part
 
     def run(self, source: str, *arguments: Any) -> Any:
-        """Run a script once, however often its answer is lost on the way."""
+        """Run a script once, even if the call has to be repeated because its answer was lost."""
         script = self._scripts.get(source)
         if script is None:
             script = self._scripts[source] = self._client.register_script(source)
         caller, number = self._caller.next_call()
         keys = [*self._keys, self.key(f"caller:{caller}")]
-        heading = (number, int(CALL_MEMORY_SECONDS * 1000), self._must_be_known)
-        return self.insist(lambda: script(keys=keys, args=[*heading, *arguments]))
+        header = (number, int(CALL_MEMORY_SECONDS * 1000), self._must_be_known)
+        return self.retry(lambda: script(keys=keys, args=[*header, *arguments]))
 
-    def insist(self, call: Any) -> Any:
-        """Make a call that may be repeated, until the server answers or patience ends."""
-        begun, pause = self._clock.monotonic(), _FIRST_PAUSE_SECONDS
+    def retry(self, call: Callable[[], Any]) -> Any:
+        """Repeat a call until the server answers, for at most ``MAX_RECONNECT_SECONDS``."""
+        started, pause = self._clock.monotonic(), _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return call()
-            except _AWAY as error:
-                if self._clock.monotonic() - begun + pause > MAX_RECONNECT_SECONDS:
+            except _CONNECTION_ERRORS as error:
+                if self._clock.monotonic() - started + pause > MAX_RECONNECT_SECONDS:
                     raise MailboxUnavailable(mailbox=self._name, problem=str(error)) from None
             except redis.RedisError as error:
                 raise MailboxUnavailable(mailbox=self._name, problem=str(error)) from None
@@ -121,21 +134,21 @@ class RedisCalls:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     def wait(self, keys: Sequence[str], seconds: float) -> None:
-        """Block until one of these lists has a token, and take it; a server that goes away ends the wait early."""
-        # The client gives up after its socket_timeout and then repeats the call, so we must be back before that.
-        patience = self._client.connection_pool.connection_kwargs.get("socket_timeout")
-        if patience:
-            seconds = min(seconds, patience / 2)
+        """Wait until one of these lists has a token, and take it. A lost connection ends the wait early."""
+        # The client repeats a call after its socket_timeout, so this one has to return before that.
+        socket_timeout = self._client.connection_pool.connection_kwargs.get("socket_timeout")
+        if socket_timeout:
+            seconds = min(seconds, socket_timeout / 2)
         try:
-            # To Redis, 0 means for ever, and so does what it rounds to 0.
+            # Redis waits for ever if the timeout is 0 or rounds to 0.
             self._client.blpop(list(keys), timeout=max(seconds, 0.01))
-        except _AWAY:
+        except _CONNECTION_ERRORS:
             self._clock.sleep(_FIRST_PAUSE_SECONDS)
         except redis.RedisError as error:
             raise MailboxUnavailable(mailbox=self._name, problem=str(error)) from None
 
     def push(self, key: str, *, times: int, lifetime_seconds: float) -> None:
-        """Put tokens into a list of our own."""
+        """Push tokens to a list that expires."""
 
         def call() -> None:
             pipeline = self._client.pipeline()
@@ -143,23 +156,23 @@ class RedisCalls:
             pipeline.expire(key, int(lifetime_seconds))
             pipeline.execute()
 
-        self.insist(call)
+        self.retry(call)
 
-    def mark(self, lifetime_seconds: float) -> None:
-        """Make the mailbox known to resolvers in other processes; with a lifetime, as long as it is used so often."""
+    def register(self, lifetime_seconds: float) -> None:
+        """Let resolvers in other processes find the mailbox; with a lifetime, until it is unused for that long."""
         lifetime_ms = int(lifetime_seconds * 1000)
-        self.insist(lambda: self._client.set(self.key("known"), lifetime_ms, px=lifetime_ms or None))
+        self.retry(lambda: self._client.set(self.key("known"), lifetime_ms, px=lifetime_ms or None))
 
-    def is_known(self) -> bool:
-        """Whether somebody made the mailbox known, be it closed by now."""
-        return bool(self.insist(lambda: self._client.exists(self.key("known"))))
+    def is_registered(self) -> bool:
+        """Return whether the mailbox was registered, even if it is closed by now."""
+        return bool(self.retry(lambda: self._client.exists(self.key("known"))))
 
-    def forget(self) -> None:
-        """Make the mailbox unknown."""
-        self.insist(lambda: self._client.delete(self.key("known")))
+    def unregister(self) -> None:
+        """Make the mailbox unknown to resolvers."""
+        self.retry(lambda: self._client.delete(self.key("known")))
 
     def remove(self, *, remembered_seconds: float) -> None:
-        """Take away all that the mailbox holds; that it was closed is remembered for a while."""
+        """Delete the mailbox with its messages, and remember for a while that it was closed."""
 
         def call() -> None:
             pipeline = self._client.pipeline()
@@ -167,20 +180,34 @@ class RedisCalls:
             pipeline.set(self.key("known"), "closed", px=int(remembered_seconds * 1000))
             pipeline.execute()
 
-        self.insist(call)
+        self.retry(call)
 
 
-_T = TypeVar("_T")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+class RedisMailbox(Mailbox[BodyT, ReplyT]):
+    """The mailbox of that name on that server. Two objects with one name are one mailbox."""
 
+    TIME_SOURCE: ClassVar[str] = _lua("server_time")
+    """The Lua code that sets ``now``. Tests replace it; everything else is what production runs."""
 
-class RedisMailbox(Front[BodyT, ReplyT]):
-    """A mailbox of that name on that server. Two objects with one name are one mailbox."""
-
-    TIME: ClassVar[str] = lua.SERVER_TIME
-
-    def __init__(self, *, client: "redis.Redis", **options: Unpack[Options]) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        client: "redis.Redis",
+        name: str,
+        reply_resolver: MailboxResolver | None = None,
+        max_deliveries: int = MAX_DELIVERIES,
+        codec: Codec | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        super().__init__(
+            name=name,
+            reply_resolver=reply_resolver,
+            max_deliveries=max_deliveries,
+            codec=codec,
+            clock=clock,
+            ids=ids,
+        )
         self._client = client
         self._calls = RedisCalls(client, self._name, clock=self._clock, ids=self._ids)
         self._own_wake = self._calls.key(f"wake:{self._ids.new_id()}")
@@ -188,29 +215,37 @@ class RedisMailbox(Front[BodyT, ReplyT]):
         self._waiting = self._interrupts = 0
 
     def reply_mailbox(self, name: str) -> Mailbox[Any, None]:
-        """The temporary mailbox of that name; the server forgets it a day after its last use."""
+        """Return the temporary mailbox of that name; the server deletes it a day after its last use."""
         kind: type[RedisMailbox[Any, None]] = type(self)  # type: ignore[assignment]  # Its messages are of other types.
-        made: RedisMailbox[Any, None] = kind(client=self._client, **self._alike(name))
-        made._temporary = True
-        made._calls.mark(REPLY_MAILBOX_SECONDS)
-        return made
+        created: RedisMailbox[Any, None] = kind(
+            client=self._client,
+            name=name,
+            reply_resolver=self._resolver,
+            max_deliveries=self._max_deliveries,
+            codec=self._codec,
+            clock=self._clock,
+            ids=self._ids,
+        )
+        created._temporary = True
+        created._calls.register(REPLY_MAILBOX_SECONDS)
+        return created
 
     def counts(self) -> MailboxCounts:
-        """How many messages are in each state now."""
-        ready, leased, delayed, dead = self._run(lua.COUNTS)
+        """Return how many messages are in each state now."""
+        ready, leased, delayed, dead = self._run("counts")
         return MailboxCounts(ready=ready, leased=leased, delayed=delayed, dead=dead)
 
     def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
-        """The dead letters, oldest first."""
-        return [_letter(*row) for row in self._run(lua.DEAD_LETTERS, limit)]
+        """Return the dead letters, oldest first."""
+        return [_dead_letter(*row) for row in self._run("dead_letters", limit)]
 
     def purge(self) -> int:
-        """Throw away every message but the dead letters."""
-        purged: int = self._run(lua.PURGE)
+        """Delete every message except dead letters; return how many there were."""
+        purged: int = self._run("purge")
         return purged
 
     def interrupt(self) -> None:
-        """Let those who wait in ``receive`` of this object return at once."""
+        """Make every ``receive`` that waits on this object return at once."""
         with self._lock:
             self._interrupts += 1
             waiting = self._waiting
@@ -218,7 +253,7 @@ class RedisMailbox(Front[BodyT, ReplyT]):
             self._calls.push(self._own_wake, times=waiting, lifetime_seconds=60)
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` is removed with all it holds."""
+        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` is removed with its messages."""
         if self._closed:
             return
         self._closed = True
@@ -226,139 +261,144 @@ class RedisMailbox(Front[BodyT, ReplyT]):
         if self._temporary:
             self._calls.remove(remembered_seconds=REPLY_MAILBOX_SECONDS)
 
-    def make_known(self) -> None:
+    def register(self) -> None:
         """Let resolvers in other processes find this mailbox by its name."""
-        self._calls.mark(0)
+        self._calls.register(0)
 
-    def _run(self, body: str, *arguments: Any) -> Any:
-        return self._calls.run(lua.script(body, time=self.TIME), *arguments)
+    def _run(self, script: str, *arguments: Any) -> Any:
+        return self._calls.run(_assembled(self.TIME_SOURCE, script), *arguments)
 
     def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        for some in _by_thousands(messages):
-            taken = self._run(lua.SEND, *(part for message in some for part in message))
-            if taken < 0:
-                kind = UnresolvableReply if taken == -1 else ReplyMailboxClosed
+        for batch in _batches(messages):
+            added = self._run("send", *(part for message in batch for part in message))
+            if added < 0:
+                kind = UnresolvableReply if added == -1 else ReplyMailboxClosed
                 raise kind(mailbox=self._name, reply_to=self._name)
 
-    def _await(
+    def _lease(
         self, max_messages: int, visibility_timeout: float, wait_time_seconds: float
     ) -> list[Message[BodyT, ReplyT]]:
-        until = self._clock.monotonic() + wait_time_seconds
+        deadline = self._clock.monotonic() + wait_time_seconds
         with self._lock:
             self._waiting += 1
             interrupts = self._interrupts
         try:
             while True:
-                leaving = self._clock.monotonic() >= until or self._interrupts != interrupts
-                taken, next_seconds = self._take(max_messages, visibility_timeout, leaving=leaving)
-                if taken or leaving:
-                    return taken
-                pause = min(until - self._clock.monotonic(), next_seconds, MAX_BLOCK_SECONDS)
+                leaving = self._clock.monotonic() >= deadline or self._interrupts != interrupts
+                leased, next_seconds = self._lease_ready(max_messages, visibility_timeout, leaving=leaving)
+                if leased or leaving:
+                    return leased
+                pause = min(deadline - self._clock.monotonic(), next_seconds, MAX_BLOCK_SECONDS)
                 if pause > 0:
                     self._calls.wait([self._own_wake, self._calls.key("wake")], pause)
         finally:
             with self._lock:
                 self._waiting -= 1
 
-    def _acknowledged(self, receipt_handles: Sequence[str]) -> list[str]:
-        return [
-            receipt.decode()
-            for some in _by_thousands(receipt_handles)
-            for receipt in self._run(lua.ACKNOWLEDGE, " ".join(some))
-        ]
-
-    def _given_back(self, receipt_handle: str, seconds: float) -> bool:
-        return bool(self._run(lua.NACK, receipt_handle, _ms(seconds)))
-
-    def _extended(self, receipt_handle: str, seconds: float) -> bool:
-        return bool(self._run(lua.EXTEND, receipt_handle, _ms(seconds)))
-
-    def _given_up(self, receipt_handle: str, problem: str) -> bool:
-        return bool(self._run(lua.BURY, receipt_handle, DeadReason.GIVEN_UP.value, problem))
-
-    def _exhumed(self, message_id: str, deliveries: int) -> bool:
-        return bool(self._run(lua.EXHUME, message_id, deliveries))
-
-    def _take(
+    def _lease_ready(
         self, max_messages: int, visibility_timeout: float, *, leaving: bool
     ) -> tuple[list[Message[BodyT, ReplyT]], float]:
-        taken: list[Message[BodyT, ReplyT]] = []
+        leased: list[Message[BodyT, ReplyT]] = []
         while True:
-            receipts, lengths, bodies, wait_ms = self._run(
-                lua.RECEIVE,
-                max_messages - len(taken),
+            raw_receipts, lengths, bodies, wait_ms = self._run(
+                "receive",
+                max_messages - len(leased),
                 _ms(visibility_timeout),
                 self._max_deliveries,
                 int(leaving),
             )
-            names = receipts.decode().split()
-            read = [
+            receipts = raw_receipts.decode().split()
+            decoded = [
                 message
-                for receipt, content in zip(names, _cut(bodies, lengths), strict=True)
-                if (message := self._read_or_bury(receipt, content)) is not None
+                for receipt, content in zip(receipts, _split(bodies, lengths), strict=True)
+                if (message := self._decode_or_bury(receipt, content)) is not None
             ]
-            taken += read
+            leased += decoded
             # Undecodable messages must not hide good ones behind them.
-            if len(read) == len(names) or len(taken) == max_messages:
-                return taken, float("inf") if wait_ms < 0 else wait_ms / 1000
+            if len(decoded) == len(receipts) or len(leased) == max_messages:
+                return leased, float("inf") if wait_ms < 0 else wait_ms / 1000
 
-    def _read_or_bury(self, receipt_handle: str, content: bytes) -> Message[BodyT, ReplyT] | None:
+    def _decode_or_bury(self, receipt_handle: str, content: bytes) -> Message[BodyT, ReplyT] | None:
         try:
-            return self._read(receipt_handle, content)
+            return self._decode(receipt_handle, content)
         except UndecodableBody as error:
-            self._run(lua.BURY, receipt_handle, DeadReason.UNDECODABLE.value, str(error))
+            self._run("bury", receipt_handle, DeadReason.UNDECODABLE.value, str(error))
             return None
+
+    def _settle(self, receipt_handles: Sequence[str]) -> list[str]:
+        return [
+            receipt.decode()
+            for batch in _batches(receipt_handles)
+            for receipt in self._run("acknowledge", " ".join(batch))
+        ]
+
+    def _release(self, receipt_handle: str, seconds: float) -> bool:
+        return bool(self._run("nack", receipt_handle, _ms(seconds)))
+
+    def _extend(self, receipt_handle: str, seconds: float) -> bool:
+        return bool(self._run("extend", receipt_handle, _ms(seconds)))
+
+    def _bury(self, receipt_handle: str, problem: str) -> bool:
+        return bool(self._run("bury", receipt_handle, DeadReason.GIVEN_UP.value, problem))
+
+    def _revive(self, message_id: str, deliveries: int) -> bool:
+        return bool(self._run("revive", message_id, deliveries))
 
 
 class RedisMailboxResolver:
-    """Finds mailboxes that were made known on a server, by whatever process."""
+    """Finds the mailboxes that any process registered on a server."""
 
     def __init__(
         self, *, client: "redis.Redis", clock: Clock | None = None, ids: IdSource | None = None
     ) -> None:
         self._client = client
         self._clock, self._ids = clock or SystemClock(), ids or RandomIds()
-        self._known: dict[str, Mailbox[Any, Any]] = {}
+        self._mailboxes: dict[str, Mailbox[Any, Any]] = {}
         self._lock = threading.Lock()
 
     def resolve(self, name: str) -> Mailbox[Any, Any] | None:
-        """The mailbox of that name, if it is known here or on the server."""
+        """Return the mailbox if it is registered here or on the server, or None."""
         with self._lock:
-            known = self._known.get(name)
-        if known is not None:
-            return known
+            local = self._mailboxes.get(name)
+        if local is not None:
+            return local
         found: RedisMailbox[Any, Any] = RedisMailbox(
             name=name, client=self._client, clock=self._clock, ids=self._ids
         )
-        # Should its owner remove it between this look and the reply, the reply is refused by the server.
-        found._calls = self._calls(name, must_be_known=True)  # noqa: SLF001  # The two are halves of one noun.
-        return found if found._calls.is_known() else None  # noqa: SLF001  # As above.
+        # If the owner removes the mailbox between this check and the reply, the server refuses the reply.
+        found._calls = self._calls(name, must_be_known=True)  # noqa: SLF001  # Mailbox and resolver are one module.
+        return found if found._calls.is_registered() else None  # noqa: SLF001  # As above.
 
     def register(self, name: str, mailbox: Mailbox[Any, Any]) -> None:
-        """Make a mailbox known: one on Redis to every process, any other to this one."""
+        """Register a mailbox: one on Redis for every process, any other for this one."""
         with self._lock:
-            self._known[name] = mailbox
+            self._mailboxes[name] = mailbox
         if isinstance(mailbox, RedisMailbox):
-            mailbox.make_known()
+            mailbox.register()
 
     def forget(self, name: str) -> None:
-        """The name leads nowhere from now on."""
+        """Remove a name, here and on the server."""
         with self._lock:
-            self._known.pop(name, None)
-        self._calls(name).forget()
+            self._mailboxes.pop(name, None)
+        self._calls(name).unregister()
 
     def _calls(self, name: str, *, must_be_known: bool = False) -> RedisCalls:
         return RedisCalls(self._client, name, must_be_known=must_be_known, clock=self._clock, ids=self._ids)
 
 
-def _by_thousands(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """As many at a time as one script takes."""
+@functools.cache
+def _assembled(time_source: str, script: str) -> str:
+    return "\n".join((time_source, _lua("prologue"), _lua(script)))
+
+
+def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield parts of at most as many items as one script call takes."""
     for first in range(0, len(items), MAX_RECEIVE_MESSAGES):
         yield items[first : first + MAX_RECEIVE_MESSAGES]
 
 
-def _cut(joined: bytes, lengths: bytes) -> Iterator[bytes]:
-    """Single bodies, from all of them in one piece."""
+def _split(joined: bytes, lengths: bytes) -> Iterator[bytes]:
+    """Yield the bodies that ``receive`` returned as one string."""
     start = 0
     for length in map(int, lengths.split()):
         yield joined[start : start + length]
@@ -369,13 +409,13 @@ def _ms(seconds: float) -> int:
     return max(int(seconds * 1000), 1 if seconds > 0 else 0)
 
 
-def _letter(raw_id: bytes, died_ms: bytes, content: bytes, count: int, reason: bytes) -> DeadLetter:
-    told = json.loads(reason)
+def _dead_letter(raw_id: bytes, died_ms: bytes, content: bytes, count: int, raw_note: bytes) -> DeadLetter:
+    note = msgspec.json.decode(raw_note, type=_DeathNote)
     return DeadLetter(
         message_id=raw_id.decode(errors="replace"),
         content=content,
-        reason=DeadReason(told["reason"]),
-        problem=told["problem"],
+        reason=DeadReason(note.reason),
+        problem=note.problem,
         delivery_count=count,
         died_at=utc_text(_EPOCH + timedelta(milliseconds=float(died_ms))),
     )

@@ -1,4 +1,4 @@
-"""Overrides in a folder, for the processes of one machine: a file a tag, written anew and swapped in whole."""
+"""Overrides in a folder, for the processes of one machine: one file per tag, replaced atomically."""
 
 import fcntl
 import hashlib
@@ -12,39 +12,39 @@ from typing import Final
 from standfast.clock import Clock, IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
 from standfast.errors import OverridesUnavailable
-from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes, encode_name
 
-_ENDING: Final = ".json"
+_SUFFIX: Final = ".json"
 _UNFINISHED: Final = ".unfinished-"
 
 
-class LocalPromptOverridesStore(VersionedOverrides):
-    """A store in a folder. A process that is killed leaves either the old file or the new one, never a part."""
+class LocalPromptOverridesStore(PromptOverridesStore):
+    """A store in a folder. A killed process leaves the old file or the new one, never a part."""
 
     def __init__(
         self, root: str | os.PathLike[str], *, clock: Clock | None = None, ids: IdSource | None = None
     ) -> None:
         ids = ids or RandomIds()
-        super().__init__(_Folder(Path(root), ids), clock=clock, ids=ids)
+        super().__init__(_FolderBackend(Path(root), ids), clock=clock, ids=ids)
 
 
-class _Folder:
+class _FolderBackend:
     def __init__(self, root: Path, ids: IdSource) -> None:
         self._root, self._ids = root, ids
 
-    def read(self, name: Name) -> Kept | None:
+    def read(self, name: Name) -> StoredBytes | None:
         try:
             content = self._file(name).read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise OverridesUnavailable(problem=str(error)) from None
-        return Kept(content, hashlib.sha256(content).hexdigest())
+        return StoredBytes(content, hashlib.sha256(content).hexdigest())
 
-    def write(self, name: Name, content: bytes, *, mark: str | None, expires_at: datetime | None) -> bool:  # noqa: ARG002  # A folder forgets nothing by itself.
+    def write(self, name: Name, content: bytes, *, etag: str | None, expires_at: datetime | None) -> bool:  # noqa: ARG002  # Expired files are swept.
         with self._locked():
-            before = self.read(name)
-            if (None if before is None else before.mark) != mark:
+            stored = self.read(name)
+            if (None if stored is None else stored.etag) != etag:
                 return False
             file = self._file(name)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class _Folder:
     def remove(self, name: Name) -> bool:
         with self._locked():
             file = self._file(name)
-            # Under the lock nobody is in the middle of a write: what is unfinished here was left by the dead.
+            # Nobody writes while we hold the lock, so unfinished files belong to killed processes.
             for unfinished in file.parent.glob(_UNFINISHED + "*"):
                 unfinished.unlink(missing_ok=True)
             try:
@@ -68,24 +68,27 @@ class _Folder:
             return True
 
     def contents(self, ns: str | None, prompt_key: str | None) -> list[bytes]:
-        folders = "*" if ns is None else part_name(ns), "*" if prompt_key is None else part_name(prompt_key)
-        found = []
-        for file in sorted(self._root.glob("/".join((*folders, "*" + _ENDING)))):
+        folders = (
+            "*" if ns is None else encode_name(ns),
+            "*" if prompt_key is None else encode_name(prompt_key),
+        )
+        contents = []
+        for file in sorted(self._root.glob("/".join((*folders, "*" + _SUFFIX)))):
             try:
-                found.append(file.read_bytes())
+                contents.append(file.read_bytes())
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise OverridesUnavailable(problem=str(error)) from None
-        return found
+        return contents
 
     def _file(self, name: Name) -> Path:
-        ns, prompt_key, tag = map(part_name, name)
-        return self._root / ns / prompt_key / (tag + _ENDING)
+        ns, prompt_key, tag = map(encode_name, name)
+        return self._root / ns / prompt_key / (tag + _SUFFIX)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer at a time, over all threads and processes; the system releases the lock of who is killed."""
+        """Hold the lock of all threads and processes; the system releases it if this process is killed."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             with (self._root / ".lock").open("wb") as lock:

@@ -1,4 +1,4 @@
-"""A prompt that is about to be read by a model: its tag resolved, its values bound, its text rendered and told apart.
+"""A prompt that is ready for a model: its tag is resolved, its values are bound, its text is rendered.
 
 A missing or stale override never renders silently. It is an error, or, with ``fallback=Fallback.TEMPLATE``, the source is
 rendered and the result says so.
@@ -17,14 +17,14 @@ from standfast.errors import (
     StaleOverride,
     UnknownSection,
 )
-from standfast.optimize.prompts.overrides import PromptOverridesStore, applied
+from standfast.optimize.prompts.overrides import PromptOverridesStore, apply_overrides
 from standfast.optimize.prompts.template import (
     MEMORY,
     HexDigest,
     PromptDescriptor,
     PromptTemplate,
     as_text,
-    filled,
+    fill,
     placeholders,
 )
 from standfast.vocabulary import Value
@@ -45,21 +45,21 @@ class FellBack(StrEnum):
 
 
 class ContextText(Protocol):
-    """What a memory section shows: a context package, or anything with its text and hash."""
+    """What a memory section shows: a ``ContextPackage``, or anything else with a text and a hash."""
 
     @property
     def text(self) -> str:
-        """What memory handed back."""
+        """The recalled text."""
         ...
 
     @property
     def package_hash(self) -> str:
-        """The hash that proves it."""
+        """The hash that identifies the package."""
         ...
 
 
 class ResolvedPrompt(Value, frozen=True, kw_only=True):
-    """A prompt whose sections are known, with what a tag had to do with it."""
+    """A prompt with its overrides applied. ``fell_back`` is set if the source stands in for the tag's override."""
 
     descriptor: PromptDescriptor
     tag: str | None
@@ -68,7 +68,7 @@ class ResolvedPrompt(Value, frozen=True, kw_only=True):
 
 
 class RenderedPrompt(Value, frozen=True, kw_only=True):
-    """The text that a model reads, and what it was really made of."""
+    """The text for the model, with the digests that say what it was made of."""
 
     text: str
     prompt_digest: HexDigest
@@ -82,7 +82,11 @@ class RenderedPrompt(Value, frozen=True, kw_only=True):
 
 
 class Prompt:
-    """A template under a tag, with values. ``bind`` gives a new one; this one never changes."""
+    """A template under a tag, with values. Immutable: ``bind`` returns a new prompt.
+
+    Example:
+        >>> Prompt(template, overrides_tag="stable", overrides_store=store).bind({"language": "German"}).render().text
+    """
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class Prompt:
         self._memory = memory
 
     def bind(self, params: Mapping[str, Any] | None = None, *, memory: ContextText | None = None) -> Self:
-        """The same prompt with values for its placeholders; what was bound before stays unless it is bound anew."""
+        """Return the prompt with these values; values bound before stay unless they are bound again."""
         return type(self)(
             self.template,
             overrides_tag=self.overrides_tag,
@@ -113,23 +117,22 @@ class Prompt:
         )
 
     def resolve(self, overrides_store: PromptOverridesStore | None = None) -> ResolvedPrompt:
-        """The sections as the tag makes them now. A store given here wins over the one that was given before."""
+        """Apply the tag's overrides as they are now. A store passed here wins over the constructor's."""
         source, tag = self.template.descriptor, self.overrides_tag
         if tag is None:
             return ResolvedPrompt(descriptor=source, tag=None, version=None)
         store = overrides_store if overrides_store is not None else self._store
-        known = None if store is None else store.resolve(ns=source.ns, prompt_key=source.key, tag=tag)
-        if known is None:
+        override = None if store is None else store.resolve(ns=source.ns, prompt_key=source.key, tag=tag)
+        if override is None:
             missing = MissingOverride(ns=source.ns, prompt_key=source.key, tag=tag)
-            return self._fallen_back(missing, FellBack.MISSING)
+            return self._fall_back(missing, FellBack.MISSING)
         try:
-            descriptor = applied(source, known.overrides, tag=tag)
+            descriptor = apply_overrides(source, override.overrides, tag=tag)
         except (StaleOverride, UnknownSection, BrokenPlaceholders) as stale:
-            return self._fallen_back(stale, FellBack.STALE)
-        return ResolvedPrompt(descriptor=descriptor, tag=tag, version=known.version)
+            return self._fall_back(stale, FellBack.STALE)
+        return ResolvedPrompt(descriptor=descriptor, tag=tag, version=override.version)
 
-    def _fallen_back(self, error: PromptError, reason: FellBack) -> ResolvedPrompt:
-        """The source, if that was asked for, with the reason; else the error."""
+    def _fall_back(self, error: PromptError, reason: FellBack) -> ResolvedPrompt:
         if self.fallback is Fallback.ERROR:
             raise error
         return ResolvedPrompt(
@@ -138,7 +141,7 @@ class Prompt:
 
     @property
     def descriptor(self) -> PromptDescriptor:
-        """The sections as the tag makes them now."""
+        """The sections with the tag's overrides as they are now."""
         return self.resolve().descriptor
 
     def render(
@@ -147,7 +150,7 @@ class Prompt:
         *,
         resolved: ResolvedPrompt | None = None,
     ) -> RenderedPrompt:
-        """The text. With ``resolved`` it is made of exactly those sections, and the store is not asked again."""
+        """Render the text. With ``resolved``, render exactly those sections without reading the store again."""
         resolved = resolved or self.resolve(overrides_store)
         descriptor = resolved.descriptor
         values = dict(self._values)
@@ -170,16 +173,19 @@ class Prompt:
         )
 
 
+def descriptor_for_prompt(prompt: PromptTemplate | Prompt) -> PromptDescriptor:
+    """Return the descriptor of a template, or of a prompt with its tag's overrides as they are now."""
+    return prompt.descriptor
+
+
 def _text(descriptor: PromptDescriptor, values: Mapping[str, str]) -> str:
-    """Headings and bodies in order. A section that says nothing, with nothing below it, leaves no heading behind."""
+    """Join headings and bodies. A section that is empty, with only empty sections below it, gets no heading."""
     blocks: list[str] = []
     for section in descriptor.sections:
         depth = len(section.path)
-        says_something = any(
-            below.body.strip() for below in descriptor.sections if below.path[:depth] == section.path
-        )
-        if section.title and says_something:
+        branch = (other for other in descriptor.sections if other.path[:depth] == section.path)
+        if section.title and any(other.body.strip() for other in branch):
             blocks.append(f"{'#' * min(depth + 1, 6)} {section.title}")
         if section.body.strip():
-            blocks.append(filled(section.body, values).strip("\n"))
+            blocks.append(fill(section.body, values).strip("\n"))
     return "\n\n".join(blocks) + "\n"

@@ -1,12 +1,14 @@
-"""Overrides in Redis, for many machines that want them quickly. Its extra is ``redis``."""
+"""Overrides in Redis, for many machines with low latency. Needs the extra ``redis``."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import datetime
+from importlib.resources import files
 from typing import Any, Final
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, MissingExtra, OverridesUnavailable
-from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes, encode_name
 
 try:
     import redis
@@ -15,54 +17,47 @@ except ImportError:
 
 PREFIX: Final = "standfast:overrides:"
 
-# The mark is the hash of the content, so that the server need not read JSON.
-_WRITE: Final = """
-local mark = redis.call('HGET', KEYS[1], 'mark') or ''
-if mark ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'mark', ARGV[2], 'content', ARGV[3])
-if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4]) else redis.call('PERSIST', KEYS[1]) end
-return 1
-"""
 
-
-class RedisPromptOverridesStore(VersionedOverrides):
-    """A store on a server. Temporary tags end there by themselves."""
+class RedisPromptOverridesStore(PromptOverridesStore):
+    """A store on a Redis server, which removes expired temporary tags by itself."""
 
     def __init__(
         self, *, client: "redis.Redis", clock: Clock | None = None, ids: IdSource | None = None
     ) -> None:
         if client.connection_pool.connection_kwargs.get("decode_responses"):
-            problem = "give a client without decode_responses=True"
+            problem = "pass a client without decode_responses=True"
             raise InvalidValue(what="RedisPromptOverridesStore", problem=problem)
-        super().__init__(_Server(client), clock=clock, ids=ids)
+        super().__init__(_RedisBackend(client), clock=clock, ids=ids)
 
 
-class _Server:
+class _RedisBackend:
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._script = client.register_script(_WRITE)
+        source = files("standfast.optimize.prompts").joinpath("redis_write.lua").read_text("utf-8")
+        self._write = client.register_script(source)
 
-    def read(self, name: Name) -> Kept | None:
-        mark, content = self._ask(lambda: self._client.hmget(_key(name), "mark", "content"))
-        return None if content is None else Kept(content, mark.decode())
+    def read(self, name: Name) -> StoredBytes | None:
+        etag, content = self._call(lambda: self._client.hmget(_key(name), "mark", "content"))
+        return None if content is None else StoredBytes(content, etag.decode())
 
-    def write(self, name: Name, content: bytes, *, mark: str | None, expires_at: datetime | None) -> bool:
-        new_mark = hashlib.sha256(content).hexdigest()
-        end = "" if expires_at is None else int(expires_at.timestamp() * 1000)
-        arguments = [mark or "", new_mark, content, end]
-        return bool(self._ask(lambda: self._script(keys=[_key(name)], args=arguments)))
+    def write(self, name: Name, content: bytes, *, etag: str | None, expires_at: datetime | None) -> bool:
+        new_etag = hashlib.sha256(content).hexdigest()
+        expires_ms = "" if expires_at is None else int(expires_at.timestamp() * 1000)
+        arguments = [etag or "", new_etag, content, expires_ms]
+        return bool(self._call(lambda: self._write(keys=[_key(name)], args=arguments)))
 
     def remove(self, name: Name) -> bool:
-        return bool(self._ask(lambda: self._client.delete(_key(name))))
+        return bool(self._call(lambda: self._client.delete(_key(name))))
 
     def contents(self, ns: str | None, prompt_key: str | None) -> list[bytes]:
-        parts = [_glob(part) for part in (ns, prompt_key)]
+        # An encoded name contains nothing that Redis reads as a pattern.
+        parts = ["*" if part is None else encode_name(part) for part in (ns, prompt_key)]
         pattern = PREFIX + ":".join((*parts, "*"))
-        keys = self._ask(lambda: sorted(set(self._client.scan_iter(match=pattern, count=1_000))))
-        found = self._ask(lambda: [self._client.hget(key, "content") for key in keys])
-        return [content for content in found if content is not None]
+        keys = self._call(lambda: sorted(set(self._client.scan_iter(match=pattern, count=1_000))))
+        contents = self._call(lambda: [self._client.hget(key, "content") for key in keys])
+        return [content for content in contents if content is not None]
 
-    def _ask(self, call: Any) -> Any:
+    def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except redis.RedisError as error:
@@ -70,9 +65,4 @@ class _Server:
 
 
 def _key(name: Name) -> str:
-    return PREFIX + ":".join(map(part_name, name))
-
-
-def _glob(part: str | None) -> str:
-    """A quoted part holds nothing that Redis would read as a pattern."""
-    return "*" if part is None else part_name(part)
+    return PREFIX + ":".join(map(encode_name, name))

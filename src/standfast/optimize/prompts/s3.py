@@ -1,11 +1,11 @@
-"""Overrides in S3 or anything that speaks it with conditional writes. Its extra is ``s3``."""
+"""Overrides in S3, or in any store with the same API and conditional writes. Needs the extra ``s3``."""
 
 from datetime import datetime
 from typing import Any, Final
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import MissingExtra, OverridesUnavailable
-from standfast.optimize.prompts.overrides import Kept, Name, VersionedOverrides, part_name
+from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes, encode_name
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError
@@ -13,11 +13,11 @@ except ImportError:
     raise MissingExtra(feature="The S3 overrides store", extra="s3") from None
 
 _ABSENT: Final = {"NoSuchKey", "404", "NotFound"}
-_LOST: Final = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *_ABSENT}
+_CONFLICT: Final = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", *_ABSENT}
 
 
-class S3PromptOverridesStore(VersionedOverrides):
-    """A store in a bucket: an object a tag, written only if it is still what was read (``If-Match``)."""
+class S3PromptOverridesStore(PromptOverridesStore):
+    """A store in a bucket: one object per tag, written only if it has not changed since it was read (``If-Match``)."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class S3PromptOverridesStore(VersionedOverrides):
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        super().__init__(_Bucket(client, bucket, prefix), clock=clock, ids=ids)
+        super().__init__(_BucketBackend(client, bucket, prefix), clock=clock, ids=ids)
 
 
-class _Bucket:
+class _BucketBackend:
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
         self._client, self._bucket, self._prefix = client, bucket, prefix
 
-    def read(self, name: Name) -> Kept | None:
+    def read(self, name: Name) -> StoredBytes | None:
         return self._get(self._key(name))
 
-    def write(self, name: Name, content: bytes, *, mark: str | None, expires_at: datetime | None) -> bool:  # noqa: ARG002  # Expiry is swept; a bucket's own rules count days.
-        condition = {"IfNoneMatch": "*"} if mark is None else {"IfMatch": mark}
+    def write(self, name: Name, content: bytes, *, etag: str | None, expires_at: datetime | None) -> bool:  # noqa: ARG002  # Expired objects are swept; a bucket's own rules count days.
+        condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
         try:
             self._client.put_object(
                 Bucket=self._bucket,
@@ -49,13 +49,13 @@ class _Bucket:
                 **condition,
             )
         except (ClientError, BotoCoreError) as error:
-            if _code(error) in _LOST:
+            if _code(error) in _CONFLICT:
                 return False
             raise OverridesUnavailable(problem=str(error)) from None
         return True
 
     def remove(self, name: Name) -> bool:
-        # S3 does not say whether there was something to delete.
+        # S3 does not report whether an object existed.
         if self.read(name) is None:
             return False
         try:
@@ -67,28 +67,30 @@ class _Bucket:
     def contents(self, ns: str | None, prompt_key: str | None) -> list[bytes]:
         prefix = self._prefix
         if ns is not None:
-            prefix += part_name(ns) + "/" + (part_name(prompt_key) + "/" if prompt_key is not None else "")
+            prefix += (
+                encode_name(ns) + "/" + (encode_name(prompt_key) + "/" if prompt_key is not None else "")
+            )
         try:
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
             keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         except (ClientError, BotoCoreError) as error:
             raise OverridesUnavailable(problem=str(error)) from None
         if ns is None and prompt_key is not None:
-            keys = [key for key in keys if key.split("/")[-2] == part_name(prompt_key)]
+            keys = [key for key in keys if key.split("/")[-2] == encode_name(prompt_key)]
         found = [self._get(key) for key in sorted(keys)]
-        return [kept.content for kept in found if kept is not None]
+        return [stored.content for stored in found if stored is not None]
 
-    def _get(self, key: str) -> Kept | None:
+    def _get(self, key: str) -> StoredBytes | None:
         try:
             answer = self._client.get_object(Bucket=self._bucket, Key=key)
-            return Kept(answer["Body"].read(), answer["ETag"])
+            return StoredBytes(answer["Body"].read(), answer["ETag"])
         except (ClientError, BotoCoreError) as error:
             if _code(error) in _ABSENT:
                 return None
             raise OverridesUnavailable(problem=str(error)) from None
 
     def _key(self, name: Name) -> str:
-        return self._prefix + "/".join(map(part_name, name)) + ".json"
+        return self._prefix + "/".join(map(encode_name, name)) + ".json"
 
 
 def _code(error: Exception) -> str:

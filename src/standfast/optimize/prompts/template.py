@@ -1,4 +1,7 @@
-"""One section of a prompt: a heading, a text with placeholders, and sections below it."""
+"""A prompt's source: sections with placeholders, templates made of sections, and the registry that finds them.
+
+``${name}`` in a section's body is a placeholder; ``$${`` stands for the text ``${``.
+"""
 
 import functools
 import re
@@ -8,23 +11,23 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from standfast.canon import fingerprint, normal_string
-from standfast.errors import UnknownPrompt
+from standfast.errors import InvalidValue, UnknownPrompt
 from standfast.vocabulary import Value
 
 Path = tuple[str, ...]
 HexDigest = str
 
 MEMORY: Final = "memory"
-"""The placeholder that a memory section's context package takes."""
+"""The placeholder that a memory section fills with a context package."""
 
 _PLACEHOLDER: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Section(Value, frozen=True, kw_only=True):
-    """A node of a prompt. ``${name}`` in the body is a placeholder, ``$${`` is the text ``${``.
+    """One node of a prompt: a heading, a body with placeholders, and sections below it.
 
-    With ``recall_tokens`` it is a memory section: ``${memory}`` in its body becomes the text of a context package of at
-    most so many tokens.
+    A section with ``recall_tokens`` is a memory section: ``${memory}`` in its body becomes the text of a context
+    package of at most that many tokens.
     """
 
     key: str
@@ -38,7 +41,7 @@ class Section(Value, frozen=True, kw_only=True):
         for field in ("title", "body"):
             text = getattr(self, field)
             self._require(isinstance(text, str), f"{field} must be a string")
-            # Two texts that look the same are the same from here on, to a hash as well as to a model.
+            # Texts that look the same get the same hash.
             msgspec.structs.force_setattr(self, field, normal_string(text))
         keys = [child.key for child in self.children]
         self._require(len(set(keys)) == len(keys), f"two sections below {self.key!r} have the same key")
@@ -50,7 +53,7 @@ class Section(Value, frozen=True, kw_only=True):
         )
 
     def walk(self, above: Path = ()) -> "Iterator[tuple[Path, Section]]":
-        """Every section of this branch with its path, in the order of the text."""
+        """Yield this section and all below it with their paths, in text order."""
         path = (*above, self.key)
         yield path, self
         for child in self.children:
@@ -58,53 +61,49 @@ class Section(Value, frozen=True, kw_only=True):
 
     @property
     def content_hash(self) -> HexDigest:
-        """The hash of what an override replaces: the body, and the recall budget of a memory section."""
+        """The hash that an override of this section must name."""
         return content_hash(self.body, self.recall_tokens)
 
 
 def memory_section(
     *, key: str = MEMORY, title: str = "Memory", tokens: int, body: str = "${memory}"
 ) -> Section:
-    """A section that holds what memory hands back, of at most so many tokens."""
+    """Return a section that shows a context package of at most ``tokens`` tokens."""
     return Section(key=key, title=title, body=body, recall_tokens=tokens)
 
 
 def content_hash(body: str, recall_tokens: int | None = None) -> HexDigest:
-    """The hash of a section's content."""
+    """Return the hash of a section's content: its body and, for a memory section, its recall budget."""
     return fingerprint(["section/v1", body, recall_tokens])
 
 
 def placeholders(body: str) -> tuple[str, ...]:
-    """The names of the placeholders in a text, each once, in order of the alphabet."""
-    return tuple(sorted({found[1] for found in _PLACEHOLDER.finditer(body) if found[1]}))
+    """Return the names of the placeholders in a text, sorted, without duplicates."""
+    return tuple(sorted({match[1] for match in _PLACEHOLDER.finditer(body) if match[1]}))
 
 
 def placeholder_spans(body: str) -> list[tuple[int, int]]:
-    """Where the placeholders and escapes of a text stand."""
-    return [found.span() for found in _PLACEHOLDER.finditer(body)]
+    """Return the start and end of every placeholder and every escape in a text."""
+    return [match.span() for match in _PLACEHOLDER.finditer(body)]
 
 
-def filled(body: str, values: Mapping[str, str]) -> str:
-    """The text with its placeholders filled in, in one pass: what a value holds is never read as a placeholder."""
-
-    def value(found: re.Match[str]) -> str:
-        return values[found[1]] if found[1] else "${"
-
-    return _PLACEHOLDER.sub(value, body)
+def fill(body: str, values: Mapping[str, str]) -> str:
+    """Replace placeholders by their values in one pass: a value that contains ``${…}`` is not filled again."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else "${", body)
 
 
 def path_text(path: Path) -> str:
-    """A path as people read it."""
+    """Return a path as people read it, e.g. ``role/tone``."""
     return "/".join(path)
 
 
 def as_text(value: Any) -> str:
-    """A parameter as it stands in a prompt: text as it is, anything else as JSON."""
+    """Return a parameter as it appears in a prompt: a string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
 
 
 class SectionDescriptor(Value, frozen=True, kw_only=True):
-    """One section as it is now, with its source's hash, which is what an override must name."""
+    """One section as it is now, with the hash of its source, which an override must name."""
 
     path: Path
     title: str
@@ -115,12 +114,12 @@ class SectionDescriptor(Value, frozen=True, kw_only=True):
 
     @property
     def body_hash(self) -> HexDigest:
-        """The hash of the section as it is now; the source's, if nothing overrides it."""
+        """The hash of the section as it is now; equal to ``source_hash`` if nothing overrides it."""
         return content_hash(self.body, self.recall_tokens)
 
 
 class PromptDescriptor(Value, frozen=True, kw_only=True):
-    """A prompt as a list of sections. Its digest says which texts a rendering was made of."""
+    """A prompt as a flat list of sections. Its digest identifies the texts that a rendering uses."""
 
     ns: str
     key: str
@@ -128,16 +127,16 @@ class PromptDescriptor(Value, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> HexDigest:
-        """The hash of every section's path, title and content: the identity of the prompt before values are bound."""
+        """The hash of every section's path, title and content, before values are bound."""
         return _digest(self)
 
     def section(self, path: Path) -> SectionDescriptor | None:
-        """The section at a path."""
+        """Return the section at a path, or None."""
         return next((section for section in self.sections if section.path == path), None)
 
 
 class PromptTemplate(Value, frozen=True, kw_only=True):
-    """A prompt's source: sections in order. Files and code hold these; overrides change what they say."""
+    """A prompt's source: its sections in order. Overrides change what it says in production."""
 
     ns: str
     key: str
@@ -146,34 +145,34 @@ class PromptTemplate(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("ns", self.ns)
         self._require_name("key", self.key)
-        self._require(len(self.sections) > 0, "a prompt has at least one section")
+        self._require(len(self.sections) > 0, "a prompt needs at least one section")
         keys = [section.key for section in self.sections]
         self._require(len(set(keys)) == len(keys), "two sections have the same key")
 
     def walk(self) -> Iterator[tuple[Path, Section]]:
-        """Every section with its path, in the order of the text."""
+        """Yield every section with its path, in text order."""
         for section in self.sections:
             yield from section.walk()
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The names of all placeholders, each once."""
+        """The names of all placeholders, sorted, without duplicates."""
         return tuple(sorted({name for _, section in self.walk() for name in placeholders(section.body)}))
 
     @property
     def descriptor(self) -> PromptDescriptor:
-        """The source as a list of sections."""
+        """The source as a flat list of sections."""
         return _descriptor(self)
 
 
-# Both are asked for at every rendering, of the same few prompts.
+# Every rendering asks for both, of the same few prompts.
 @functools.lru_cache(maxsize=256)
 def _digest(prompt: PromptDescriptor) -> HexDigest:
-    told = [
+    sections = [
         [list(section.path), section.title, section.body, section.recall_tokens]
         for section in prompt.sections
     ]
-    return fingerprint(["prompt-digest/v1", prompt.ns, prompt.key, told])
+    return fingerprint(["prompt-digest/v1", prompt.ns, prompt.key, sections])
 
 
 @functools.lru_cache(maxsize=256)
@@ -196,10 +195,10 @@ def _descriptor(template: PromptTemplate) -> PromptDescriptor:
 
 
 class PromptRegistry(Protocol):
-    """Resolves prompt references."""
+    """Finds prompts by namespace and key."""
 
     def get(self, ns: str, key: str) -> PromptTemplate:
-        """The prompt of that name, or an ``UnknownPrompt``."""
+        """Return the prompt, or raise ``UnknownPrompt``."""
         ...
 
 
@@ -207,20 +206,13 @@ class InMemoryPromptRegistry:
     """The prompts of one program."""
 
     def __init__(self, *templates: PromptTemplate) -> None:
-        self._known: Mapping[tuple[str, str], PromptTemplate] = {
-            (template.ns, template.key): template for template in templates
-        }
-        assert len(self._known) == len(templates), "two prompts have the same name"
+        self._templates = {(template.ns, template.key): template for template in templates}
+        if len(self._templates) != len(templates):
+            raise InvalidValue(what="InMemoryPromptRegistry", problem="two prompts have the same ns and key")
 
     def get(self, ns: str, key: str) -> PromptTemplate:
-        """The prompt of that name, or an ``UnknownPrompt``."""
+        """Return the prompt, or raise ``UnknownPrompt``."""
         try:
-            return self._known[ns, key]
+            return self._templates[ns, key]
         except KeyError:
             raise UnknownPrompt(ns=ns, prompt_key=key) from None
-
-
-def descriptor_for_prompt(prompt: Any) -> PromptDescriptor:
-    """The descriptor of a template, or of a ``Prompt`` as its tag resolves now."""
-    descriptor: PromptDescriptor = prompt.descriptor
-    return descriptor

@@ -21,7 +21,7 @@ GARBAGE = b"\xff\xfe no message at all"
 class TimedRedisMailbox(RedisMailbox[Any, Any]):
     """The real scripts on a real server, with the time of a key instead of the server's."""
 
-    TIME = f"local now = tonumber(redis.call('GET', '{NOW}') or '1000000')"
+    TIME_SOURCE = f"local now = tonumber(redis.call('GET', '{NOW}') or '1000000')"
 
 
 class GarblingCodec(WireCodec):
@@ -70,7 +70,7 @@ def on_redis(url: str, *, clock: Clock | None = None, **options: Any) -> tuple[A
 def states(mailbox: AnyMailbox) -> dict[str, list[str]]:
     """Of each message that the mailbox holds, every state that it is in. The law says one."""
     if isinstance(mailbox, InMemoryMailbox):
-        held: set[str] = set(mailbox._held)
+        held: set[str] = set(mailbox._messages)
         places: dict[str, list[str]] = {
             "ready": list(mailbox._ready),
             "leased": list(mailbox._leased),
