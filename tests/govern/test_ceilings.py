@@ -111,7 +111,7 @@ def test_the_multipliers_are_the_documents() -> None:
 def test_a_flawless_memory_is_still_a_suggestion() -> None:
     decision = POLICY.should_recall(_item())
 
-    assert decision == RecallDecision(True, "A suggestion, to be trusted up to 0.85", 0.85, [])
+    assert decision == RecallDecision(True, "Suggestion with a confidence of at most 0.85", 0.85, [])
 
 
 @pytest.mark.parametrize("band", ["VOID", "void", Band.VOID])
@@ -120,7 +120,7 @@ def test_the_void_band_is_blocked(band: str) -> None:
 
     assert not decision.allowed
     assert decision.confidence_ceiling == 0.0
-    assert decision.floor_warnings == ["The VOID band is diagnostic and cannot be recalled"]
+    assert decision.floor_warnings == ["The VOID band holds rejected content, for diagnosis only"]
 
 
 @pytest.mark.parametrize("band", [band for band in Band if band is not Band.VOID])
@@ -139,7 +139,7 @@ def test_an_item_without_a_band_is_read_as_ledger_and_says_so() -> None:
     decision = POLICY.should_recall(_item(band=None))
 
     assert decision.confidence_ceiling == 0.85
-    assert decision.floor_warnings == ["It names no band; it is read as LEDGER"]
+    assert decision.floor_warnings == ["It names no band and is treated as LEDGER"]
 
 
 @pytest.mark.parametrize("item", [None, 7, "item", [], object()])

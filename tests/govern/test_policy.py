@@ -284,7 +284,7 @@ def test_lenient_mode_warns_in_the_log_of_the_program(caplog: pytest.LogCaptureF
         MemoryWritePolicy(strict_mode=False).should_write("SEAL", chain())
         MemoryWritePolicy(strict_mode=False).should_write("SEAL", None)
 
-    assert caplog.messages == ["lenient mode lets a write pass: Evidence chain invalid"]
+    assert caplog.messages == ["lenient mode allowed a write: Evidence chain invalid"]
 
 
 @pytest.mark.parametrize("mode", [None, 0, 1, "", "lenient"])

@@ -1,19 +1,19 @@
-"""Who may write which band, who may seal, and what always needs a human. AI proposes, humans seal.
+"""Authority: which role may write which band, who may seal, and which operations need a human.
 
-One table of roles and bands answers the first question. The role is the writer that the audit names, not the one
-that had the idea: what an agent wants remembered is written by ``888_JUDGE`` once it is judged.
+One table has the roles and their bands. The role is the writer that the audit names, not the one that had the idea: what an
+agent wants remembered is written by ``888_JUDGE`` after it was judged.
 
     role        may write                        because
-    human       VAULT LEDGER ACTIVE PHOENIX      seals law, and may write all that an agent's judge may; but a VOID
-                                                 is the judge's word, and WITNESS holds observations, not opinions
+    human       VAULT LEDGER ACTIVE PHOENIX      seals law, and may write what an agent's judge may; but VOID is for the
+                                                 judge's rejections, and WITNESS for observations
     888_JUDGE   LEDGER ACTIVE PHOENIX VOID       writes what it judged, where the verdict routes it
-    111_SENSE   nothing                          reads: it recalls what is there
-    777_FORGE   WITNESS                          records the patterns it detects
-    999_SEAL    LEDGER                           finalises the audit trail; its seal closes a commit, not a law
-    system      LEDGER                           archives and leaves tombstones when it sweeps
+    111_SENSE   nothing                          only reads
+    777_FORGE   WITNESS                          records patterns of rejections
+    999_SEAL    LEDGER                           completes the audit trail; it closes a commit and seals no law
+    system      LEDGER                           archives and leaves tombstones in retention sweeps
     agent       ACTIVE PHOENIX                   keeps its session's state, and proposes
 
-Nothing here is an approval: that is a human's signature, which ``approvals.py`` verifies.
+A role is not an approval. An approval is a human's signature, which ``approvals/`` verifies.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 class Role(StrEnum):
-    """Who writes."""
+    """Who writes a record."""
 
     HUMAN = "human"
     JUDGE = "888_JUDGE"
@@ -76,44 +76,44 @@ assert set(BANDS_OF_ROLE) == set(Role)
 assert set(WHY_HUMAN) == set(Operation)
 assert set().union(*BANDS_OF_ROLE.values()) == set(Band), "every band has a writer"
 assert {role for role, bands in BANDS_OF_ROLE.items() if Band.VAULT in bands} == SEALERS == {Role.HUMAN}
-assert Band.VOID not in BANDS_OF_ROLE[Role.AGENT], "an agent can't bury what it said"
+assert Band.VOID not in BANDS_OF_ROLE[Role.AGENT], "an agent cannot hide what it said by rejecting it"
 
 
 def may_write(role: Role | str, band: Band | str) -> bool:
-    """Whether this role may be the writer of something in this band."""
+    """Whether a role may write to a band."""
     return _required(Band, band) in BANDS_OF_ROLE[_required(Role, role)]
 
 
 def may_seal(role: Role | str) -> bool:
-    """Whether this role may turn a proposal into law."""
+    """Whether a role may seal a proposal."""
     return _required(Role, role) in SEALERS
 
 
 def needs_human(operation: Operation | str) -> bool:
-    """Whether a human must approve this first, whoever asks for it."""
+    """Whether an operation needs a human's approval, whoever asks for it."""
     return WHY_HUMAN[_required(Operation, operation)] is not None
 
 
 def require_write(role: Role | str, band: Band | str) -> None:
-    """Raise ``NotAuthorised``, naming those who may, if this role may not write this band."""
+    """Raises ``NotAuthorised``, which names the roles that may, unless the role may write to the band."""
     if not may_write(role, band):
-        written = _required(Band, band)
-        writers = [other.value for other in Role if written in BANDS_OF_ROLE[other]]
+        target = _required(Band, band)
+        writers = [other.value for other in Role if target in BANDS_OF_ROLE[other]]
         raise NotAuthorised(
-            role=_required(Role, role).value, act=f"write to {written}", who=" or ".join(writers)
+            role=_required(Role, role).value, act=f"write to {target}", who=" or ".join(writers)
         )
 
 
 def require_seal(role: Role | str) -> None:
-    """Raise ``NotAuthorised`` if this role may not seal."""
+    """Raises ``NotAuthorised`` unless the role may seal."""
     if not may_seal(role):
         raise NotAuthorised(role=_required(Role, role).value, act="seal", who=Role.HUMAN.value)
 
 
 def read_word(kind: type[_Word], given: object) -> _Word | None:
-    """The word of a closed set that a text names, in any case, or None.
+    """The member of an enum that a text names, in any case, or None.
 
-    ASCII only, because Unicode has letters that become others in upper case: a dotless i becomes I, a long s S.
+    ASCII only, because some Unicode letters become others in upper case: a dotless i becomes I, a long s becomes S.
     """
     if type(given) is kind:
         return given
@@ -124,7 +124,7 @@ def read_word(kind: type[_Word], given: object) -> _Word | None:
 
 
 def plain_text(given: object) -> str | None:
-    """The characters of a string, an enum's or any other subclass's too, or None if it is no string."""
+    """The characters of a string or an instance of a subclass, such as an enum; None for anything else."""
     return str.__str__(given) if issubclass(type(given), str) else None
 
 

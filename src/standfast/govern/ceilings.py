@@ -1,16 +1,16 @@
-"""Recall ceilings: how far a remembered thing may be trusted. A recalled memory is a suggestion, never a fact.
+"""Recall ceilings: how far a recalled memory may be trusted. It is a suggestion, never a fact.
 
-Each doubt has a multiplier; those that apply are multiplied, and the product is capped at 0.85. Where the document's
+Each doubt has a multiplier. Those that apply are multiplied, and the product is capped at 0.85. Decisions where the document's
 table leaves room:
 
-- Age is measured from the instant handed in. Exactly 30 or 90 days is not older than that; a microsecond more is.
-- A timestamp that is missing, or lies in the future, is invalid: neither tells the age, and a forged future would
-  otherwise never grow old. A sound memory stamped by a clock that runs ahead still gets 0.85, with a warning.
-- A missing evidence chain counts once, as that, not again for the floor checks that it can't hold.
-- The topic is ``current_context["topic"]`` against the item's ``topic``, or else its ``subject``; it counts only where
-  both are known, and case and Unicode form do not matter.
-- An item without a band is read as ``Record`` reads it, as LEDGER. A band that nobody knows might be VOID by another
-  name, so it is blocked.
+- Age is measured from the time handed in. Exactly 30 or 90 days is not older than that; a microsecond more is.
+- A missing or future timestamp is invalid: it does not tell the age, and a forged future would never grow old. A sound memory
+  stamped by a clock that runs ahead still gets 0.85, with a warning.
+- A missing evidence chain counts once, and not again for its missing floor checks.
+- The topic is ``current_context["topic"]`` against the item's ``topic`` or else its ``subject``. It counts only if both are
+  known; case and Unicode form make no difference.
+- An item without a band is treated as LEDGER, as ``Record`` does. An unknown band is blocked, because it might be VOID under
+  another name.
 
 An item is a ``Record``, or a dict with the document's names (``timestamp``, ``evidence_chain``) or the vocabulary's
 (``ts_utc``, ``evidence``).
@@ -33,7 +33,7 @@ MAX_RECALL_CONFIDENCE: Final = 0.85
 
 
 class Doubt(StrEnum):
-    """A reason to trust a memory less, in words."""
+    """A reason to trust a memory less."""
 
     VERDICT = "Its verdict is neither SEAL nor SABAR"
     OLDER_THAN_30_DAYS = "It is more than 30 days old"
@@ -59,7 +59,7 @@ assert all(0 < multiplier < 1 for multiplier in MULTIPLIER_OF_DOUBT.values()), "
 
 @dataclass(frozen=True, slots=True)
 class RecallDecision:
-    """Whether a memory may be recalled, how far it may be trusted, and what is wrong with it, in words."""
+    """Whether a memory may be recalled, how far it may be trusted, and a warning for each doubt."""
 
     allowed: bool
     reason: str
@@ -70,30 +70,30 @@ class RecallDecision:
         if not 0 <= self.confidence_ceiling <= (MAX_RECALL_CONFIDENCE if self.allowed else 0):
             raise InvalidValue(
                 what="RecallDecision",
-                problem=f"confidence_ceiling is from 0 to {MAX_RECALL_CONFIDENCE}, and 0 for what is blocked",
+                problem=f"confidence_ceiling must be 0 to {MAX_RECALL_CONFIDENCE}, and 0 if recall is blocked",
             )
 
 
 def decide_recall(memory_item: object, current_context: object, now: datetime) -> RecallDecision:
-    """The ceiling of one item at an instant. Never raises: what can't be read is blocked, or doubted."""
+    """Decides on one item at a given time. Never raises: what cannot be read is blocked or doubted."""
     if not isinstance(memory_item, dict | Record):
-        return _blocked("what is no memory item cannot be recalled")
-    given_band = _first(memory_item, "band")
-    band = Band.LEDGER if given_band is None else read_word(Band, given_band)
+        return _blocked("only a record or a dict can be recalled")
+    band_text = _first(memory_item, "band")
+    band = Band.LEDGER if band_text is None else read_word(Band, band_text)
     if band is None:
-        return _blocked("a memory of an unknown band cannot be recalled")
+        return _blocked("its band is unknown")
     if band is Band.VOID:
-        return _blocked("the VOID band is diagnostic and cannot be recalled")
+        return _blocked("the VOID band holds rejected content, for diagnosis only")
     doubts = _doubts(memory_item, current_context, now)
     ceiling = ceiling_of(doubts)
     warnings = [doubt.value for doubt in doubts]
-    if given_band is None:
-        warnings.append("It names no band; it is read as LEDGER")
-    return RecallDecision(True, f"A suggestion, to be trusted up to {ceiling:g}", ceiling, warnings)
+    if band_text is None:
+        warnings.append("It names no band and is treated as LEDGER")
+    return RecallDecision(True, f"Suggestion with a confidence of at most {ceiling:g}", ceiling, warnings)
 
 
 def ceiling_of(doubts: list[Doubt]) -> float:
-    """The product of the multipliers, capped, to the six decimals that json-v1 keeps: 0.8 times 0.7 is 0.56."""
+    """The product of the multipliers, capped, and rounded to the six decimals of json-v1: 0.8 times 0.7 is 0.56."""
     product = prod(MULTIPLIER_OF_DOUBT[doubt] for doubt in doubts)
     return min(round(product, FLOAT_DECIMALS), MAX_RECALL_CONFIDENCE)
 
@@ -122,12 +122,12 @@ def _doubts(item: object, context: object, now: datetime) -> list[Doubt]:
     return doubts
 
 
-def _blocked(why: str) -> RecallDecision:
-    return RecallDecision(False, f"Recall blocked: {why}", 0.0, [why[0].upper() + why[1:]])
+def _blocked(problem: str) -> RecallDecision:
+    return RecallDecision(False, f"Recall blocked: {problem}", 0.0, [problem[0].upper() + problem[1:]])
 
 
 def _first(holder: object, *names: str) -> object:
-    """The first of these fields that is set, of a dict or of a value of the vocabulary."""
+    """The first of these fields that is set in a dict, a ``Record`` or an ``Evidence``."""
     for name in names:
         value = None
         if isinstance(holder, dict):

@@ -1,12 +1,14 @@
-"""Scars: what went wrong before and may again, found by counting and recorded for later judgements to see.
+"""Patterns of rejections: what keeps going wrong, counted and recorded so that later judgements can take it into account.
 
-    repeated_void      writes about one subject, or from one source, that the same floor refused
-    near_miss          writes that a hard floor let pass by a hair
-    authority_breach   an agent that claimed to make law, from the first time on
+    repeated_void      the same floor rejected writes about one subject, or from one source
+    near_miss          a hard floor let writes pass by less than 0.05
+    authority_breach   an agent claimed to make law; recorded from the first time on
 
-A incident is one such event. When incidents of one kind about one thing reach the next of ``PATTERN_LEVELS``, that is a pattern: a
-WITNESS record whose subject or source is what it is about. Its content depends on nothing but the incident and the level,
-so that two runs that find the same pattern write the same record.
+One such event is an incident. When the incidents of one kind about one thing reach a level of ``LEVELS_OF_PATTERN``, they are a
+pattern: a WITNESS record about that subject or source. Its content depends only on the incident and the level, so that two runs
+that find the same pattern write the same record. ``F3_Witness`` asks for one more source where a pattern applies.
+
+Stored names keep the document's word, scar: ``scar/...`` are the ids of patterns, ``mark/...`` the keys of incidents.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +26,7 @@ AUTHORITY_FLOOR: Final = "F9_Authority"
 
 
 class PatternKind(StrEnum):
-    """What can go wrong again."""
+    """What the incidents of a pattern have in common."""
 
     REPEATED_VOID = "repeated_void"
     NEAR_MISS = "near_miss"
@@ -36,17 +38,17 @@ LEVELS_OF_PATTERN: Final = {
     PatternKind.NEAR_MISS: PATTERN_LEVELS,
     PatternKind.AUTHORITY_BREACH: (1, *PATTERN_LEVELS),
 }
-_WORDS_OF_PATTERN: Final = {
-    PatternKind.REPEATED_VOID: "refused by",
-    PatternKind.NEAR_MISS: "passed by a hair at",
-    PatternKind.AUTHORITY_BREACH: "refused for claiming authority by",
+_TEXT_OF_PATTERN: Final = {
+    PatternKind.REPEATED_VOID: "rejected by",
+    PatternKind.NEAR_MISS: "nearly rejected by",
+    PatternKind.AUTHORITY_BREACH: "rejected for claiming authority by",
 }
-assert set(LEVELS_OF_PATTERN) == set(_WORDS_OF_PATTERN) == set(PatternKind)
+assert set(LEVELS_OF_PATTERN) == set(_TEXT_OF_PATTERN) == set(PatternKind)
 MAX_INCIDENTS_COUNTED: Final = max(PATTERN_LEVELS)
 
 
 class Incident(NamedTuple):
-    """One event: what happened, at which floor, and what it was about (``subject …``, or a source's kind and id)."""
+    """One event: its kind, the floor, and what it was about (``subject ...``, or a source's kind and id)."""
 
     pattern: PatternKind
     floor: str
@@ -54,17 +56,17 @@ class Incident(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """A short name for incidents of this kind about this thing."""
+        """A short name shared by all incidents of this kind, floor and thing."""
         return fingerprint(["mark/v1", self.pattern.value, self.floor, self.about])[:32]
 
     @property
     def prefix(self) -> str:
-        """Where they are kept."""
+        """The start of the keys under which they are stored."""
         return f"mark/{self.digest}/"
 
 
 def incidents_of(record: Record, judgement: Judgement, author: str) -> tuple[Incident, ...]:
-    """The incidents that a judgement leaves, in a total order."""
+    """The incidents of one judgement, sorted."""
     about = subject_and_sources(record) or {f"agent {author.lower()}"}
     incidents = {
         Incident(pattern, check.floor, thing)
@@ -86,7 +88,7 @@ def _pattern_of(check: FloorCheck, verdict: Verdict) -> PatternKind | None:
 
 
 def detect_patterns(new: Iterable[Incident], counted: Mapping[Incident, int]) -> tuple[Record, ...]:
-    """The patterns that these incidents make together with those counted before, in the order of their ids."""
+    """The patterns that new incidents complete, given how often each occurred before, ordered by id."""
     totals = dict(counted)
     patterns = {}
     for incident in new:
@@ -105,7 +107,7 @@ def pattern_record(incident: Incident, level: int) -> Record:
     times = "once" if level == 1 else f"at least {level} times"
     return Record(
         memory_id=f"scar/{incident.pattern}/{incident.digest}/{level}",
-        text=f"Writes about {incident.about} were {_WORDS_OF_PATTERN[incident.pattern]} {incident.floor} {times}.",
+        text=f"Writes about {incident.about} were {_TEXT_OF_PATTERN[incident.pattern]} {incident.floor} {times}.",
         tags=tuple(sorted({"scar", incident.pattern.value})),
         subject=name if kind == "subject" else None,
         source=None if kind == "subject" else {"kind": kind, "id": name},

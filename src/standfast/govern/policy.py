@@ -1,17 +1,17 @@
-"""The write policy: the verdict decides where a thing is remembered, and the evidence whether it is.
+"""The write policy: the verdict decides where a record is written, and the evidence whether it is.
 
-The order of the questions is the order of the reasons: is the verdict known, would a VOID become canonical, does the
-evidence hold, does the verdict reach the band. Where the document leaves room:
+Violations are checked in this order: is the verdict known, would a VOID become canonical, is the evidence valid, does the
+verdict reach the band. Decisions where the document leaves room:
 
-- No ``band_target`` means: where the verdict routes it, for VOID too. A target asks whether the verdict reaches that
-  band; it does not narrow the route, because PARTIAL must not reach LEDGER without its review in PHOENIX.
-- A SEAL for VAULT is allowed as a proposal. ``target_bands`` is PHOENIX, where it waits: no decision names VAULT.
-- Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It does not
-  forgive an unknown verdict or band, which name no place to write to, nor a malformed chain, which is bad input. Nor
-  may a chain that says VOID become canonical under another verdict.
-- A refused write needs no approval: there is nothing to approve. So ``requires_human_approval`` is of allowed writes.
-- A reason of the document is given word for word; what exactly is wrong stands in ``ledger_entry["missing_links"]``.
-- ``ledger_entry["hash"]`` is the evidence hash, recomputed, and ``["evidence"]`` the very text that it covers.
+- Without a ``band_target``, the record goes where the verdict routes it, for VOID too. A target asks whether the verdict
+  reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without its review in PHOENIX.
+- A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX, where it waits; no decision names VAULT.
+- Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It does not forgive
+  an unknown verdict or band, which name no place to write to, nor a malformed chain. And a chain that says VOID never becomes
+  canonical under another verdict.
+- ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused one.
+- The document's reasons are given word for word; details are in ``ledger_entry["missing_links"]``.
+- ``ledger_entry["hash"]`` is the recomputed evidence hash, and ``["evidence"]`` the text that it covers.
 """
 
 import logging
@@ -66,7 +66,7 @@ BANDS_OF_VERDICT: Final = {
     Verdict.VOID: (Band.VOID,),
     Verdict.HOLD: (Band.LEDGER,),
 }
-# The document's shape, to be looked at. The gate reads the table above, which nobody can change.
+# The table in the document's shape, for readers. Decisions use the table above, which cannot be changed.
 VERDICT_BAND_ROUTING: Final = {
     verdict.value: [band.value for band in bands] for verdict, bands in BANDS_OF_VERDICT.items()
 }
@@ -84,7 +84,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WriteDecision:
-    """Whether a thing may be written, where, and whether a human must approve it first."""
+    """Whether a write is allowed, to which bands, and whether a human must approve it first."""
 
     allowed: bool
     reason: str
@@ -94,13 +94,15 @@ class WriteDecision:
 
     def __post_init__(self) -> None:
         if self.allowed != bool(self.target_bands):
-            raise InvalidValue(what="WriteDecision", problem="an allowed write has bands, a refused one none")
+            raise InvalidValue(
+                what="WriteDecision", problem="an allowed write has target bands, a refused one has none"
+            )
         if Band.VAULT in self.target_bands:
-            raise InvalidValue(what="WriteDecision", problem="only a human's signature reaches VAULT")
+            raise InvalidValue(what="WriteDecision", problem="VAULT is reached by a human's signature only")
 
 
 class _Request(NamedTuple):
-    """What was asked for, as far as it can be read."""
+    """The arguments of ``should_write``, as far as they can be read."""
 
     verdict: Verdict | None
     verdict_text: str
@@ -110,18 +112,18 @@ class _Request(NamedTuple):
 
     @property
     def is_routed(self) -> bool:
-        """Whether the verdict reaches the band that was asked for, if any was."""
+        """Whether the verdict reaches the target band, if there is one."""
         if self.verdict is None or self.band_text is None:
             return self.verdict is not None
         return self.band in BANDS_OF_VERDICT[self.verdict] or (self.verdict, self.band) == _PROPOSED_LAW
 
 
 class MemoryWritePolicy:
-    """The document's engine. ``strict_mode=False`` warns instead of refusing, for development; see the module."""
+    """The document's policy engine. ``strict_mode=False`` warns instead of refusing, for development."""
 
     def __init__(self, strict_mode: bool = True, *, clock: Clock | None = None) -> None:
         if type(strict_mode) is not bool:
-            raise InvalidValue(what="strict_mode", problem="it must be True or False")
+            raise InvalidValue(what="strict_mode", problem="must be True or False")
         self.strict_mode = strict_mode
         self._clock = clock or SystemClock()
         self._write_log: deque[dict[str, Any]] = deque(maxlen=MAX_WRITE_LOG_ENTRIES)
@@ -133,7 +135,7 @@ class MemoryWritePolicy:
         evidence_chain: dict[str, Any] | Evidence | None,
         band_target: Band | str | None = None,
     ) -> WriteDecision:
-        """Whether this verdict, on this evidence, may be written, and to which bands. Always a decision."""
+        """Decides whether a write with this verdict and evidence is allowed, and to which bands. Never raises."""
         read = read_verdict(verdict)
         request = _Request(
             verdict=read,
@@ -152,32 +154,32 @@ class MemoryWritePolicy:
         reason = "Policy approved"
         if warnings:
             reason += f" with warnings: {'; '.join(warnings)}"
-            _log.warning("lenient mode lets a write pass: %s", "; ".join(warnings))
+            _log.warning("lenient mode allowed a write: %s", "; ".join(warnings))
         return self._decision(request, reason, bands)
 
     def should_recall(
         self, memory_item: dict[str, Any] | Record, current_context: dict[str, Any] | None = None
     ) -> RecallDecision:
-        """Whether an item may be recalled, and how far it may be trusted, now by this policy's clock."""
+        """Decides whether an item may be recalled now, and how far it may be trusted."""
         return decide_recall(memory_item, current_context, self._clock.now())
 
     def should_retain(self, memory_item: dict[str, Any] | Record, age_days: float) -> RetentionDecision:
-        """Whether an item of this age is kept, moved or deleted."""
+        """Decides whether an item of this age is kept, moved or deleted."""
         return decide_retention(memory_item, age_days)
 
     def validate_evidence_chain(
         self, evidence_chain: dict[str, Any] | Evidence | None
     ) -> EvidenceChainValidation:
-        """Whether a chain is complete and has its hash."""
+        """Checks that a chain is complete and has the right hash."""
         return read_chain(evidence_chain).validation
 
     def get_write_log(self) -> list[dict[str, Any]]:
-        """The last 1,000 write decisions, oldest first, refusals too. The lasting record is the ledger."""
+        """The last 1,000 write decisions, oldest first, refusals included. The lasting record is the ledger."""
         with self._lock:
             return [{**entry, "bands": list(entry["bands"])} for entry in self._write_log]
 
     def _violations(self, request: _Request) -> tuple[str | None, list[str]]:
-        """The reason to refuse, if there is one, and what lenient mode lets pass."""
+        """The reason to refuse, or None, and the violations that lenient mode lets pass."""
         if request.verdict is None:
             return _UNKNOWN_VERDICT, []
         if (
@@ -200,7 +202,7 @@ class MemoryWritePolicy:
 
     def _decision(self, request: _Request, reason: str, bands: Sequence[Band]) -> WriteDecision:
         names = [band.value for band in bands]
-        told: dict[str, Any] = {
+        log_entry: dict[str, Any] = {
             "timestamp": utc_text(self._clock.now()),
             "verdict": request.verdict_text,
             "bands": names,
@@ -208,12 +210,12 @@ class MemoryWritePolicy:
             "reason": reason,
         }
         with self._lock:
-            self._write_log.append({**told, "bands": [*names]})
+            self._write_log.append({**log_entry, "bands": [*names]})
         approval = bool(bands) and _requires_human(request.verdict, request.band)
         entry: dict[str, Any] = {}
         if reason != _ONLY_VOID:
             entry = {
-                **told,
+                **log_entry,
                 "band_target": request.band_text,
                 "requires_human_approval": approval,
                 "strict_mode": self.strict_mode,
@@ -237,7 +239,7 @@ def _requires_human(verdict: Verdict | None, band: Band | None) -> bool:
 
 
 def _shown(given: object) -> str:
-    """What was given, short and in ASCII, so that it can stand in a log."""
+    """An argument as short ASCII text, for logs."""
     text = plain_text(given)
     if text is None:
         return f"a {ascii(type(given).__name__[:80])[1:-1]}"

@@ -1,15 +1,14 @@
-"""Retention: how long each band keeps what it holds.
+"""Retention: how long each band keeps its items.
 
-The age is in days, whole or not, and handed in. Exactly seven days is not past seven days. Where the document leaves
+The age is in days, whole or not, and handed in. Exactly seven days is not past seven days. Decisions where the document leaves
 room:
 
-- The archive that takes LEDGER entries after 90 days is a tier, not a band, so ``move_to_band`` says ``COLD``. What is
-  in it already (the item's ``tier`` is ``COLD``) stays, for good: ``RETENTION_COLD_DAYS`` tells how an archive is
-  counted, in years, and nothing is ever deleted by it.
-- A PHOENIX proposal moves to LEDGER once its ``status`` is ``sealed`` or ``rejected``, and is never deleted: one that
-  nobody has decided in 90 days is reported as stale.
-- ``delete_after_days`` counts down to deletion, and is 0 for what is to be deleted now.
-- An item whose band can't be read is kept: deleting is the one mistake that can't be mended.
+- The archive that LEDGER entries move to after 90 days is a tier, not a band, so ``move_to_band`` says ``COLD``. An item that is
+  already there (its ``tier`` is ``COLD``) stays for good: nothing is deleted by ``RETENTION_COLD_DAYS``.
+- A PHOENIX proposal moves to LEDGER once its ``status`` is ``sealed`` or ``rejected``. It is never deleted: one that nobody has
+  decided in 90 days is reported.
+- ``delete_after_days`` counts down to deletion; it is 0 for an item to delete now.
+- An item whose band cannot be read is kept, because deletion cannot be undone.
 """
 
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ _DECIDED: Final = ("sealed", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class RetentionDecision:
-    """Whether to keep a thing, where it should go, and in how many days it will be deleted."""
+    """Whether an item is kept, where it moves, and in how many days it will be deleted."""
 
     keep: bool
     move_to_band: str | None
@@ -40,21 +39,23 @@ class RetentionDecision:
 
     def __post_init__(self) -> None:
         if self.move_to_band == Band.VAULT:
-            raise InvalidValue(what="RetentionDecision", problem="nothing grows into law by growing old")
+            raise InvalidValue(what="RetentionDecision", problem="age moves nothing into VAULT")
         if not self.keep and (self.move_to_band is not None or self.delete_after_days != 0):
-            raise InvalidValue(what="RetentionDecision", problem="what is not kept is deleted now, not moved")
+            raise InvalidValue(
+                what="RetentionDecision",
+                problem="an item that is not kept is deleted now (delete_after_days=0) and not moved",
+            )
 
 
 def decide_retention(memory_item: object, age_days: float) -> RetentionDecision:
-    """What is to become of an item of this age. A negative age, of a clock that was set back, counts as none."""
+    """Decides on an item of this age. A negative age, from a clock that was set back, counts as 0."""
     if type(age_days) not in (int, float) or not (type(age_days) is int or isfinite(age_days)):
-        raise InvalidValue(what="age_days", problem="it must be a finite number of days")
+        raise InvalidValue(what="age_days", problem="must be a finite number of days")
     age = max(age_days, 0)
-    given = _field(memory_item, "band")
-    band = read_word(Band, given)
+    band = read_word(Band, _field(memory_item, "band"))
     match band:
         case None:
-            return RetentionDecision(True, None, "The band is unknown: kept, for somebody to look at")
+            return RetentionDecision(True, None, "Unknown band: kept, for a human to look at")
         case Band.VAULT:
             return RetentionDecision(True, None, "VAULT never expires: it is constitutional")
         case Band.LEDGER:
