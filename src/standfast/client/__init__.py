@@ -1,5 +1,38 @@
-"""Memory behind a server, with the same verbs: ``Client("http://127.0.0.1:8765", key="sf_…")``."""
+"""Memory on a server, with the verbs of ``Memory``: ``Client`` for threads, ``AsyncClient`` for asyncio.
 
-from standfast.client.memory import Client, RemoteApprovals, RemoteRun, RemoteSnapshot
+client.py         ``Client`` and what it returns                <- START HERE
+async_client.py   the same with coroutines
+transport.py      HTTP connections, retries, errors
+"""
 
-__all__ = ["Client", "RemoteApprovals", "RemoteRun", "RemoteSnapshot"]
+from standfast.client.async_client import (
+    AsyncClient,
+    AsyncRemoteApprovals,
+    AsyncRemotePrompts,
+    AsyncRemoteRun,
+    AsyncRemoteSnapshot,
+    AsyncRemoteTraces,
+)
+from standfast.client.client import (
+    Client,
+    RemoteApprovals,
+    RemotePrompts,
+    RemoteRun,
+    RemoteSnapshot,
+    RemoteTraces,
+)
+
+__all__ = [
+    "AsyncClient",
+    "AsyncRemoteApprovals",
+    "AsyncRemotePrompts",
+    "AsyncRemoteRun",
+    "AsyncRemoteSnapshot",
+    "AsyncRemoteTraces",
+    "Client",
+    "RemoteApprovals",
+    "RemotePrompts",
+    "RemoteRun",
+    "RemoteSnapshot",
+    "RemoteTraces",
+]

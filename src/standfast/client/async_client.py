@@ -1,0 +1,409 @@
+"""The client for asyncio: the verbs of ``Client`` as coroutines.
+
+    async with AsyncClient("http://127.0.0.1:8765", key="sf_…") as memory:
+        await memory.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
+        async with memory.run(workflow="triage", mode="buffered_write") as run:
+            await run.remember("VAT is 19 %.")
+
+Each call runs in a thread of the client's own pool, so it needs no further HTTP library and the event loop never waits. A
+cancelled call still ends on the server; repeat a write with its request key to learn what happened.
+"""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TypeVar
+
+from standfast.client.client import (
+    TIMEOUT_SECONDS,
+    Client,
+    RemoteApprovals,
+    RemotePrompts,
+    RemoteRun,
+    RemoteSnapshot,
+    RemoteTraces,
+)
+from standfast.clock import Clock, IdSource
+from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.approvals.approvals import Proposal, Statement
+from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.operations.schemas import (
+    BenchResponse,
+    DueItem,
+    ForgetResponse,
+    LedgerEntry,
+    ProposalResponse,
+    RecallResponse,
+    RememberResponse,
+    RunResponse,
+    StatusResponse,
+    TraceSummary,
+    VerifyResponse,
+)
+from standfast.store.records import HistoryEntry, RecordChange
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import Comparison
+from standfast.vocabulary import Band, Receipt, Record, VisibilityMode
+
+MAX_CONNECTIONS: Final = 8
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class _Threads:
+    """The threads of one client. Each keeps one connection, so they bound the connections as well."""
+
+    def __init__(self, max_connections: int) -> None:
+        if not (type(max_connections) is int and max_connections > 0):
+            problem = f"it must be a positive number, not {max_connections!r:.80}"
+            raise InvalidValue(what="max_connections", problem=problem)
+        self._executor = ThreadPoolExecutor(max_connections, thread_name_prefix="standfast-client")
+
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a function in a thread."""
+        call = functools.partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    async def iterate(self, items: Iterator[_T]) -> AsyncIterator[_T]:
+        """Yield from an iterator that sends requests, one page at a time."""
+        while page := await self.run(lambda: list(islice(items, DEFAULT_PAGE_ITEMS))):
+            for item in page:
+                yield item
+
+    def close(self) -> None:
+        """Let calls in progress end, without waiting for them."""
+        self._executor.shutdown(wait=False)
+
+
+class AsyncClient:
+    """Memory on a server, in one namespace, for asyncio. The parameters are those of ``Client``.
+
+    Args:
+        max_connections: How many calls can be in progress at once; further ones wait.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        key: str | None = None,
+        namespace: str = "default",
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        max_connections: int = MAX_CONNECTIONS,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self._client = Client(
+            address, key=key, namespace=namespace, timeout_seconds=timeout_seconds, clock=clock, ids=ids
+        )
+        self._threads = _Threads(max_connections)
+        self.address = self._client.address
+        self.namespace = namespace
+
+    # Writing.
+
+    @asynccontextmanager
+    async def run(
+        self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY
+    ) -> AsyncIterator["AsyncRemoteRun"]:
+        """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
+        remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode)
+        run = AsyncRemoteRun(self._threads, remote)
+        try:
+            yield run
+        except BaseException:
+            if not remote.is_over:
+                # The caller should see the error of the block. An open run expires on the server.
+                with suppress(StandfastError):
+                    await asyncio.shield(run.discard())
+            raise
+        if not remote.is_over:
+            await run.commit()
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        hold: str | None = None,
+        request_key: str | None = None,
+    ) -> RememberResponse:
+        """Judge one text and commit it; see ``Client.remember``."""
+        return await self._threads.run(
+            self._client.remember,
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            hold=hold,
+            request_key=request_key,
+        )
+
+    async def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
+        """Forget a subject (or memory id) and erase its content."""
+        return await self._threads.run(
+            self._client.forget, subject, reason=reason, request_key=request_key
+        )
+
+    # Reading.
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        at: int | None = None,
+    ) -> RecallResponse:
+        """Recall the best records for a query within a token budget."""
+        return await self._threads.run(
+            self._client.recall, query, tokens=tokens, max_items=max_items, at=at
+        )
+
+    def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
+        """Memory as of a snapshot, to recall from."""
+        return AsyncRemoteSnapshot(self._threads, self._client.at(snapshot))
+
+    async def history(self, subject: str) -> list[HistoryEntry]:
+        """Every version of a subject (or memory id) in every band, oldest first."""
+        return await self._threads.run(self._client.history, subject)
+
+    async def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
+        """The records that differ between a snapshot and a newer one, by default the newest."""
+        return await self._threads.run(self._client.diff, old, new)
+
+    def records(self, *, band: Band | None = None, at: int | None = None) -> AsyncIterator[Record]:
+        """Yield every record of one snapshot, by band and id."""
+        return self._threads.iterate(self._client.records(band=band, at=at))
+
+    async def record(self, memory_id: str, *, at: int | None = None) -> list[Record]:
+        """One record, from each band that holds it."""
+        return await self._threads.run(self._client.record, memory_id, at=at)
+
+    async def status(self) -> StatusResponse:
+        """The state of the namespace, and the permissions of this key there."""
+        return await self._threads.run(self._client.status)
+
+    # Governance.
+
+    def approvals(self) -> "AsyncRemoteApprovals":
+        """The proposals that wait for a person's signature."""
+        return AsyncRemoteApprovals(self._threads, self._client.approvals())
+
+    async def due(self) -> list[DueItem]:
+        """The records that a retention sweep would move or delete now."""
+        return await self._threads.run(self._client.due)
+
+    async def sweep(self) -> list[Receipt]:
+        """Run a retention sweep."""
+        return await self._threads.run(self._client.sweep)
+
+    async def verify(self) -> VerifyResponse:
+        """Verify the whole store."""
+        return await self._threads.run(self._client.verify)
+
+    async def checkpoint(self) -> str | None:
+        """Sign the head of the ledger and return the checkpoint."""
+        return await self._threads.run(self._client.checkpoint)
+
+    async def receipt(self, ledger_seq: int) -> InclusionReceipt:
+        """A proof that an entry is in the ledger."""
+        return await self._threads.run(self._client.receipt, ledger_seq)
+
+    def entries(self) -> AsyncIterator[LedgerEntry]:
+        """Yield every entry of the ledger, in order."""
+        return self._threads.iterate(self._client.entries())
+
+    # Traces, bench results, prompts.
+
+    def traces(self) -> "AsyncRemoteTraces":
+        """The recorded traces of the server."""
+        return AsyncRemoteTraces(self._threads, self._client.traces())
+
+    async def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
+        """The benchmark leaderboard of the server, and a report for each policy."""
+        return await self._threads.run(self._client.bench, budget_bytes=budget_bytes)
+
+    def prompts(self) -> "AsyncRemotePrompts":
+        """The prompt overrides of the server."""
+        return AsyncRemotePrompts(self._threads, self._client.prompts())
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._threads.close()
+        self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncRemoteRun:
+    """A run on a server whose verbs are coroutines. ``AsyncClient.run`` opens it."""
+
+    def __init__(self, threads: _Threads, run: RemoteRun) -> None:
+        self._threads = threads
+        self._run = run
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
+    @property
+    def response(self) -> RunResponse:
+        """The run as it was opened."""
+        return self._run.response
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt of the commit, once there is one."""
+        return self._run.receipt
+
+    async def recall(
+        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+    ) -> RecallResponse:
+        """Recall from the run's snapshot."""
+        return await self._threads.run(self._run.recall, query, tokens=tokens, max_items=max_items)
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        hold: str | None = None,
+    ) -> RememberResponse:
+        """Judge one text and buffer it until the run commits; see ``Client.remember``."""
+        return await self._threads.run(
+            self._run.remember,
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            hold=hold,
+        )
+
+    async def forget(self, subject: str, *, reason: str) -> ForgetResponse:
+        """Forget a subject (or memory id) when the run commits, and erase its content."""
+        return await self._threads.run(self._run.forget, subject, reason=reason)
+
+    async def commit(self) -> Receipt | None:
+        """Commit the run atomically. A commit that was begun ends even if the task is cancelled."""
+        return await asyncio.shield(self._threads.run(self._run.commit))
+
+    async def discard(self) -> None:
+        """Discard the run. None of its writes were visible to anyone."""
+        await self._threads.run(self._run.discard)
+
+
+class AsyncRemoteSnapshot:
+    """Memory as of a snapshot."""
+
+    def __init__(self, threads: _Threads, snapshot: RemoteSnapshot) -> None:
+        self._threads = threads
+        self._snapshot = snapshot
+        self.snapshot = snapshot.snapshot
+
+    async def recall(
+        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+    ) -> RecallResponse:
+        """Recall from the snapshot within a token budget."""
+        return await self._threads.run(self._snapshot.recall, query, tokens=tokens, max_items=max_items)
+
+
+class AsyncRemoteApprovals:
+    """The proposals of the client's namespace."""
+
+    def __init__(self, threads: _Threads, approvals: RemoteApprovals) -> None:
+        self._threads = threads
+        self._approvals = approvals
+
+    def waiting(self) -> AsyncIterator[Proposal]:
+        """Yield the proposals that wait for a decision, by id."""
+        return self._threads.iterate(self._approvals.waiting())
+
+    def decided(self) -> AsyncIterator[Proposal]:
+        """Yield the proposals that were decided, by id."""
+        return self._threads.iterate(self._approvals.decided())
+
+    async def find(self, proposal_id: str) -> ProposalResponse:
+        """One proposal, with the statements that decide it."""
+        return await self._threads.run(self._approvals.find, proposal_id)
+
+    async def decide(self, statement: Statement, signature: str) -> Receipt:
+        """Submit the armored SSH signature over a statement's text."""
+        return await self._threads.run(self._approvals.decide, statement, signature)
+
+
+class AsyncRemoteTraces:
+    """The recorded traces."""
+
+    def __init__(self, threads: _Threads, traces: RemoteTraces) -> None:
+        self._threads = threads
+        self._traces = traces
+
+    def list(self) -> AsyncIterator[TraceSummary]:
+        """Yield all traces, by file name."""
+        return self._threads.iterate(self._traces.list())
+
+    async def get(self, run_id: str) -> Trace:
+        """The trace of a run, verified."""
+        return await self._threads.run(self._traces.get, run_id)
+
+    async def compare(self, left: str, right: str) -> Comparison:
+        """Compare the traces of two runs."""
+        return await self._threads.run(self._traces.compare, left, right)
+
+
+class AsyncRemotePrompts:
+    """Prompt overrides; see ``RemotePrompts``."""
+
+    def __init__(self, threads: _Threads, prompts: RemotePrompts) -> None:
+        self._threads = threads
+        self._prompts = prompts
+
+    async def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
+        """The overrides of a tag."""
+        return await self._threads.run(self._prompts.get, ns, prompt_key, tag=tag)
+
+    async def put(
+        self,
+        prompt: PromptTemplate,
+        overrides: Sequence[SectionOverride],
+        *,
+        if_version: int,
+        tag: str = STABLE,
+    ) -> PromptOverride:
+        """Replace all overrides of a tag if it still has version ``if_version``."""
+        return await self._threads.run(
+            self._prompts.put, prompt, overrides, if_version=if_version, tag=tag
+        )
+
+    async def rollback(
+        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE
+    ) -> PromptOverride:
+        """Undo the last change of a tag."""
+        return await self._threads.run(self._prompts.rollback, prompt, if_version=if_version, tag=tag)

@@ -1,0 +1,465 @@
+"""Memory on a server, with the verbs of ``Memory``.
+
+    with Client("http://127.0.0.1:8765", key="sf_…") as memory:
+        memory.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
+        print(memory.recall("How long do refunds take?", tokens=500).text)
+
+Errors are the classes that ``Memory`` raises, with the same codes and facts. Arguments are checked before a request is sent.
+Writes have an idempotency key, so that an interrupted request can be sent again and takes effect once.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from standfast.client.transport import ApiCalls, Transport
+from standfast.clock import Clock, IdSource, RandomIds, SystemClock
+from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.approvals.approvals import Proposal, Statement
+from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
+from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
+from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.operations.schemas import (
+    BenchQuery,
+    BenchResponse,
+    CheckpointResponse,
+    CommitResponse,
+    ComparisonQuery,
+    DecisionBody,
+    DiffQuery,
+    DiffResponse,
+    DueItem,
+    DueResponse,
+    ForgetBody,
+    ForgetResponse,
+    HistoryPage,
+    HistoryQuery,
+    LedgerEntry,
+    LedgerPage,
+    OpenRunBody,
+    PageQuery,
+    PromptQuery,
+    ProposalResponse,
+    ProposalsPage,
+    ProposalsQuery,
+    PutPromptBody,
+    RecallBody,
+    RecallResponse,
+    RecordQuery,
+    RecordsPage,
+    RecordsQuery,
+    RememberBody,
+    RememberResponse,
+    RollbackBody,
+    RunResponse,
+    StatusResponse,
+    SweepResponse,
+    TracesPage,
+    TracesQuery,
+    TraceSummary,
+    VerifyResponse,
+)
+from standfast.settings import KEY_VARIABLE
+from standfast.store.records import HistoryEntry, RecordChange
+from standfast.traces.artifact import Trace
+from standfast.traces.equivalence import Comparison
+from standfast.vocabulary import Band, Receipt, Record, VisibilityMode
+
+TIMEOUT_SECONDS: Final = 30.0
+
+
+class Client:
+    """Memory on a server, in one namespace. Safe to share between threads; each thread has its own connection.
+
+    Args:
+        address: The URL of the server, such as ``"http://127.0.0.1:8765"``.
+        key: The API key; by default that of the environment variable ``STANDFAST_API_KEY``.
+        timeout_seconds: How long to wait for a response.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        key: str | None = None,
+        namespace: str = "default",
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        _require_text("namespace", namespace)
+        transport = Transport(
+            address,
+            key if key is not None else os.environ.get(KEY_VARIABLE, ""),
+            timeout_seconds=timeout_seconds,
+            clock=clock or SystemClock(),
+        )
+        self.address = transport.address
+        self.namespace = namespace
+        self._calls = ApiCalls(transport, namespace)
+        self._ids = ids or RandomIds()
+
+    # Writing.
+
+    def run(
+        self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY
+    ) -> "RemoteRun":
+        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``."""
+        body = OpenRunBody.from_json({"workflow": workflow, "mode": str(mode)})
+        response = self._calls.post("/runs", RunResponse, body, request_key=self._ids.new_id())
+        return RemoteRun(self._calls, response)
+
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        hold: str | None = None,
+        request_key: str | None = None,
+    ) -> RememberResponse:
+        """Judge one text and commit it.
+
+        Args:
+            subject: What the text is about, such as ``"policy/eu-refunds"``. A subject has one current text and a history.
+            source: Where the text comes from, such as ``{"kind": "doc", "id": "handbook#4"}``.
+            propose: Propose the text as law, which takes a person's signature.
+            hold: Ask for a review by a person first, and say why.
+            request_key: An idempotency key of your own. Repeating the call with it has one effect.
+        """
+        body = _remember_body(
+            text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
+        )
+        return self._calls.post("/remember", RememberResponse, body, request_key=self._key(request_key))
+
+    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
+        """Forget a subject (or memory id) and erase its content. Sealed records stay."""
+        body = ForgetBody.from_json({"subject": subject, "reason": reason})
+        return self._calls.post("/forget", ForgetResponse, body, request_key=self._key(request_key))
+
+    # Reading.
+
+    def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        at: int | None = None,
+    ) -> RecallResponse:
+        """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``."""
+        body = _recall_body(query, tokens=tokens, max_items=max_items, at=at)
+        return self._calls.post("/recall", RecallResponse, body, safe=True)
+
+    def at(self, snapshot: int) -> "RemoteSnapshot":
+        """Memory as of a snapshot, to recall from."""
+        return RemoteSnapshot(self._calls, snapshot)
+
+    def history(self, subject: str) -> list[HistoryEntry]:
+        """Every version of a subject (or memory id) in every band, oldest first."""
+        query = HistoryQuery.from_json({"subject": subject})
+        return [one for page in self._calls.pages("/history", HistoryPage, query) for one in page.versions]
+
+    def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
+        """The records that differ between a snapshot and a newer one, by default the newest."""
+        return self._calls.get("/diff", DiffResponse, DiffQuery.from_json({"old": old, "new": new})).changes
+
+    def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
+        """Yield every record of one snapshot, by band and id."""
+        query = RecordsQuery.from_json({"band": None if band is None else str(band), "at": at})
+        return (one for page in self._calls.pages("/records", RecordsPage, query) for one in page.records)
+
+    def record(self, memory_id: str, *, at: int | None = None) -> list[Record]:
+        """One record, from each band that holds it."""
+        query = RecordQuery.from_json({"memory_id": memory_id, "at": at})
+        return self._calls.get("/record", RecordsPage, query).records
+
+    def status(self) -> StatusResponse:
+        """The state of the namespace, and the permissions of this key there."""
+        return self._calls.get("/status", StatusResponse)
+
+    # Governance.
+
+    def approvals(self) -> "RemoteApprovals":
+        """The proposals that wait for a person's signature."""
+        return RemoteApprovals(self._calls)
+
+    def due(self) -> list[DueItem]:
+        """The records that a retention sweep would move or delete now."""
+        return self._calls.get("/retention", DueResponse).due
+
+    def sweep(self) -> list[Receipt]:
+        """Run a retention sweep."""
+        return self._calls.post("/retention/sweep", SweepResponse).receipts
+
+    def verify(self) -> VerifyResponse:
+        """Verify the whole store. The server runs one verification at a time."""
+        return self._calls.post("/v1/verify", VerifyResponse, safe=True)
+
+    def checkpoint(self) -> str | None:
+        """Sign the head of the ledger and return the checkpoint."""
+        return self._calls.post("/v1/ledger/checkpoint", CheckpointResponse, safe=True).checkpoint
+
+    def receipt(self, ledger_seq: int) -> InclusionReceipt:
+        """A proof that an entry is in the ledger; the log's public key is enough to check it."""
+        if not (type(ledger_seq) is int and 0 < ledger_seq <= SAFE_INTEGER):
+            raise InvalidValue(what="ledger_seq", problem=f"it must be a positive number, not {ledger_seq!r:.80}")
+        return self._calls.get(f"/v1/ledger/{ledger_seq}/receipt", InclusionReceipt)
+
+    def entries(self) -> Iterator[LedgerEntry]:
+        """Yield every entry of the ledger, in order."""
+        pages = self._calls.pages("/v1/ledger", LedgerPage, PageQuery())
+        return (one for page in pages for one in page.entries)
+
+    # Traces, bench results, prompts.
+
+    def traces(self) -> "RemoteTraces":
+        """The recorded traces of the server."""
+        return RemoteTraces(self._calls)
+
+    def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
+        """The benchmark leaderboard of the server, and a report for each policy."""
+        return self._calls.get(
+            "/v1/bench", BenchResponse, BenchQuery.from_json({"budget_bytes": budget_bytes})
+        )
+
+    def prompts(self) -> "RemotePrompts":
+        """The prompt overrides of the server."""
+        return RemotePrompts(self._calls)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._calls.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _key(self, request_key: str | None) -> str:
+        if request_key is None:
+            return self._ids.new_id()
+        _require_text("request_key", request_key)
+        return request_key
+
+
+class RemoteRun:
+    """A run on a server. Used as a context manager, leaving the block commits; an exception discards the run."""
+
+    def __init__(self, calls: ApiCalls, response: RunResponse) -> None:
+        self._calls = calls
+        self.is_over = False
+        self.response = response
+        self.receipt: Receipt | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.response.run_id
+
+    def recall(
+        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+    ) -> RecallResponse:
+        """Recall from the run's snapshot."""
+        body = _recall_body(query, tokens=tokens, max_items=max_items)
+        return self._calls.post(self._path("/recall"), RecallResponse, body, safe=True)
+
+    def remember(
+        self,
+        text: str,
+        *,
+        subject: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        tags: Sequence[str] = (),
+        refs: Sequence[Mapping[str, Any]] = (),
+        propose: bool = False,
+        hold: str | None = None,
+    ) -> RememberResponse:
+        """Judge one text and buffer it until the run commits; see ``Client.remember``."""
+        body = _remember_body(
+            text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
+        )
+        return self._calls.post(self._path("/remember"), RememberResponse, body)
+
+    def forget(self, subject: str, *, reason: str) -> ForgetResponse:
+        """Forget a subject (or memory id) when the run commits, and erase its content."""
+        body = ForgetBody.from_json({"subject": subject, "reason": reason})
+        return self._calls.post(self._path("/forget"), ForgetResponse, body)
+
+    def commit(self) -> Receipt | None:
+        """Commit the run atomically. Returns None if there was nothing to apply; repeating it gives the same receipt."""
+        response = self._calls.post(self._path("/commit"), CommitResponse, safe=True)
+        self.is_over = True
+        self.receipt = response.receipt
+        return self.receipt
+
+    def discard(self) -> None:
+        """Discard the run. None of its writes were visible to anyone."""
+        self.is_over = True
+        self._calls.delete(self._path(""))
+
+    def _path(self, path: str) -> str:
+        return f"/runs/{self.run_id}{path}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_over:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            # The caller should see the error of the block. An open run expires on the server.
+            with suppress(StandfastError):
+                self.discard()
+
+
+class RemoteSnapshot:
+    """Memory as of a snapshot. The same query returns the same package as it did then."""
+
+    def __init__(self, calls: ApiCalls, snapshot: int) -> None:
+        self._calls = calls
+        self.snapshot = snapshot
+
+    def recall(
+        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+    ) -> RecallResponse:
+        """Recall from the snapshot within a token budget."""
+        body = _recall_body(query, tokens=tokens, max_items=max_items, at=self.snapshot)
+        return self._calls.post("/recall", RecallResponse, body, safe=True)
+
+
+class RemoteApprovals:
+    """The proposals of the client's namespace. A decision is a person's signature, made where that person's key is."""
+
+    def __init__(self, calls: ApiCalls) -> None:
+        self._calls = calls
+
+    def waiting(self) -> Iterator[Proposal]:
+        """Yield the proposals that wait for a decision, by id."""
+        return self._list(decided=False)
+
+    def decided(self) -> Iterator[Proposal]:
+        """Yield the proposals that were decided, by id."""
+        return self._list(decided=True)
+
+    def find(self, proposal_id: str) -> ProposalResponse:
+        """One proposal, with the statements that decide it."""
+        _require_text("proposal_id", proposal_id)
+        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", ProposalResponse)
+
+    def decide(self, statement: Statement, signature: str) -> Receipt:
+        """Submit the armored SSH signature over a statement's text."""
+        body = DecisionBody.from_json({"statement": statement.as_json(), "signature": signature})
+        return self._calls.post(f"/proposals/{quote(statement.proposal_id, safe='')}/decision", Receipt, body)
+
+    def _list(self, *, decided: bool) -> Iterator[Proposal]:
+        pages = self._calls.pages("/proposals", ProposalsPage, ProposalsQuery(decided=decided))
+        return (one for page in pages for one in page.proposals)
+
+
+class RemoteTraces:
+    """The recorded traces. They need the key of an operator or auditor for all namespaces."""
+
+    def __init__(self, calls: ApiCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> Iterator[TraceSummary]:
+        """Yield all traces, by file name."""
+        pages = self._calls.pages("/v1/traces", TracesPage, TracesQuery())
+        return (one for page in pages for one in page.traces)
+
+    def get(self, run_id: str) -> Trace:
+        """The trace of a run. Its hash is checked again here."""
+        _require_text("run_id", run_id)
+        return Trace.from_document(
+            self._calls.transport.send("GET", f"/v1/traces/{quote(run_id, safe='')}", safe=True)
+        )
+
+    def compare(self, left: str, right: str) -> Comparison:
+        """Compare the traces of two runs."""
+        query = ComparisonQuery.from_json({"left": left, "right": right})
+        return self._calls.get("/v1/traces/compare", Comparison, query)
+
+
+class RemotePrompts:
+    """Prompt overrides. A change names the version that it is based on (0 if there is none yet), and is never retried."""
+
+    def __init__(self, calls: ApiCalls) -> None:
+        self._calls = calls
+
+    def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
+        """The overrides of a tag. Raises ``NotFound`` if there are none."""
+        return self._calls.get(
+            _prompt_path(ns, prompt_key), PromptOverride, PromptQuery.from_json({"tag": tag})
+        )
+
+    def put(
+        self,
+        prompt: PromptTemplate,
+        overrides: Sequence[SectionOverride],
+        *,
+        if_version: int,
+        tag: str = STABLE,
+    ) -> PromptOverride:
+        """Replace all overrides of a tag. Raises ``VersionConflict`` if ``if_version`` is not its version any more."""
+        body = PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
+        path = _prompt_path(prompt.ns, prompt.key)
+        return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)
+
+    def rollback(self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE) -> PromptOverride:
+        """Undo the last change of a tag. Repeating it redoes the change."""
+        path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
+        body = RollbackBody(prompt=prompt, tag=tag)
+        return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
+
+
+def _remember_body(
+    text: str,
+    *,
+    subject: str | None,
+    source: Mapping[str, Any] | None,
+    tags: Sequence[str],
+    refs: Sequence[Mapping[str, Any]],
+    propose: bool,
+    hold: str | None,
+) -> RememberBody:
+    return RememberBody.from_json(
+        {
+            "text": text,
+            "subject": subject,
+            "source": dict(source) if isinstance(source, Mapping) else source,
+            "tags": tags,
+            "refs": refs,
+            "propose": propose,
+            "hold": hold,
+        }
+    )
+
+
+def _recall_body(query: str, *, tokens: int, max_items: int, at: int | None = None) -> RecallBody:
+    return RecallBody.from_json({"query": query, "tokens": tokens, "max_items": max_items, "at": at})
+
+
+def _prompt_path(ns: str, prompt_key: str) -> str:
+    _require_text("ns", ns)
+    _require_text("prompt_key", prompt_key)
+    return f"/v1/prompts/{quote(ns, safe='')}/{quote(prompt_key, safe='')}"
+
+
+def _require_text(name: str, value: object) -> None:
+    if not (isinstance(value, str) and value):
+        raise InvalidValue(what=name, problem=f"it must be a string that is not empty, not {value!r:.80}")
