@@ -1,13 +1,29 @@
-"""The client: the same verbs as memory, the same errors, and a call that broke off has one effect."""
+"""The clients: the verbs and errors of memory, arguments checked before sending, and retries with one effect."""
 
+import asyncio
+import inspect
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from standfast import Client
+from standfast.client import (
+    AsyncClient,
+    AsyncRemoteApprovals,
+    AsyncRemotePrompts,
+    AsyncRemoteRun,
+    AsyncRemoteSnapshot,
+    AsyncRemoteTraces,
+    Client,
+    RemoteApprovals,
+    RemotePrompts,
+    RemoteRun,
+    RemoteSnapshot,
+    RemoteTraces,
+)
 from standfast.clock import ManualClock
 from standfast.errors import (
     Forbidden,
@@ -36,7 +52,7 @@ def client(served: Served, request: pytest.FixtureRequest) -> Iterator[Client]:
 
 
 def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
-    """All but how it is opened, and what only the rooms below ask of it."""
+    """All but how it is opened, and what only other packages of the library call."""
     verbs = {name for name in vars(Memory) if not name.startswith("_")}
 
     assert {verb for verb in verbs if not hasattr(client, verb)} <= {"open", "judging_context", "corpus"}
@@ -198,3 +214,161 @@ def test_nobody_at_the_address_is_told_in_words() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match=f"http://127.0.0.1:{port} does not answer"):
         Client(f"http://127.0.0.1:{port}", key="x", clock=ManualClock()).status()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda client: client.remember("x", tags="refunds"),
+        lambda client: client.remember("x", source="chat"),
+        lambda client: client.remember(""),
+        lambda client: client.remember("x", subject=7),
+        lambda client: client.remember("x", refs=["page 4"]),
+        lambda client: client.remember("x", request_key=""),
+        lambda client: client.recall("x", tokens=0),
+        lambda client: client.recall("x", max_items=0),
+        lambda client: client.recall("", tokens=5),
+        lambda client: client.recall("x", tokens=5, at=-1),
+        lambda client: client.at(-1).recall("x", tokens=5),
+        lambda client: client.forget("", reason="x"),
+        lambda client: client.forget("x", reason=""),
+        lambda client: client.run(workflow="triage", mode="write"),
+        lambda client: client.run(workflow=""),
+        lambda client: client.records(band="NOWHERE"),
+        lambda client: client.record(""),
+        lambda client: client.history(None),
+        lambda client: client.diff(-1),
+        lambda client: client.receipt(0),
+        lambda client: client.bench(budget_bytes="many"),
+        lambda client: client.approvals().find(""),
+        lambda client: client.traces().get(""),
+        lambda client: client.traces().compare("a", ""),
+        lambda client: client.prompts().get("", "support"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_request_is_sent(wrong: Any) -> None:
+    """Nobody listens at the address, so a request would raise ``Unreachable``."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    client = Client(f"http://127.0.0.1:{port}", key="x", clock=ManualClock())
+
+    with pytest.raises(InvalidValue):
+        wrong(client)
+
+
+@pytest.mark.parametrize(
+    "options", [{"namespace": ""}, {"timeout_seconds": 0}, {"timeout_seconds": -1.0}, {"key": "é"}]
+)
+def test_a_client_with_wrong_options_is_not_built(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        Client("http://127.0.0.1:1", **{"key": "x"} | options)
+
+
+@pytest.mark.parametrize("max_connections", [0, -1, True, 2.5])
+def test_an_async_client_needs_a_connection(max_connections: Any) -> None:
+    with pytest.raises(InvalidValue, match="max_connections"):
+        AsyncClient("http://127.0.0.1:1", key="x", max_connections=max_connections)
+
+
+@pytest.mark.parametrize(
+    ("plain", "asynchronous"),
+    [
+        (Client, AsyncClient),
+        (RemoteRun, AsyncRemoteRun),
+        (RemoteSnapshot, AsyncRemoteSnapshot),
+        (RemoteApprovals, AsyncRemoteApprovals),
+        (RemoteTraces, AsyncRemoteTraces),
+        (RemotePrompts, AsyncRemotePrompts),
+    ],
+)
+def test_the_async_client_has_the_same_verbs_with_the_same_parameters(
+    plain: type, asynchronous: type
+) -> None:
+    verbs = {name for name, value in vars(plain).items() if callable(value) and not name.startswith("_")}
+
+    for verb in verbs:
+        assert (
+            inspect.signature(getattr(plain, verb)).parameters
+            == inspect.signature(getattr(asynchronous, verb)).parameters
+        ), verb
+
+
+def test_the_async_client_reads_and_writes(served: Served) -> None:
+    async def use() -> None:
+        async with AsyncClient(
+            served.address, key=served.key, namespace="async", max_connections=2
+        ) as memory:
+            async with memory.run(workflow="triage", mode="buffered_write") as run:
+                fact = await run.remember("EU refunds take 14 days.", subject="refunds", source=HANDBOOK)
+            once, again = [
+                await memory.remember("VAT is 19 %.", source=HANDBOOK, request_key="vat") for _ in range(2)
+            ]
+            recalled, *_ = await asyncio.gather(
+                *(memory.recall("How long do refunds take?", tokens=500) for _ in range(5))
+            )
+            records = [record.memory_id async for record in memory.records(band=Band.LEDGER)]
+            earlier = await memory.at(recalled.memory_snapshot_id).recall(
+                "How long do refunds take?", tokens=500
+            )
+            forgotten = await memory.forget("refunds", reason="asked to")
+            entries = [entry.seq async for entry in memory.entries()]
+
+        assert run.receipt is not None
+        assert fact.memory_id == "refunds"
+        assert once.receipt is not None
+        assert again.receipt is not None
+        assert again.receipt.replayed
+        assert once.receipt.commit_id == again.receipt.commit_id
+        assert "14 days" in recalled.text
+        assert earlier.package_hash == recalled.package_hash
+        assert sorted(records) == sorted([fact.memory_id, once.memory_id])
+        assert forgotten.receipt is not None
+        assert entries == list(range(1, len(entries) + 1))
+        assert len(entries) > 0
+
+    asyncio.run(use())
+
+
+def test_an_error_in_the_async_block_discards_the_run(served: Served) -> None:
+    opened: list[AsyncRemoteRun] = []
+
+    async def fail(memory: AsyncClient) -> None:
+        async with memory.run(workflow="triage", mode="buffered_write") as run:
+            opened.append(run)
+            await run.remember("EU refunds take 14 days.", source=HANDBOOK)
+            raise ZeroDivisionError
+
+    async def use() -> list[str]:
+        async with AsyncClient(served.address, key=served.key, namespace="async-discard") as memory:
+            with pytest.raises(ZeroDivisionError):
+                await fail(memory)
+            with pytest.raises(NotFound):
+                await opened[0].commit()
+            return [record.memory_id async for record in memory.records()]
+
+    assert asyncio.run(use()) == []
+
+
+def test_closing_a_client_closes_the_connections_of_all_threads(served: Served) -> None:
+    client = Client(served.address, key=served.key)
+    done, go_on = threading.Event(), threading.Event()
+    connections: list[Any] = []
+
+    def call() -> None:
+        client.status()
+        connections.append(client._calls.transport._connection())
+        done.set()
+        go_on.wait()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    done.wait()
+    is_open = connections[0].sock is not None
+    client.close()
+    go_on.set()
+    thread.join()
+
+    assert is_open
+    assert connections[0].sock is None
+    assert client.status().head >= 0
+    client.close()

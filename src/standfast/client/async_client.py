@@ -154,9 +154,7 @@ class AsyncClient:
 
     async def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
         """Forget a subject (or memory id) and erase its content."""
-        return await self._threads.run(
-            self._client.forget, subject, reason=reason, request_key=request_key
-        )
+        return await self._threads.run(self._client.forget, subject, reason=reason, request_key=request_key)
 
     # Reading.
 
@@ -169,9 +167,7 @@ class AsyncClient:
         at: int | None = None,
     ) -> RecallResponse:
         """Recall the best records for a query within a token budget."""
-        return await self._threads.run(
-            self._client.recall, query, tokens=tokens, max_items=max_items, at=at
-        )
+        return await self._threads.run(self._client.recall, query, tokens=tokens, max_items=max_items, at=at)
 
     def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
         """Memory as of a snapshot, to recall from."""
@@ -398,12 +394,8 @@ class AsyncRemotePrompts:
         tag: str = STABLE,
     ) -> PromptOverride:
         """Replace all overrides of a tag if it still has version ``if_version``."""
-        return await self._threads.run(
-            self._prompts.put, prompt, overrides, if_version=if_version, tag=tag
-        )
+        return await self._threads.run(self._prompts.put, prompt, overrides, if_version=if_version, tag=tag)
 
-    async def rollback(
-        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE
-    ) -> PromptOverride:
+    async def rollback(self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE) -> PromptOverride:
         """Undo the last change of a tag."""
         return await self._threads.run(self._prompts.rollback, prompt, if_version=if_version, tag=tag)

@@ -105,9 +105,7 @@ class Client:
 
     # Writing.
 
-    def run(
-        self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY
-    ) -> "RemoteRun":
+    def run(self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY) -> "RemoteRun":
         """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``."""
         body = OpenRunBody.from_json({"workflow": workflow, "mode": str(mode)})
         response = self._calls.post("/runs", RunResponse, body, request_key=self._ids.new_id())
@@ -210,7 +208,9 @@ class Client:
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """A proof that an entry is in the ledger; the log's public key is enough to check it."""
         if not (type(ledger_seq) is int and 0 < ledger_seq <= SAFE_INTEGER):
-            raise InvalidValue(what="ledger_seq", problem=f"it must be a positive number, not {ledger_seq!r:.80}")
+            raise InvalidValue(
+                what="ledger_seq", problem=f"it must be a positive number, not {ledger_seq!r:.80}"
+            )
         return self._calls.get(f"/v1/ledger/{ledger_seq}/receipt", InclusionReceipt)
 
     def entries(self) -> Iterator[LedgerEntry]:

@@ -99,9 +99,7 @@ class Transport:
         error = _error_of(self.address, answer)
         if response.status in (429, 503):
             retry_after = response.headers.get("Retry-After", "")
-            seconds = (
-                float(retry_after) if retry_after.isascii() and retry_after.isdigit() else PAUSE_SECONDS
-            )
+            seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else PAUSE_SECONDS
             raise _Retryable(error, min(seconds, MAX_PAUSE_SECONDS))
         raise error
 
