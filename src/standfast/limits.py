@@ -112,7 +112,7 @@ MAX_NOTE_BYTES: Final = 1_000_000
 MAX_SIGNATURES: Final = 100
 MAX_LISTED_KEYS: Final = 5
 MAX_LOG_NAME_CHARS: Final = 64
-# Doors: what one caller, and all of them together, may ask for at once.
+# The server: what one caller, and all callers together, may ask for at once.
 MAX_BODY_BYTES: Final = MAX_VALUE_BYTES
 MAX_BODIES_BYTES: Final = 64 << 20
 MAX_HEADER_BYTES: Final = 16 << 10

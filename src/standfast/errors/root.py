@@ -24,7 +24,7 @@ class StandfastError(Exception):
         return _rebuilt, (type(self), self.facts)
 
     def as_json(self) -> dict[str, Any]:
-        """The error as the doors print it."""
+        """The error as JSON, as the command line prints it."""
         return {"code": self.code, "message": str(self), "facts": self.facts}
 
 

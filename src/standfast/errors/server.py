@@ -4,24 +4,24 @@ from standfast.errors.root import StandfastError
 
 
 class AccessError(StandfastError):
-    """A door refuses a call. Nothing was changed."""
+    """The server refuses a call. Nothing was changed."""
 
     code = "access"
-    says = "The call is refused."
+    says = "The server refused the call."
 
 
 class Unauthenticated(AccessError):
-    """No valid API key came with the call."""
+    """The call has no valid API key."""
 
     code = "unauthenticated"
-    says = "The call has no valid API key: {problem}; send the header 'Authorization: Bearer sf_…'."
+    says = "The call has no valid API key: {problem}. Send the header 'Authorization: Bearer sf_…'."
 
 
 class Forbidden(AccessError):
-    """The key is valid, but not for this."""
+    """The API key is valid, but lacks the permission."""
 
     code = "forbidden"
-    says = "A key of role {role} does not open '{act}' in {where}: {problem}."
+    says = "A key of role {role} may not '{act}' in {where}: {problem}."
 
 
 class RateLimited(AccessError):
@@ -32,70 +32,70 @@ class RateLimited(AccessError):
 
 
 class Overloaded(AccessError):
-    """More is under way than the server takes on at once."""
+    """The server has reached one of its limits on concurrent work."""
 
     code = "overloaded"
-    says = "The server is at work on all that it takes on at once ({what}); try again in a moment."
+    says = "The server is at its limit ({what}); try again in a moment."
 
 
 class TooManyRuns(AccessError):
-    """One caller holds all the open runs that one may."""
+    """The API key holds as many open runs as one key may."""
 
     code = "too_many_runs"
-    says = "This key has {open_runs} open runs, which is all that one may have; commit or discard one."
+    says = "This key has {open_runs} open runs, the most one key may have; commit or discard one."
 
 
 class NotFound(AccessError):
-    """There is no such thing, or it is not the caller's."""
+    """The thing does not exist, or it is not the caller's."""
 
     code = "not_found"
     says = "There is no {what}."
 
 
 class NotConfigured(NotFound):
-    """The server's settings name no place for this."""
+    """The server's settings do not name a place for this."""
 
     code = "not_configured"
     says = "This server has no {what}; name one in its settings: {setting} = …"
 
 
 class RequestReused(AccessError):
-    """The same idempotency key came with another request."""
+    """The idempotency key was used for another request."""
 
     code = "request_reused"
-    says = "The idempotency key {request_key} was used for another request; send a new key with new content."
+    says = "The idempotency key {request_key} was used for another request; use a new key for new content."
 
 
 class BadRequest(AccessError):
-    """The request can't be read as what this operation takes."""
+    """The request is malformed."""
 
     code = "bad_request"
-    says = "The request can't be read: {problem}."
+    says = "The request is malformed: {problem}."
 
 
 class UnsafeBind(AccessError):
-    """Serving like this would let anybody listen in, or in."""
+    """The server cannot listen at this address, or must not."""
 
     code = "unsafe_bind"
-    says = "Not serving on {host}: {problem}"
+    says = "Cannot serve on {host}: {problem}"
 
 
 class Unreachable(AccessError):
-    """No answer came from the server. What was sent with an idempotency key can be sent again."""
+    """The server did not respond. A request with an idempotency key can be sent again."""
 
     code = "unreachable"
-    says = "{address} does not answer: {problem}; try again, with the same idempotency key."
+    says = "{address} does not answer: {problem}. Try again, with the same idempotency key."
 
 
 class ServerFailed(AccessError):
-    """The server failed, or is no Standfast server."""
+    """The server failed, or it is not a Standfast server."""
 
     code = "server_failed"
     says = "{address} failed: {problem}."
 
 
 class PutRefused(StandfastError):
-    """The judge refused something of a batch, so that nothing of the batch was remembered."""
+    """The judge refused an item of a batch, so nothing of the batch was remembered."""
 
     code = "put_refused"
-    says = "{subject} was refused ({verdict}), and with it its whole batch: {reasons}"
+    says = "{subject} was refused ({verdict}), and with it the whole batch: {reasons}"
