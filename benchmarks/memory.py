@@ -13,11 +13,11 @@ from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.package import ContextPackage
-from standfast.store.run import StoreRun
+from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import REMEMBER, Recorder
-from standfast.vocabulary import Band, Remembered, Verdict, VisibilityMode
+from standfast.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 
 TITLE = "A whole run through memory"
 KNOWN = 1_000
@@ -120,15 +120,16 @@ def _request(memory: Memory, number: int) -> Run:
 
 def _bare_commit(memory: Memory, number: int) -> None:
     """The same two rows, not judged."""
-    with StoreRun.open(
-        memory.store,
-        workflow_id="bare",
-        policy_set_id="none",
-        namespace="bare",
-        mode=VisibilityMode.BUFFERED_WRITE,
-    ) as opened:
-        for band in ("LEDGER", "ACTIVE"):
-            opened.write(f"{band}/shop/{number}", {"memory_id": f"shop/{number}", "text": _fact(number)})
+    store = memory.store
+    row = {"memory_id": f"shop/{number}", "text": _fact(number)}
+    writes = [
+        Write.of("bare", f"{band}/shop/{number}", ActionType.WRITE, row) for band in ("LEDGER", "ACTIVE")
+    ]
+    store.commit(
+        Commit.of(
+            run_id=store.ids.new_id(), memory_snapshot_id=store.head(), policy_set_id="none", writes=writes
+        )
+    )
 
 
 def _recorded_alone(view: SnapshotView, package: ContextPackage, like: Run) -> None:

@@ -79,7 +79,7 @@ class NaiveClient:
         known = self._one("SELECT 1 FROM commits WHERE commit_id = %s", commit.commit_id)
         held = self._one("SELECT 1 FROM buffers WHERE commit_id = %s", commit.commit_id)
         newest = "SELECT 1 FROM versions WHERE namespace = %s AND key = %s ORDER BY memory_snapshot_id DESC LIMIT 1"
-        there = [self._one(newest, *write.place) for write in commit.writes]
+        there = [self._one(newest, *write.record_key) for write in commit.writes]
         assert (known, held, *there) == (None,) * (2 + len(there)), "every commit here is new"
         tip = self._one("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1")
         return StateView(

@@ -20,14 +20,14 @@ import orjson
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
-from standfast.store.run import StoreRun
+from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
-from standfast.vocabulary import RunIdentity, VisibilityMode
+from standfast.vocabulary import ActionType, RunIdentity, VisibilityMode
 
 TITLE = "Traces"
 CALLS = 20
@@ -113,35 +113,56 @@ def _service() -> Iterator[Tool]:
 
 
 def _seed(store: Store) -> None:
-    with _opened(store) as run:
-        for number in range(CALLS):
-            run.write(f"rule-{number}", {"memory_id": f"rule-{number}", "text": "EU refunds take 14 days."})
+    rules = {f"rule-{number}": "EU refunds take 14 days." for number in range(CALLS)}
+    _commit(store, _identity(store), rules)
 
 
-def _opened(store: Store) -> StoreRun:
-    mode = VisibilityMode.BUFFERED_WRITE
-    return StoreRun.open(store, workflow_id="bench", policy_set_id="v1", mode=mode)
+def _identity(store: Store) -> RunIdentity:
+    return RunIdentity(
+        run_id=store.ids.new_id(),
+        workflow_id="bench",
+        memory_snapshot_id=store.head(),
+        visibility_mode=VisibilityMode.BUFFERED_WRITE,
+        policy_set_id="v1",
+    )
+
+
+def _commit(store: Store, run: RunIdentity, texts: dict[str, str]) -> None:
+    writes = [
+        Write.of("default", key, ActionType.WRITE, {"memory_id": key, "text": text})
+        for key, text in texts.items()
+    ]
+    store.commit(
+        Commit.of(
+            run_id=run.run_id,
+            memory_snapshot_id=run.memory_snapshot_id,
+            policy_set_id=run.policy_set_id,
+            writes=writes,
+        )
+    )
 
 
 def _run(store: Store, ask: Tool | None, *, recorded: bool) -> Trace | None:
     """One run of an agent: it looks things up, and remembers one."""
-    with _opened(store) as run:
+    run = _identity(store)
 
-        def look_up(key: str) -> Any:
-            if ask is not None:
-                return ask(key)
-            return orjson.loads(run.read([key])[key].content or b"null")
+    def look_up(key: str) -> Any:
+        if ask is not None:
+            return ask(key)
+        found = store.read("default", [key], at=run.memory_snapshot_id)
+        return orjson.loads(found[key].content or b"null")
 
-        if not recorded:
-            _act(look_up)
-            run.write(run.run.run_id, {"memory_id": run.run.run_id, "text": "done"})
-            return None
-        recorder = Recorder(run.run, clock=SystemClock(), model=MODEL)
-        with recorder.event(role="agent", interceptor="tools", decision_type="look_up"):
-            _act(recorder.tool(profile=LOOK_UP)(look_up))
-        recorder.output(TextShape(sections=("answer",)))
-        run.write(run.run.run_id, {"memory_id": run.run.run_id, "text": "done"})
-        return recorder.finish()
+    if not recorded:
+        _act(look_up)
+        _commit(store, run, {run.run_id: "done"})
+        return None
+    recorder = Recorder(run, clock=SystemClock(), model=MODEL)
+    with recorder.event(role="agent", interceptor="tools", decision_type="look_up"):
+        _act(recorder.tool(profile=LOOK_UP)(look_up))
+    recorder.output(TextShape(sections=("answer",)))
+    trace = recorder.finish()
+    _commit(store, run, {run.run_id: "done"})
+    return trace
 
 
 def _act(look_up: Tool) -> None:

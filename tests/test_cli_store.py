@@ -93,7 +93,7 @@ def test_a_file_of_another_program_is_left_alone() -> None:
     result = _call("export")
 
     assert result.exit_code == 2
-    assert "no SQLite database" in result.stderr
+    assert "not a SQLite database" in result.stderr
     assert Path("standfast.db").read_bytes() == text
 
 

@@ -137,7 +137,7 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
 
 
 def _length(memory: Memory) -> int:
-    (applied,) = memory.store._storage.applied(after=memory.store.head() - 1, limit=1)
+    (applied,) = memory.store.commits(after=memory.store.head() - 1, limit=1)
     length = applied.ledger_seq
     while memory.store._storage.entries(after=length, limit=1):
         length += 1

@@ -6,8 +6,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
 from standfast.memory import Memory, Run
 from standfast.store.commit import Commit, Write
-from standfast.store.run import StoreRun
-from standfast.vocabulary import ActionType, Band, Receipt, Verdict, VisibilityMode
+from standfast.vocabulary import ActionType, Band, Receipt, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 
@@ -240,15 +239,10 @@ def test_what_stands_in_a_band_without_having_been_allowed_there_is_told(memory:
     learn(memory, "EU refunds take 14 days.", "a")
     (record,) = memory.records(band=Band.LEDGER)
     forged = record.as_json() | {"band": "VAULT"}
-    with StoreRun.open(
-        memory.store,
-        workflow_id="w",
-        policy_set_id="p",
-        namespace="default",
-        mode=VisibilityMode.BUFFERED_WRITE,
-    ) as raw:
-        raw.write("VAULT/a", forged)
-        raw.write("LEDGER/b", record.as_json() | {"memory_id": "b", "text": "Refunds are never given."})
+    changed = record.as_json() | {"memory_id": "b", "text": "Refunds are never given."}
+    rows = {"VAULT/a": forged, "LEDGER/b": changed}
+    writes = [Write.of("default", key, ActionType.WRITE, row) for key, row in rows.items()]
+    memory.store.commit(Commit.of(run_id="r", memory_snapshot_id=1, policy_set_id="p", writes=writes))
     problems = list(memory.verify())
 
     assert len(problems) == 2

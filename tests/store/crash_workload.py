@@ -216,7 +216,7 @@ def second_life(folder: Path, outcome: Outcome) -> Recording:
     log = list(life.recorder.log)
     after = sqlite_store(folder / DATABASE, life.clock)
     assert list(after.verify()) == []
-    applied = after._storage.applied(after=0, limit=100)
+    applied = after.commits(after=0, limit=100)
     return Recording(
         log=log, applied=applied, contents=[contents(after, at) for at in range(len(applied) + 1)]
     )

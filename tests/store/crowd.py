@@ -14,10 +14,9 @@ import msgspec
 
 from standfast.clock import RandomIds, SystemClock, seeded
 from standfast.errors import CommitAborted, StoreBusy
-from standfast.store.run import StoreRun
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt, VisibilityMode
-from tests.store.builders import NAMESPACE, commit, sqlite_store, write
+from standfast.vocabulary import Receipt
+from tests.store.builders import NAMESPACE, commit, merge, sqlite_store, write
 
 COUNTERS = [f"counter{number:02}" for number in range(24)]
 GENESIS = commit("genesis", *(write(counter, 0) for counter in COUNTERS))
@@ -60,27 +59,22 @@ class Counting(threading.Thread):
             self.failure = error
 
     def _increment(self, counter: str, note: str) -> bool:
-        run = StoreRun.open(
-            self._store,
-            workflow_id="crowd",
-            policy_set_id="policies",
-            namespace=NAMESPACE,
-            mode=VisibilityMode.BUFFERED_WRITE,
-        )
+        run_id, start = self._store.ids.new_id(), self._store.head()
         keys = [counter, note, *self._dice.sample(COUNTERS, 2)]
-        read = _read(run, keys)
-        run.merge(counter, int(read[counter] or 0) + 1)
-        run.write(note, self.name)
-        read_again = _read(run, keys)
+        read = self._read(keys, start)
+        changes = commit(
+            run_id, merge(counter, int(read[counter] or 0) + 1), write(note, self.name), at=start
+        )
+        read_again = self._read(keys, start)
         receipt, refusal = None, ""
         try:
-            receipt = run.commit()
+            receipt = self._store.commit(changes)
         except (CommitAborted, StoreBusy) as error:
             refusal = error.code
         self.attempts.append(
             Attempt(
-                run_id=run.run.run_id,
-                start=run.run.memory_snapshot_id,
+                run_id=run_id,
+                start=start,
                 newest_known=self._newest_known,
                 read=read,
                 read_again=read_again,
@@ -93,10 +87,9 @@ class Counting(threading.Thread):
         self._newest_known = self._newest_known if receipt is None else receipt.memory_snapshot_id
         return receipt is not None
 
-
-def _read(run: StoreRun, keys: list[str]) -> dict[str, str | None]:
-    found = run.read(keys)
-    return {key: (found[key].content or b"").decode() if key in found else None for key in keys}
+    def _read(self, keys: list[str], start: int) -> dict[str, str | None]:
+        found = self._store.read(NAMESPACE, keys, at=start)
+        return {key: (found[key].content or b"").decode() if key in found else None for key in keys}
 
 
 def main(path: str, process: str, threads: str, increments: str) -> None:

@@ -144,8 +144,8 @@ class _DoomedTransaction:
         self._transaction = transaction
         self._reach = reach
 
-    def load(self, question: StateQuery) -> StateView:
-        view = self._transaction.load(question)
+    def load(self, query: StateQuery) -> StateView:
+        view = self._transaction.load(query)
         self._reach("after load")
         return view
 

@@ -190,7 +190,7 @@ class Trial:
     def check_all_is_there(self) -> None:
         """Open the file anew: every receipt is true, nothing happened twice, nothing is damaged."""
         store = self._open()
-        applied = store._storage.applied(after=0, limit=100)
+        applied = store.commits(after=0, limit=100)
         assert [(entry.commit_id, entry.memory_snapshot_id) for entry in applied] == [
             (asked.commit_id, number) for number, asked in enumerate(COMMITS, 1)
         ]

@@ -8,7 +8,7 @@ from standfast.ledger.chain import Tip, check
 from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
-from standfast.store.protocol import AppliedCommit, Buffer, Changes, RecordKey, Version
+from standfast.store.protocol import AppliedCommit, Buffer, Changes, RecordKey, StateQuery, Version
 from standfast.vocabulary import ActionType, BufferState, Receipt
 from tests.store.request import Request
 
@@ -74,7 +74,7 @@ class Referee:
         rows = [row for row in changes.versions if row.memory_snapshot_id == applied.memory_snapshot_id]
         self.require(
             [((row.namespace, row.key), row.content) for row in rows]
-            == [(write.place, write.content) for write in commit.writes],
+            == [(write.record_key, write.content) for write in commit.writes],
             f"{commit_id:.8} is applied in part",
         )
         for row in rows:
@@ -90,8 +90,8 @@ class Referee:
 
     def _held(self, commit_id: str) -> Buffer | None:
         """The buffer that somebody holds, before the append."""
-        held = self.storage.find([commit_id])[1].get(commit_id)
-        return None if held is None or held.is_vacant else held
+        held = self.storage.load(StateQuery(commit_ids=[commit_id])).buffers.get(commit_id)
+        return None if held is None or held.is_discarded else held
 
     def _require_turn(self, request: Request, commit_id: str) -> None:
         turn = request.held.get(commit_id)
@@ -110,7 +110,7 @@ class Referee:
             self.require(commit_id not in request.held or request.stages, "a fence that is gone took effect")
             if buffer.state is not BufferState.ABORTED:
                 self._grant(request, buffer)
-        elif buffer.is_vacant:
+        elif buffer.is_discarded:
             self._judge_drop(request, commit_id)
         elif (held.owner, held.fence) != (buffer.owner, buffer.fence):
             self.require(held.lease_until <= now, f"{commit_id:.8} is claimed before its lease ran out")
@@ -181,7 +181,8 @@ class Referee:
     def look(self) -> None:
         """Every answer ever given is still true."""
         self.require(self.storage.head() == len(self.applied), "the head is not the number of commits")
-        applied, buffers = self.storage.find([*self.told, *self.told_aborted])
+        view = self.storage.load(StateQuery(commit_ids=[*self.told, *self.told_aborted]))
+        applied, buffers = view.applied, view.buffers
         for commit_id in self.told:
             # Rows are frozen, so the same one says the same as when the receipt was made from it.
             self.require(

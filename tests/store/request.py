@@ -17,7 +17,7 @@ class Request:
 
     what: str
     owner: str
-    question: StateQuery
+    query: StateQuery
     decide: Callable[[StateView], tuple[Changes, Any]]
     held: dict[str, int] = field(default_factory=dict)
     granted: dict[str, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ def committing(owner: str, batch: list[Submission], held: dict[str, int]) -> Req
     return Request(
         what="commit " + ", ".join(f"{asked.commit.run_id} fence {asked.fence}" for asked in batch),
         owner=owner,
-        question=pipeline.query_for([asked.commit for asked in batch]),
+        query=pipeline.query_for([asked.commit for asked in batch]),
         decide=lambda view: pipeline.decide_commits(view, batch),
         held=dict(held),
     )
@@ -42,7 +42,7 @@ def staging(
     return Request(
         what=f"stage {staged.run_id} as {state}, {len(staged.writes)} writes, waits for {waits_for}",
         owner=owner,
-        question=pipeline.query_for([staged]),
+        query=pipeline.query_for([staged]),
         decide=lambda view: pipeline.decide_stage(
             view, staged, owner=owner, state=state, waits_for=waits_for
         ),
@@ -56,7 +56,7 @@ def claiming(owner: str, limit: int) -> Request:
     return Request(
         what=f"claim {limit}",
         owner=owner,
-        question=StateQuery(abandoned=limit),
+        query=StateQuery(abandoned=limit),
         decide=lambda view: pipeline.decide_claims(view, worker=owner),
     )
 
@@ -104,7 +104,7 @@ def _about(
     return Request(
         what=f"{what} {buffer.run_id} fence {buffer.fence}",
         owner=owner,
-        question=StateQuery(commit_ids=[buffer.commit_id]),
+        query=StateQuery(commit_ids=[buffer.commit_id]),
         decide=decide,
         held=dict(held),
     )

@@ -180,7 +180,7 @@ class World:
     def transact(self, clock: float, request: Request, *, append: bool = True) -> object:
         """One serialised transaction, as a clock shows it."""
         self.seen_time = clock
-        changes, answer = request.decide(self.storage.load(request.question))
+        changes, answer = request.decide(self.storage.load(request.query))
         if append and changes:
             self.referee.judge(request, changes, clock)
             self.storage.append(changes)
@@ -206,7 +206,7 @@ class World:
         referee.look()
 
     def _buffers(self) -> list[Buffer]:
-        return [buffer for buffer in self.storage._buffers.values() if not buffer.is_vacant]
+        return [buffer for buffer in self.storage._buffers.values() if not buffer.is_discarded]
 
     def _abandoned(self) -> bool:
         return any(b.state is not BufferState.ABORTED and b.waits_for is None for b in self._buffers())

@@ -17,7 +17,6 @@ import msgspec
 import pytest
 
 from standfast.clock import RandomIds, SystemClock
-from standfast.store.sqlite import SQLiteStorage
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
@@ -120,7 +119,7 @@ def _check_receipts(store: Store, applied: list[Attempt]) -> None:
         assert attempt.receipt is not None
         known = store.status(attempt.receipt.commit_id)
         assert known == msgspec.structs.replace(attempt.receipt, replayed=True)
-        rows = {row.key: (row.content or b"").decode() for row in store._storage.snapshot_rows(snapshot)}
+        rows = {row.key: (row.content or b"").decode() for row in store.versions_of(snapshot)}
         assert rows.keys() == {attempt.counter, attempt.note}
         assert int(rows[attempt.counter]) == int(attempt.read[attempt.counter] or 0) + 1
 
@@ -159,31 +158,6 @@ def test_many_processes_may_open_a_new_store_at_the_same_moment(
         assert contents(store).keys() == {f"k{place}" for place in range(PROCESSES)}
         assert store.head() == PROCESSES
         store.close()
-
-
-def test_a_commit_that_is_applied_while_somebody_asks_for_it_is_never_unknown(tmp_path: Path) -> None:
-    """Between a look at the one table and a look at the other it moves from here to there."""
-    store = sqlite_store(tmp_path / "store.db")
-    assert isinstance(store._storage, SQLiteStorage)
-    pending = commit("r1", write("a"))
-    fence = store.stage(pending).fence
-    store.status(pending.commit_id)
-    (reader,) = store._storage._readers
-    looks: list[str] = []
-
-    def applied_before_the_second_look(_: object, sql: str, __: object) -> bool:
-        looks.append(sql)
-        if len(looks) == 2:
-            store.commit(pending, fence=fence)
-        return True
-
-    reader.exec_trace = applied_before_the_second_look
-    status = store.status(pending.commit_id)
-    reader.exec_trace = None
-    store.close()
-
-    assert len(looks) == 2
-    assert status is not None
 
 
 def test_who_opened_the_file_while_it_was_empty_writes_checksums_too(

@@ -141,7 +141,7 @@ def examine(state: State, recording: Recording, folder: Path) -> str | None:
 
 
 def _broken_promise(store: Store, state: State, recording: Recording) -> str | None:
-    applied = store._storage.applied(after=0, limit=1_000)
+    applied = store.commits(after=0, limit=1_000)
     head, pending = store.head(), pending_of(store)
     if [commit.memory_snapshot_id for commit in applied] != list(range(1, head + 1)):
         return "gaps: the snapshots have some"

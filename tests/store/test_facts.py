@@ -61,7 +61,7 @@ def test_a_fact_alone_is_one_entry_between_commits(store: Store) -> None:
 
 @pytest.mark.parametrize("kind", ["commit", "erasure"])
 def test_nobody_can_tell_the_ledger_of_a_commit_that_was_none(kind: str) -> None:
-    with pytest.raises(InvalidValue, match="only the store itself"):
+    with pytest.raises(InvalidValue, match="reserved for the store"):
         Fact.of(kind, {})
 
 

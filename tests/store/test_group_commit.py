@@ -101,13 +101,13 @@ def test_a_lone_caller_waits_for_company_once_at_the_most(monkeypatch: pytest.Mo
     works.may_go_on.set()
     for caller in callers:
         caller.join()
-    waits, wait = [0], group._await_company
+    waits, wait = [0], group._await_last_batch
 
     def counted() -> None:
         waits[0] += 1
         wait()
 
-    monkeypatch.setattr(group, "_await_company", counted)
+    monkeypatch.setattr(group, "_await_last_batch", counted)
     for number in range(100):
         group.submit(number)
 

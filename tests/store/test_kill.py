@@ -345,7 +345,7 @@ def _check_that_resubmitting_has_one_effect(store: Store, life: Life, plan: dict
             assert bool(answers) == (name not in life.aborted | {"rival"}), f"{name} at {life}"
         if answers:
             assert answers[1] == msgspec.structs.replace(answers[0], replayed=True), f"{name} at {life}"
-            assert len(store._storage.snapshot_rows(answers[0].memory_snapshot_id)) == len(asked.writes)
+            assert len(store.versions_of(answers[0].memory_snapshot_id)) == len(asked.writes)
             effects += 1
     assert store.head() == effects, f"{store.head()} snapshots for {effects} commits at {life}"
 

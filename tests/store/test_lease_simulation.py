@@ -60,7 +60,7 @@ def test_a_seed_is_a_history() -> None:
 
 # The harness must be able to fail: each of these breaks one rule of the pipeline.
 
-_known = pipeline._known
+_known = pipeline._known_answer
 _decide_stage, _decide_claims = pipeline.decide_stage, pipeline.decide_claims
 _decide_renewal, _decide_discard, _decide_abort = (
     pipeline.decide_renewal,
@@ -132,18 +132,18 @@ def _nothing(*_: object) -> None:
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("_known", _nobody_looks_at_the_fence),
-        ("_known", _a_lease_is_as_good_as_a_fence),
-        ("_known", _nobody_remembers_what_was_applied),
-        ("_known", _nobody_remembers_what_was_aborted),
+        ("_known_answer", _nobody_looks_at_the_fence),
+        ("_known_answer", _a_lease_is_as_good_as_a_fence),
+        ("_known_answer", _nobody_remembers_what_was_applied),
+        ("_known_answer", _nobody_remembers_what_was_aborted),
         ("decide_claims", _claims_keep_the_fence),
         ("decide_renewal", _anybody_renews),
         ("decide_discard", _anybody_discards),
         ("decide_discard", _discarding_forgets_the_fence),
         ("decide_abort", _anybody_aborts),
         ("decide_stage", _staging_opens_what_was_settled),
-        ("_conflict_at", _nothing),
-        ("_same_payload", _nothing),
+        ("_conflict_with", _nothing),
+        ("_payload_mismatch", _nothing),
     ],
     ids=lambda given: given if isinstance(given, str) else given.__name__.strip("_"),
 )

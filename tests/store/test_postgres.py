@@ -23,7 +23,7 @@ from standfast.vocabulary import Receipt
 from tests.servers.postgres import PostgresServer
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, postgres_store, write
 
-LOCK = server.LOCKED[1]
+LOCK = server.BEGIN_LOCKED[1]
 
 
 @pytest.fixture
@@ -73,19 +73,19 @@ def test_every_statement_uses_an_index(
 ) -> None:
     """Though the server knows that the tables are small, for its plans live longer than that."""
     statements: dict[str, Any] = {}
-    ask = server.Line.ask
+    ask = server.ServerConnection.execute
 
-    def recorded(line: server.Line, asked: Any) -> Any:
+    def recorded(line: server.ServerConnection, asked: Any) -> Any:
         statements.update(asked)
         return ask(line, asked)
 
-    monkeypatch.setattr(server.Line, "ask", recorded)
+    monkeypatch.setattr(server.ServerConnection, "execute", recorded)
     store.commit(commit("r1", write("a"), write("b")))
     store.stage(commit("r2", write("c"), at=1))
     store.recover()
     store.read(NAMESPACE, ["a", "b"])
     store.history(NAMESPACE, "a")
-    store._storage.namespaces()
+    store.namespaces()
     assert list(store.scan(NAMESPACE))
     assert not [problem for problem in store.verify() if problem]
     admin.execute("ANALYZE versions, buffers, commits, ledger")
@@ -222,17 +222,17 @@ def test_what_was_decided_on_another_state_is_not_sent_again(
     admin.execute(CONFLICT.format(times=1, code="40001", event="INSERT", table="versions"))
     mine = commit("mine", write("a", "mine"))
 
-    def overtaken(line: server.Line, asked: Any) -> Any:
+    def overtaken(line: server.ServerConnection, asked: Any) -> Any:
         """Another store commits between the conflict and the next look."""
         monkeypatch.undo()
         other.commit(commit("theirs", write("b", "theirs")))
-        return line.ask_anew(asked)
+        return line.execute_with_retry(asked)
 
     def conflict() -> None:
         with store._storage.transaction() as transaction:
             changes, _ = decide_commits(transaction.load(query_for([mine])), [Submission(mine)])
             transaction.append(changes)
-            monkeypatch.setattr(server.Line, "ask_anew", overtaken)
+            monkeypatch.setattr(server.ServerConnection, "execute_with_retry", overtaken)
 
     with pytest.raises(StoreFailed, match="a conflict"):
         conflict()
@@ -272,10 +272,10 @@ def test_an_invalid_index_is_told_and_rebuilt(store: Store, admin: psycopg.Conne
     store.commit(commit("r1", write("a")))
     admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'versions_by_place'::regclass")
     told = list(store.verify())
-    store._storage.rebuild()
+    told_after = list(store.verify(rebuild_indexes=True))
 
     assert told == ["the index versions_by_place is invalid"]
-    assert list(store.verify()) == []
+    assert told_after == []
 
 
 def test_a_sound_store_has_nothing_to_tell(store: Store, admin: psycopg.Connection[Any]) -> None:

@@ -30,7 +30,7 @@ def _shown(store: Store, setting: str) -> set[str]:
     """What the writer's and a reader's connection have."""
     assert isinstance(store._storage, PostgresStorage)
     storage, sql = store._storage, f"SHOW {setting}"
-    ((row,),) = storage._writer.ask([(sql, ())])
+    ((row,),) = storage._writer.execute([(sql, ())])
     return {row[0], storage._rows(sql)[0][0]}
 
 
@@ -117,7 +117,7 @@ def test_another_encoding_is_refused(postgres_url: str, admin: psycopg.Connectio
     other = f"{admin.info.dbname}_latin"
     admin.execute(f"CREATE DATABASE {other} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
 
-    with pytest.raises(CannotOpen, match="server_encoding = LATIN1; make a database"):
+    with pytest.raises(CannotOpen, match="server_encoding = LATIN1; create a database"):
         postgres_store(postgres_url.replace(admin.info.dbname, other))
 
 

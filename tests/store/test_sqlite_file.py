@@ -123,7 +123,7 @@ def test_a_path_that_can_not_be_opened_is_told(tmp_path: Path, path: str, words:
 
 def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"hello" * 1000)
-    with pytest.raises(CannotOpen, match="no SQLite database"):
+    with pytest.raises(CannotOpen, match="not a SQLite database"):
         sqlite_store(tmp_path / "store.db")
 
     assert (tmp_path / "store.db").read_bytes() == b"hello" * 1000

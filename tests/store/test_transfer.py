@@ -86,7 +86,7 @@ def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: 
         (b'{"memory_id":"x","text":"a"}\n{"memory_id":"x","text":"b"}', "twice"),
         (b'{"memory_id":"x","text":NaN}', "NaN"),
         (b'{"memory_id":"' + b"x" * 300 + b'","text":""}', "256"),
-        (b'{"memory_id":"x","text":"a law","band":"VAULT"}', "sealed by a signature"),
+        (b'{"memory_id":"x","text":"a law","band":"VAULT"}', "law needs a signature"),
         (b'{"memory_id":"x","text":"[","standfast":"content-as-text/v1"}', "JSON"),
         (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', "split"),
     ],

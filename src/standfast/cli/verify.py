@@ -104,9 +104,7 @@ def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
             opened_store(store_url, recover=False) as store,
             Console(stderr=True).status(f"checking {name} …"),
         ):
-            if rebuild:
-                store.rebuild_indexes()
-            problems += store.verify()
+            problems += store.verify(rebuild_indexes=rebuild)
             head = store.head()
     except (Corruption, BrokenChain) as error:
         problems.append(str(error))

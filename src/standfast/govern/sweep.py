@@ -6,7 +6,7 @@ the commit that made the newest version, by the clock that is handed in. What a 
 age, and so is what the budget's stream tells of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby, islice
 from typing import Final, NamedTuple
@@ -153,8 +153,8 @@ def sweep(
                 while page := list(islice(group, FACT_PAGE_WRITES)):
                     # Each page of a stream changes its budget, and so begins where the one before it ended.
                     at = store.head() if is_streamed else head
-                    commit = _commit(store, namespace, at, page)
-                    receipts.append(store.commit(commit.beside(beside(at, [one.key for one in page]))))
+                    extra = beside(at, [one.key for one in page])
+                    receipts.append(store.commit(_commit(store, namespace, at, page, extra)))
                     done += len(page)
                     progress(done)
         except CommitAborted:
@@ -165,13 +165,13 @@ def sweep(
     return receipts
 
 
-def _commit(store: Store, namespace: str, at: int, page: list[Due]) -> Commit:
+def _commit(store: Store, namespace: str, at: int, page: list[Due], extra: Sequence[Write]) -> Commit:
     told = {"namespace": namespace, "swept": [one.as_json() for one in page]}
     return Commit.of(
         run_id=f"sweep-{store.ids.new_id()}",
         memory_snapshot_id=at,
         policy_set_id=POLICY_SET_ID,
-        writes=[one.write() for one in page],
+        writes=[*(one.write() for one in page), *extra],
         facts=[Fact.of("retention", told)],
     )
 

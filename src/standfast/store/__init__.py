@@ -1,5 +1,22 @@
-"""The store: snapshots, buffered runs, atomic idempotent commits, recovery.
+"""The store: snapshots, atomic idempotent commits, staging, recovery, and the ledger of all of it.
 
 Read in this order: ``commit.py`` (what is committed), ``protocol.py`` (what a backend promises), ``pipeline.py`` (every
-decision, as pure functions), ``store.py`` (the thin shell around them), ``run.py`` (what a run may see and write).
+decision, as pure functions), ``store.py`` (the thin shell around them).
 """
+
+from standfast.store.commit import Commit, Fact, Write
+from standfast.store.protocol import AppliedCommit, Buffer, Storage, Version
+from standfast.store.store import Lease, Store, open_store
+
+__all__ = [
+    "AppliedCommit",
+    "Buffer",
+    "Commit",
+    "Fact",
+    "Lease",
+    "Storage",
+    "Store",
+    "Version",
+    "Write",
+    "open_store",
+]

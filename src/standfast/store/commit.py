@@ -1,4 +1,4 @@
-"""What is committed: writes, the facts that the ledger is told with them, and the receipt that answers for it."""
+"""Commits: the writes of a run, the facts that go into the ledger with them, and the ids and fingerprints of both."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -10,42 +10,44 @@ from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, 
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_KEY_CHARS
 from standfast.vocabulary import ActionType, Value
 
-ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
-# What the pipeline itself tells the ledger; a fact of another's can't pass for one of these.
+# Kinds of ledger entries that only the store itself writes; a caller's fact can't pass for one of these.
 COMMIT_KIND: Final = "commit"
 ERASURE_KIND: Final = "erasure"
+_WRITE_ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
 
 
 class Fact(Value, frozen=True, kw_only=True):
-    """What the ledger is told beside the commit: of a judgement, an approval, a sweep. Build it with ``of``."""
+    """An entry for the ledger: a judgement, an approval, a sweep. Build it with ``of``."""
 
     kind: str
     content: bytes
-    """The canonical bytes of what is told."""
+    """The canonical bytes of the body."""
 
     @classmethod
     def of(cls, kind: str, body: dict[str, Any]) -> Self:
-        """A fact in its canonical form."""
+        """The fact with this body, in canonical form."""
         return cls(kind=kind, content=canonical_bytes(body))
 
     def __post_init__(self) -> None:
         self._require_name("kind", self.kind)
         self._require(
-            self.kind not in (COMMIT_KIND, ERASURE_KIND), f"only the store itself tells of a {self.kind}"
+            self.kind not in (COMMIT_KIND, ERASURE_KIND),
+            f"the kind {self.kind} is reserved for the store; choose another",
         )
 
     def read(self) -> dict[str, Any]:
-        """What is told."""
-        told: dict[str, Any] = parse(self.content)
-        return told
+        """The body."""
+        body: dict[str, Any] = parse(self.content)
+        return body
 
 
 class Write(Value, frozen=True, kw_only=True):
-    """One change of one record. Build it with ``of``; the content is kept as the canonical bytes that are stored.
+    """One change of one record. Build it with ``of``, which stores the content as canonical bytes.
 
-    WRITE makes a new record. MERGE puts a new version on a record, EXPIRE ends it; both fail if the record changed
-    since the run's snapshot. Each may also erase what was said there before: ``erases`` is the reason, which the ledger
-    is told; fingerprints stay, so that everything can still be verified. What has ended can be ended again to erase it.
+    WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record changed since
+    the run's snapshot. ``erases`` is a reason to erase the content of all earlier versions as well: it goes into the
+    ledger, and fingerprints stay, so that everything can still be verified. An expired record can be expired again in
+    order to erase it.
     """
 
     namespace: str
@@ -57,15 +59,9 @@ class Write(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls,
-        namespace: str,
-        key: str,
-        action: ActionType,
-        value: object = None,
-        *,
-        erases: str | None = None,
+        cls, namespace: str, key: str, action: ActionType, value: object = None, *, erases: str | None = None
     ) -> Self:
-        """A change whose content is the canonical form of ``value``; EXPIRE has none."""
+        """The change whose content is the canonical form of ``value``; EXPIRE has no content."""
         content = None if action == ActionType.EXPIRE else canonical_bytes(value)
         return cls(
             namespace=namespace,
@@ -79,36 +75,35 @@ class Write(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("namespace", self.namespace)
         self._require_name("key", self.key, MAX_KEY_CHARS)
-        self._require(
-            self.action in ACTIONS, f"action is {self.action!r}, but a write is one of {', '.join(ACTIONS)}"
-        )
+        if self.action not in _WRITE_ACTIONS:
+            self._refuse(f"action is {self.action!r}; a write is one of {', '.join(_WRITE_ACTIONS)}")
         self._require(
             (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE),
-            "EXPIRE has no content, the others have one",
+            "EXPIRE has no content, WRITE and MERGE have one",
         )
         if self.erases is not None:
             self._require_name("erases", self.erases)
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Where it lands: namespace and key."""
+    def record_key(self) -> tuple[str, str]:
+        """Namespace and key."""
         return self.namespace, self.key
 
 
 ExtraWrites = Callable[[int, Sequence[str]], Sequence[Write]]
-"""Told a snapshot and keys that are to be erased, it gives what else must be written with that."""
+"""Called with a snapshot and the keys that a commit erases; returns further writes for the same commit."""
 
 
-def no_extra_writes(at: int, erased: Sequence[str]) -> Sequence[Write]:  # noqa: ARG001  # The signature of ``ExtraWrites``.
-    """Where nobody keeps anything beside what is erased."""
+def no_extra_writes(snapshot: int, erased_keys: Sequence[str]) -> Sequence[Write]:  # noqa: ARG001  # An ``ExtraWrites``.
+    """The ``ExtraWrites`` that adds nothing."""
     return ()
 
 
 class Commit(Value, frozen=True, kw_only=True):
-    """All that a run wants to change, as one thing that happens or does not. Build it with ``of``.
+    """Everything that a run wants to change, applied as a whole or not at all. Build it with ``of``, once.
 
-    ``commit_id`` names the attempt (run, start snapshot, policy set), ``payload_fingerprint`` what it holds: the same
-    pair submitted again is the same commit; the same id with another payload is refused.
+    ``commit_id`` identifies the attempt (run, start snapshot, policy set) and ``payload_fingerprint`` its content. The
+    same pair submitted again is the same commit; the same id with another fingerprint is refused.
     """
 
     run_id: str
@@ -129,27 +124,44 @@ class Commit(Value, frozen=True, kw_only=True):
         writes: Iterable[Write],
         facts: Iterable[Fact] = (),
     ) -> Self:
-        """The commit of these writes, in any order, but none of a place twice; facts are told in the order given."""
-        ordered, told = tuple(sorted(writes, key=_place)), tuple(facts)
+        """The commit of these writes and facts.
+
+        Args:
+            run_id: The run that commits.
+            memory_snapshot_id: The snapshot that the run started from.
+            policy_set_id: The policies that judged the writes.
+            writes: At least one, in any order; each record is written once.
+            facts: Further ledger entries; they stand in the ledger in this order.
+        """
+        writes, facts = tuple(sorted(writes, key=_record_key)), tuple(facts)
         return cls(
             run_id=run_id,
             memory_snapshot_id=memory_snapshot_id,
             policy_set_id=policy_set_id,
-            writes=ordered,
+            writes=writes,
             commit_id=commit_id_of(run_id, memory_snapshot_id, policy_set_id),
-            payload_fingerprint=payload_fingerprint_of(ordered, told),
-            facts=told,
+            payload_fingerprint=payload_fingerprint_of(writes, facts),
+            facts=facts,
         )
 
     def __post_init__(self) -> None:
         self._require_name("run_id", self.run_id)
         self._require_name("policy_set_id", self.policy_set_id)
         self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        if not 0 < len(self.writes) <= MAX_COMMIT_WRITES:
+            self._refuse(
+                f"run {self.run_id} has {len(self.writes)} writes, and a commit takes 1 to {MAX_COMMIT_WRITES}; "
+                "commit in several runs"
+            )
         self._require(
-            0 < len(self.writes) <= MAX_COMMIT_WRITES, f"a commit has 1 to {MAX_COMMIT_WRITES} writes"
+            len(set(map(_record_key, self.writes))) == len(self.writes),
+            "it writes one record twice; write each record once in a commit",
         )
-        self._require(len(set(map(_place, self.writes))) == len(self.writes), "a place is written twice")
-        self._require(len(self.facts) <= MAX_COMMIT_FACTS, f"a commit tells at most {MAX_COMMIT_FACTS} facts")
+        if len(self.facts) > MAX_COMMIT_FACTS:
+            self._refuse(
+                f"run {self.run_id} has {len(self.facts)} facts, and a commit takes at most {MAX_COMMIT_FACTS}; "
+                "commit in several runs"
+            )
 
     def beside(self, writes: Iterable[Write]) -> Self:
         """The same attempt with further writes: they happen with it, or not at all."""
@@ -162,37 +174,38 @@ class Commit(Value, frozen=True, kw_only=True):
         )
 
     def as_bytes(self) -> bytes:
-        """The commit as a pending buffer keeps it."""
+        """The commit as a staged buffer stores it."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Self:
-        """What ``as_bytes`` gave; a commit whose ids or fingerprints do not fit its content is a ``ValueError``."""
+        """The commit that ``as_bytes`` gave. A ``ValueError`` if its ids or fingerprints do not match its content."""
         commit = msgspec.json.decode(stored, type=cls)
-        again = cls.of(
+        recomputed = cls.of(
             run_id=commit.run_id,
             memory_snapshot_id=commit.memory_snapshot_id,
             policy_set_id=commit.policy_set_id,
             writes=commit.writes,
             facts=commit.facts,
         )
-        contents_fit = all(
+        contents_match = all(
             w.content is None or fingerprint_of_bytes(w.content) == w.fingerprint for w in commit.writes
         )
-        if again != commit or not contents_fit:
-            raise ValueError("the stored commit does not have its own fingerprint")
+        if recomputed != commit or not contents_match:
+            raise ValueError("the staged commit does not match its own fingerprint")
         return commit
 
 
 def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> str:
-    """The id of a commit attempt; no two different triples share one."""
+    """The id of a commit attempt. No two different triples share one."""
     return fingerprint(["commit-id/v1", run_id, memory_snapshot_id, policy_set_id])
 
 
 def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) -> str:
-    """The fingerprint of a write set and its facts: one canonical line each, contents by their own fingerprints.
+    """The fingerprint of writes and facts: one canonical line each.
 
-    Contents enter by fingerprint so that a commit can still be verified after one of them was lawfully erased.
+    A line holds the fingerprint of a content and not the content, so that a commit can still be verified after one of
+    its contents was lawfully erased.
     """
     digest = hashlib.sha256()
     for write in writes:
@@ -205,5 +218,5 @@ def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) 
     return digest.hexdigest()
 
 
-def _place(write: Write) -> tuple[str, str]:
+def _record_key(write: Write) -> tuple[str, str]:
     return write.namespace, write.key

@@ -1,7 +1,7 @@
-"""The store in memory: for tests, yours and ours. It keeps every promise but to survive the process."""
+"""The store in memory, for tests. It keeps every promise of a backend except to survive the process."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -9,7 +9,6 @@ import msgspec
 from standfast.clock import Clock
 from standfast.ledger.chain import Entry, Tip
 from standfast.store.protocol import (
-    BEHIND_ALL_KEYS,
     AppliedCommit,
     Buffer,
     Changes,
@@ -18,6 +17,7 @@ from standfast.store.protocol import (
     StateQuery,
     StateView,
     Version,
+    VersionQuery,
 )
 from standfast.vocabulary import BufferState
 
@@ -29,7 +29,7 @@ class InMemoryStorage:
         self._clock = clock
         self._lock = threading.RLock()
         self._versions: dict[RecordKey, list[Version]] = {}
-        self._by_snapshot: list[list[Version]] = []
+        self._written: list[list[RecordKey]] = []
         self._applied: list[AppliedCommit] = []
         self._applied_by_id: dict[str, AppliedCommit] = {}
         self._entries: list[Entry] = []
@@ -37,23 +37,25 @@ class InMemoryStorage:
 
     @contextmanager
     def transaction(self) -> Iterator["InMemoryStorage"]:
-        """One writer at a time; ``append`` is the last step, so that an error before it leaves nothing behind."""
+        """One writer at a time. ``append`` is the last step, so an error before it leaves nothing behind."""
         with self._lock:
             yield self
 
-    def load(self, question: StateQuery) -> StateView:
-        """See what the question asks for."""
+    def load(self, query: StateQuery) -> StateView:
+        """Load the state that the query asks for."""
         now = self._clock.now().timestamp()
-        applied, buffers = self.find(question.commit_ids)
-        if question.abandoned:
-            buffers |= {buffer.commit_id: buffer for buffer in self._abandoned(now)[: question.abandoned]}
+        buffers = {name: self._buffers[name] for name in query.commit_ids if name in self._buffers}
+        if query.abandoned:
+            buffers |= {buffer.commit_id: buffer for buffer in self._abandoned(now)[: query.abandoned]}
         return StateView(
             now=now,
             head=len(self._applied),
             tip=self._entries[-1].tip if self._entries else Tip(),
-            applied=applied,
+            applied={
+                name: self._applied_by_id[name] for name in query.commit_ids if name in self._applied_by_id
+            },
             buffers=buffers,
-            latest={place: self._versions[place][-1] for place in question.places if place in self._versions},
+            latest={key: self._versions[key][-1] for key in query.record_keys if key in self._versions},
             commit_of=lambda snapshot: self._applied[snapshot - 1].commit_id,
         )
 
@@ -62,10 +64,11 @@ class InMemoryStorage:
         for applied in changes.applied:
             self._applied.append(applied)
             self._applied_by_id[applied.commit_id] = applied
-            self._by_snapshot.append([])
+            self._written.append([])
         for version in changes.versions:
-            self._versions.setdefault((version.namespace, version.key), []).append(version)
-            self._by_snapshot[version.memory_snapshot_id - 1].append(version)
+            record_key = (version.namespace, version.key)
+            self._versions.setdefault(record_key, []).append(version)
+            self._written[version.memory_snapshot_id - 1].append(record_key)
         for erasure in changes.erasures:
             self._erase(erasure)
         self._entries.extend(changes.entries)
@@ -76,64 +79,58 @@ class InMemoryStorage:
     def _erase(self, erasure: Erasure) -> None:
         versions = self._versions.get((erasure.namespace, erasure.key), [])
         for index, version in enumerate(versions):
-            if version.content is None or version.memory_snapshot_id >= erasure.memory_snapshot_id:
-                continue
-            bare = msgspec.structs.replace(version, content=None, erased_by=erasure.memory_snapshot_id)
-            versions[index] = bare
-            made = self._by_snapshot[version.memory_snapshot_id - 1]
-            made[made.index(version)] = bare
+            if version.content is not None and version.memory_snapshot_id < erasure.memory_snapshot_id:
+                versions[index] = msgspec.structs.replace(
+                    version, content=None, erased_by=erasure.memory_snapshot_id
+                )
 
     def _abandoned(self, now: float) -> list[Buffer]:
-        waiting = (
+        abandoned = (
             buffer
             for buffer in self._buffers.values()
             if buffer.state is not BufferState.ABORTED
             and buffer.waits_for is None
             and buffer.lease_until <= now
         )
-        return sorted(waiting, key=lambda buffer: (buffer.lease_until, buffer.commit_id))
+        return sorted(abandoned, key=lambda buffer: (buffer.lease_until, buffer.commit_id))
 
     def head(self) -> int:
         """The newest snapshot."""
         with self._lock:
             return len(self._applied)
 
-    def versions_at(self, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
-        """For each key that has one, its newest version not newer than ``at``."""
+    def versions(self, query: VersionQuery) -> list[Version]:
+        """The versions that match a query."""
+        found: list[Version] = []
         with self._lock:
-            found = {key: self._at(self._versions.get((namespace, key), []), at) for key in keys}
-        return {key: version for key, version in found.items() if version is not None}
+            for record_key in self._record_keys(query):
+                matching = [
+                    version
+                    for version in self._versions.get(record_key, [])
+                    if (query.at is None or version.memory_snapshot_id <= query.at)
+                    and query.snapshot in (None, version.memory_snapshot_id)
+                ]
+                found += matching[-1:] if query.newest else matching
+                if query.limit is not None and len(found) >= query.limit:
+                    return found[: query.limit]
+        return found
 
-    @staticmethod
-    def _at(versions: list[Version], at: int) -> Version | None:
-        return next((version for version in reversed(versions) if version.memory_snapshot_id <= at), None)
+    def _record_keys(self, query: VersionQuery) -> list[RecordKey]:
+        """The records that a query may show, in order."""
+        if query.keys is not None:
+            return [(query.namespace or "", key) for key in sorted(set(query.keys))]
+        candidates: Iterable[RecordKey] = self._versions
+        if query.snapshot is not None:
+            candidates = self._written[query.snapshot - 1] if 0 < query.snapshot <= len(self._written) else ()
+        return sorted(
+            (namespace, key)
+            for namespace, key in candidates
+            if (namespace, key) > query.after
+            and query.namespace in (None, namespace)
+            and key.startswith(query.prefix)
+        )
 
-    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
-        """What a snapshot shows in a namespace, by key."""
-        with self._lock:
-            before = prefix + BEHIND_ALL_KEYS
-            keys = sorted(key for held, key in self._versions if held == namespace and after < key < before)
-            found = (self._at(self._versions[namespace, key], at) for key in keys)
-            return [version for version in found if version is not None][:limit]
-
-    def history(self, namespace: str, key: str) -> list[Version]:
-        """Every version of one record, oldest first."""
-        with self._lock:
-            return list(self._versions.get((namespace, key), []))
-
-    def snapshot_rows(self, memory_snapshot_id: int) -> list[Version]:
-        """The versions that one commit made."""
-        with self._lock:
-            known = 0 < memory_snapshot_id <= len(self._by_snapshot)
-            return list(self._by_snapshot[memory_snapshot_id - 1]) if known else []
-
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
-        """What is known of these commits."""
-        with self._lock:
-            applied = {name: self._applied_by_id[name] for name in commit_ids if name in self._applied_by_id}
-            return applied, {name: self._buffers[name] for name in commit_ids if name in self._buffers}
-
-    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
+    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with self._lock:
             return self._applied[after : after + limit]
@@ -143,20 +140,12 @@ class InMemoryStorage:
         with self._lock:
             return self._entries[after : after + limit]
 
-    def namespaces(self) -> list[str]:
-        """Every namespace that ever held a record."""
-        with self._lock:
-            return sorted({namespace for namespace, _ in self._versions})
-
-    def reset(self) -> None:
-        """Nothing is ever unclear in memory."""
-
-    def check(self) -> Iterator[str]:
+    def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:  # noqa: ARG002  # Nothing is derived here.
         """There is nothing below the rows."""
         return iter(())
 
-    def rebuild(self) -> None:
-        """Nothing here is derived."""
+    def reset(self) -> None:
+        """Nothing is ever in doubt in memory."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing is open."""

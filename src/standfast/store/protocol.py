@@ -1,9 +1,10 @@
-"""What a backend promises, and the rows that go in and out of it.
+"""The storage backend: the rows it keeps, the eight methods it implements, and what they promise.
 
-Rows are built by position where they come from a table, whose columns stand in the order of their fields.
+A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends the rows
+that ``pipeline.py`` decided on, in one transaction. Every rule therefore stands in one place, and a new backend is
+small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
 
-A backend knows nothing of commits and leases. It loads what a decision needs to see, and appends what was decided, in
-one transaction; ``pipeline.py`` decides. That keeps the three backends small and every rule in one place.
+Backends build rows by position, so the columns of a table stand in the order of the struct's fields.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +17,16 @@ from standfast.ledger.chain import Entry, Tip
 from standfast.vocabulary import ActionType, BufferState
 
 RecordKey = tuple[str, str]
-"""Where a record lives: namespace and key."""
+"""The address of a record: namespace and key."""
 
 BEHIND_ALL_KEYS: Final = "\U0010ffff"
-"""Sorts behind every character that a key can have, because it does not print."""
+"""Sorts behind every character that a key can have: keys are printable, and this character is not."""
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version of one record, made by the commit that made the snapshot of that number.
+    """One version of one record. The commit that wrote it made the snapshot of that number.
 
-    Never changed but for one thing: a later commit may erase its content. Then ``erased_by`` is that one's snapshot.
+    A version never changes, except that a later commit may erase its content; ``erased_by`` is that commit's snapshot.
     """
 
     namespace: str
@@ -38,7 +39,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """The content of every version at a place that is older than a snapshot goes; the snapshot's commit says why."""
+    """Erases the content of every version of a record that is older than the snapshot."""
 
     namespace: str
     key: str
@@ -46,7 +47,7 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class AppliedCommit(msgspec.Struct, frozen=True):
-    """One applied commit: the snapshot it made, and where the ledger tells of it."""
+    """One applied commit: the snapshot that it made, and its entry in the ledger."""
 
     memory_snapshot_id: int
     commit_id: str
@@ -58,10 +59,10 @@ class AppliedCommit(msgspec.Struct, frozen=True):
 
 
 class Buffer(msgspec.Struct, frozen=True):
-    """A run's writes that are not applied: open, pending or aborted. ``content`` is the commit; aborted ones have none.
+    """A staged commit that is not applied: open, pending or aborted. ``content`` is the commit; an aborted one has none.
 
-    ``fence`` grows by one with each owner; only who knows the present one may act. ``lease_until`` (seconds since
-    1970) only says when another may try. An open buffer without content was discarded: it only keeps the fence.
+    ``fence`` grows by one with each owner, and only the holder of the current fence may act. ``lease_until`` (seconds
+    since 1970) only says when another worker may try to take over.
     """
 
     commit_id: str
@@ -77,22 +78,22 @@ class Buffer(msgspec.Struct, frozen=True):
     problem: str | None = None
 
     @property
-    def is_vacant(self) -> bool:
-        """Whether it was discarded; then it is nobody's, and stands only so that no fence is given twice."""
+    def is_discarded(self) -> bool:
+        """Whether it was discarded. Its row stays, so that no fence is given out twice."""
         return self.content is None and self.state is BufferState.OPEN
 
 
 class StateQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision needs to see."""
+    """The part of the current state that a decision needs."""
 
     commit_ids: Sequence[str] = ()
-    places: Sequence[RecordKey] = ()
+    record_keys: Sequence[RecordKey] = ()
     abandoned: int = 0
-    """How many buffers whose lease has run out to show, those first that ran out first."""
+    """How many buffers with an expired lease to load, those that expired first."""
 
 
 class StateView(msgspec.Struct, kw_only=True):
-    """What a transaction saw: the present state, as far as the question asked."""
+    """The current state inside a transaction, as far as the query asked for it."""
 
     now: float
     head: int
@@ -100,13 +101,13 @@ class StateView(msgspec.Struct, kw_only=True):
     applied: dict[str, AppliedCommit]
     buffers: dict[str, Buffer]
     latest: dict[RecordKey, Version]
-    """The newest version at each place that was asked for, without its content."""
+    """The newest version of each record that was asked for, without its content."""
     commit_of: Callable[[int], str]
-    """The commit that made a snapshot; asked for only to name it in a refusal."""
+    """Looks up the id of the commit that made a snapshot. Used only to name it in a refusal."""
 
 
 class Changes(msgspec.Struct, kw_only=True):
-    """What a transaction appends, and erases. Only buffers are replaced or dropped; they are not truth yet."""
+    """The rows that a transaction appends, and the contents that it erases. Only buffers are ever replaced or dropped."""
 
     versions: list[Version] = []
     applied: list[AppliedCommit] = []
@@ -119,84 +120,97 @@ class Changes(msgspec.Struct, kw_only=True):
         return any(getattr(self, name) for name in self.__struct_fields__)
 
 
-class Transaction(Protocol):
-    """One serialised transaction: nobody else's falls between its ``load`` and its ``append``."""
+class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which versions to read. The conditions combine; rows come ordered by namespace, key and snapshot.
 
-    def load(self, question: StateQuery) -> StateView:
-        """See the present state; ``StateView.now`` is the store's own time."""
+    With ``keys`` (and a namespace), only ``at`` and ``newest`` apply besides.
+    """
+
+    namespace: str | None = None
+    keys: Sequence[str] | None = None
+    prefix: str = ""
+    """Only keys that begin with it; needs a namespace."""
+    after: RecordKey = ("", "")
+    """Only records behind this one."""
+    snapshot: int | None = None
+    """Only versions that the commit of this snapshot wrote."""
+    at: int | None = None
+    """Only versions of this snapshot or older ones."""
+    newest: bool = False
+    """Of each record, only the newest of the versions that match."""
+    limit: int | None = None
+
+    def as_sql(self, placeholder: str) -> tuple[str, list[str | int]]:
+        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its parameters."""
+        conditions, parameters = ["TRUE"], list[str | int]()
+
+        def require(condition: str, *values: str | int) -> None:
+            conditions.append(condition.replace("?", placeholder))
+            parameters.extend(values)
+
+        if self.namespace is not None:
+            after = self.after[1]
+            require("namespace = ?", self.namespace)
+            # Only one lower bound, because a database might choose either of two for its index.
+            require("key > ?", after) if after >= self.prefix else require("key >= ?", self.prefix)
+            require("key < ?", self.prefix + BEHIND_ALL_KEYS)
+        elif self.after != ("", ""):
+            require("(namespace, key) > (?, ?)", *self.after)
+        if self.snapshot is not None:
+            require("memory_snapshot_id = ?", self.snapshot)
+        if self.at is not None:
+            require("memory_snapshot_id <= ?", self.at)
+        return " AND ".join(conditions), parameters
+
+
+class Transaction(Protocol):
+    """One serialised transaction: no other one falls between its ``load`` and its ``append``."""
+
+    def load(self, query: StateQuery) -> StateView:
+        """Load the current state. ``StateView.now`` is the time that leases are measured by."""
         ...
 
     def append(self, changes: Changes) -> None:
-        """Add rows; they are there all together, durably, when the transaction has ended, or not at all."""
+        """Add the rows. When the transaction ends they are durable, all of them, or none is there."""
         ...
 
 
-class Reader(Protocol):
-    """Plain reads. They see committed states only, never wait for a writer, and give rows in a total order."""
+class Storage(Protocol):
+    """A backend: eight methods over four append-only kinds of rows (versions, commits, ledger entries) and the buffers.
+
+    Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may be
+    called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``, ``StoreFailed``
+    (nothing was changed), ``OutcomeUnknown`` (a commit may or may not have happened) and ``Corruption`` do.
+    """
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin the only writing transaction. Leaving the block commits durably; an exception rolls back."""
+        ...
 
     def head(self) -> int:
-        """The newest snapshot; 0 if nothing was ever committed."""
+        """The newest snapshot; 0 if nothing was ever committed. Snapshots have no gaps."""
         ...
 
-    def versions_at(self, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
-        """For each key that has one, its newest version not newer than snapshot ``at``."""
+    def versions(self, query: VersionQuery) -> list[Version]:
+        """The versions that match a query, in its order. A range is read up to its limit, not beyond."""
         ...
 
-    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
-        """The versions that snapshot ``at`` shows in a namespace, expired ones too, by key, from ``after`` on.
-
-        ``after`` does not stand before ``prefix``; nothing is read beyond the keys that begin with that.
-        """
-        ...
-
-    def history(self, namespace: str, key: str) -> list[Version]:
-        """Every version of one record, oldest first."""
-        ...
-
-    def snapshot_rows(self, memory_snapshot_id: int) -> list[Version]:
-        """The versions that one commit made, by namespace and key."""
-        ...
-
-
-class Records(Protocol):
-    """Reads about commits rather than records, for receipts, recovery and audits."""
-
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
-        """What is known of these commits."""
-        ...
-
-    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
-        """Commits in snapshot order, from after a snapshot on."""
+    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
+        """The first commits behind a snapshot, in snapshot order."""
         ...
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
-        """Ledger entries in order, from after a place on."""
+        """The first ledger entries behind a sequence number, in order."""
         ...
 
-    def namespaces(self) -> list[str]:
-        """Every namespace that ever held a record, in order."""
-        ...
-
-
-class Storage(Reader, Records, Protocol):
-    """A backend. ``transaction`` raises ``StoreFailed`` when nothing was changed, ``OutcomeUnknown`` when that is unclear."""
-
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin to change; leaving the block without an error makes the changes durable."""
+    def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
+        """Yield one message per damage below the level of rows; rebuild everything derived first if asked to."""
         ...
 
     def reset(self) -> None:
-        """After ``OutcomeUnknown``: drop the connection and make what is there durable, so that looking tells the truth."""
-        ...
-
-    def check(self) -> Iterator[str]:
-        """Look for damage below the level of rows, and tell of each."""
-        ...
-
-    def rebuild(self) -> None:
-        """Make everything that can be derived anew from what is true."""
+        """After ``OutcomeUnknown``: reconnect and settle what was sent, so that the next ``load`` shows the truth."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; whatever was acknowledged stays."""
+        """Close files and connections. Everything acknowledged stays."""
         ...

@@ -1,4 +1,8 @@
-"""Rows as records: reading one back, the history of one, and what changed between two snapshots."""
+"""Records over rows: decode a row, find the keys of a record, its history, and the changes between two snapshots.
+
+Keys are ``BAND/memory_id``. Two suffixes mark further versions of one record in the same band: ``~digest`` for one that
+was only logged, ``@epoch.number`` for one that a band with a byte budget holds beside others.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,16 +15,16 @@ from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, Value
 
 STREAM: Final = "stream/"
-"""Where what policies are shown again stands, by band: ``stream/BAND/epoch-number``."""
-NOTE_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", STREAM)
-# What was only logged stands behind a tilde, what a band with a budget holds side by side behind an at sign.
-_BESIDE: Final = re.compile(r"(~[0-9a-f]{12})?(@[0-9]+\.[0-9]+)?")
+"""The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""
+INTERNAL_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", STREAM)
+"""The prefixes of rows that governance keeps for itself; they are not memory."""
+_SUFFIX: Final = re.compile(r"(~[0-9a-f]{12})?(@[0-9]+\.[0-9]+)?")
 
 
 class HistoryEntry(Value, frozen=True, kw_only=True):
-    """One version in the history of a thing: what it said, in which band, by which verdict, and since when.
+    """One version in the history of a record, with the commit that wrote it.
 
-    ``record`` is None where the thing ended there (EXPIRE), or where its content was erased later.
+    ``record`` is None if the record ended there (EXPIRE), or if its content was erased later.
     """
 
     memory_snapshot_id: int
@@ -34,7 +38,7 @@ class HistoryEntry(Value, frozen=True, kw_only=True):
 
 
 class RecordChange(Value, frozen=True, kw_only=True):
-    """What two snapshots show differently under one key; None where one of them shows nothing."""
+    """The difference between two snapshots under one key; None where a snapshot shows nothing."""
 
     key: str
     before: Record | None
@@ -42,63 +46,41 @@ class RecordChange(Value, frozen=True, kw_only=True):
 
 
 def record_of(version: Version) -> Record:
-    """The record that a row of a band holds."""
+    """Decode the record that a row of a band holds; ``Corruption`` if it holds none."""
     try:
         return Record.from_json(parse(version.content or b""))
     except StandfastError as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 
 
-def key_of_line(value: object) -> str | None:
-    """Where a line of JSON that is a record belongs: in its band, LEDGER if it names none; None if it is no record."""
-    if not isinstance(value, dict):
-        return None
-    memory_id, text, band = value.get("memory_id"), value.get("text"), value.get("band", Band.LEDGER.value)
-    if not isinstance(memory_id, str) or not isinstance(text, str) or band not in Band.__members__:
-        return None
-    return f"{band}/{memory_id}"
-
-
-def is_note(key: str) -> bool:
-    """Whether a row is one that governance keeps for itself: proposals, decisions, marks, what was refused, streams."""
-    return key.startswith(NOTE_PREFIXES)
-
-
 def is_band_row(key: str) -> bool:
-    """Whether a key is a record's; other rows are notes that governance keeps for itself."""
+    """Whether a key is that of a record in a band; proposals and other rows of governance are not."""
     band, slash, _ = key.partition("/")
     return bool(slash) and band in Band.__members__ and band != Band.PHOENIX
 
 
-def is_of(memory_id: str, key: str) -> bool:
-    """Whether a key in a band is a thing's own, or one under which a version of it stands beside the others."""
+def is_key_of(memory_id: str, key: str) -> bool:
+    """Whether a key in a band belongs to a record, with or without a suffix."""
     name = key.partition("/")[2]
-    return name.startswith(memory_id) and _BESIDE.fullmatch(name, len(memory_id)) is not None
-
-
-def history_of(store: Store, namespace: str, memory_id: str) -> list[HistoryEntry]:
-    """Every version of a thing in every band, what was only logged of it too, oldest first."""
-    keys = keys_of(store, namespace, memory_id, Band, at=store.head())
-    chapters = [_chapter(store, version) for key in keys for version in store.history(namespace, key)]
-    return sorted(chapters, key=lambda chapter: (chapter.memory_snapshot_id, chapter.key))
+    return name.startswith(memory_id) and _SUFFIX.fullmatch(name, len(memory_id)) is not None
 
 
 def keys_of(store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int) -> list[str]:
-    """Every key in these bands that is or was a thing's by a snapshot."""
+    """Every key that a record has or had in these bands, as of a snapshot."""
     keys: list[str] = []
     for band in bands:
         own = f"{band}/{memory_id}"
         keys.append(own)
         for mark in "~@":
             rows = store.newest_versions(namespace, prefix=own + mark, at=at)
-            keys += [version.key for version in rows if is_of(memory_id, version.key)]
+            keys += [version.key for version in rows if is_key_of(memory_id, version.key)]
     return keys
 
 
 def keys_with_content_of(
     store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int
 ) -> list[str]:
-    """Every key whose content tells of a thing: in these bands, ended or not, and in the streams of budgets."""
+    """Every key that still holds content of a record: in these bands, expired or not, and in the budgets' streams."""
     in_bands = [
         key
         for key in keys_of(store, namespace, memory_id, bands, at=at)
@@ -107,12 +89,19 @@ def keys_with_content_of(
     in_streams = [
         row.key
         for row in store.scan(namespace, prefix=STREAM, at=at)
-        if is_of(memory_id, parse(row.content or b"").get("key", ""))
+        if is_key_of(memory_id, parse(row.content or b"").get("key", ""))
     ]
     return in_bands + in_streams
 
 
-def _chapter(store: Store, version: Version) -> HistoryEntry:
+def history_of(store: Store, namespace: str, memory_id: str) -> list[HistoryEntry]:
+    """Every version of a record in every band, those that were only logged included, oldest first."""
+    keys = keys_of(store, namespace, memory_id, Band, at=store.head())
+    entries = [_history_entry(store, version) for key in keys for version in store.history(namespace, key)]
+    return sorted(entries, key=lambda entry: (entry.memory_snapshot_id, entry.key))
+
+
+def _history_entry(store: Store, version: Version) -> HistoryEntry:
     applied = store.commit_of(version.memory_snapshot_id)
     return HistoryEntry(
         memory_snapshot_id=version.memory_snapshot_id,
@@ -127,7 +116,7 @@ def _chapter(store: Store, version: Version) -> HistoryEntry:
 
 
 def changes_between(store: Store, namespace: str, old: int, new: int) -> list[RecordChange]:
-    """What the newer snapshot shows differently, by key; its cost is that of the commits in between."""
+    """The records that a newer snapshot shows differently, by key. The cost is that of the commits in between."""
     touched = {
         row.key
         for snapshot in range(old + 1, new + 1)

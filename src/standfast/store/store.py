@@ -1,10 +1,13 @@
-"""The store: opens runs, commits them, reads any snapshot, recovers what a crash left. A thin shell around the pipeline."""
+"""The store: reads any snapshot, applies commits, stages and recovers them, and keeps the ledger.
+
+``Store`` is a thin shell: ``pipeline.py`` decides, a backend stores. ``open_store`` opens one by path or URL.
+"""
 
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
@@ -16,6 +19,7 @@ from standfast.errors import (
     StoreFailed,
 )
 from standfast.ledger.chain import Entry
+from standfast.ledger.note import VerifyingKey
 from standfast.limits import (
     LEASE_RENEW_SECONDS,
     MAX_ATTEMPTS,
@@ -28,18 +32,31 @@ from standfast.store.audit import verified
 from standfast.store.backup import Progress, copy_store
 from standfast.store.commit import Commit, Fact
 from standfast.store.group_commit import GroupCommit
-from standfast.store.pipeline import Answer, Submission
-from standfast.store.protocol import AppliedCommit, Buffer, Changes, StateQuery, StateView, Storage, Version
+from standfast.store.pipeline import CommitAnswer, Submission
+from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    AppliedCommit,
+    Buffer,
+    Changes,
+    StateQuery,
+    StateView,
+    Storage,
+    Version,
+    VersionQuery,
+)
 from standfast.vocabulary import AbortReason, BufferState, Receipt
-
-if TYPE_CHECKING:
-    from standfast.ledger.note import VerifyingKey
 
 _T = TypeVar("_T")
 
 
 class Store:
-    """Snapshots, commits and their recovery, over any backend. Safe to share between threads."""
+    """Snapshots, commits, their recovery and the ledger, over any backend. Threads may share a store.
+
+    Example:
+        >>> store = open_store(":memory:", create=True)
+        >>> store.head()
+        0
+    """
 
     def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource) -> None:
         self._storage = storage
@@ -47,7 +64,7 @@ class Store:
         self.ids = ids
         self.worker_id = ids.new_id()
         self._known_head = 0
-        self._group: GroupCommit[Submission, Answer] = GroupCommit(self._commit_batch)
+        self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     # Reading.
 
@@ -57,17 +74,28 @@ class Store:
         return self._known_head
 
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
-        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out."""
-        found = self._storage.versions_at(namespace, keys, self._existing(at))
+        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out.
+
+        Args:
+            namespace: Where to look.
+            keys: The order of the result.
+            at: A snapshot; the newest if None.
+        """
+        query = VersionQuery(namespace=namespace, keys=keys, at=self._existing(at), newest=True)
+        found = {version.key: version for version in self._storage.versions(query)}
         shown = {key: verified(found[key]) for key in keys if key in found}
         return {key: version for key, version in shown.items() if version.content is not None}
 
     def scan(
         self, namespace: str, *, prefix: str = "", after: str = "", at: int | None = None
     ) -> Iterator[Version]:
-        """Every record that a snapshot shows in a namespace, by key, verified; in pages, so memory stays bounded.
+        """Every record that a snapshot shows in a namespace, by key, verified. It is read in pages.
 
-        ``prefix`` keeps to the keys that begin with it, without looking at others; ``after`` goes on behind a key.
+        Args:
+            namespace: Where to look.
+            prefix: Only keys that begin with it; others are not read.
+            after: Only keys behind this one.
+            at: A snapshot; the newest if None.
         """
         for version in self.newest_versions(namespace, prefix=prefix, after=after, at=at):
             if verified(version).content is not None:
@@ -80,10 +108,19 @@ class Store:
 
         The versions are not verified, so that a damaged one does not hide the others.
         """
-        snapshot, after = self._existing(at), max(after, prefix)
+        snapshot = self._existing(at)
         # Callers that name a prefix often need the first few records only.
         limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
-        while page := self._storage.scan(namespace, snapshot, after=after, prefix=prefix, limit=limit):
+        while True:
+            query = VersionQuery(
+                namespace=namespace,
+                prefix=prefix,
+                after=(namespace, after),
+                at=snapshot,
+                newest=True,
+                limit=limit,
+            )
+            page = self._storage.versions(query)
             yield from page
             if len(page) < limit:
                 return
@@ -92,25 +129,30 @@ class Store:
     def history(self, namespace: str, key: str, *, verify: bool = True) -> list[Version]:
         """Every version of one record, oldest first; erased ones have a fingerprint and no content.
 
-        With ``verify=False`` the caller checks the versions itself, one by one.
+        With ``verify=False`` the caller verifies the versions itself, one by one.
         """
-        versions = self._storage.history(namespace, key)
+        versions = self._storage.versions(VersionQuery(namespace=namespace, keys=[key]))
         return [verified(version) for version in versions] if verify else versions
 
     def versions_of(self, snapshot: int) -> list[Version]:
         """The versions that the commit of a snapshot wrote, by namespace and key, not verified."""
-        return self._storage.snapshot_rows(snapshot)
+        return self._storage.versions(VersionQuery(snapshot=snapshot))
 
     def namespaces(self) -> list[str]:
         """Every namespace that ever held a record, sorted."""
-        return self._storage.namespaces()
+        found: list[str] = []
+        after = ("", "")
+        while page := self._storage.versions(VersionQuery(after=after, limit=1)):
+            found.append(page[0].namespace)
+            after = (page[0].namespace, BEHIND_ALL_KEYS)
+        return found
 
     def commits(self, *, after: int = 0, limit: int = SCAN_PAGE_RECORDS) -> list[AppliedCommit]:
         """The first ``limit`` commits behind snapshot ``after``, in snapshot order."""
-        return self._storage.applied(after=after, limit=limit)
+        return self._storage.commits(after=after, limit=limit)
 
     def commit_of(self, snapshot: int) -> AppliedCommit:
-        """The commit that made a snapshot."""
+        """The commit that made a snapshot; ``NoSuchSnapshot`` if none did."""
         found = self.commits(after=snapshot - 1, limit=1) if snapshot > 0 else []
         if not found:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=self.head())
@@ -121,7 +163,7 @@ class Store:
         return pipeline.receipt_of(self.commit_of(snapshot), replayed=True)
 
     def _existing(self, at: int | None) -> int:
-        # Snapshots are never taken back, so that what was there once need not be looked up again.
+        # Snapshots are never taken back, so one that existed needs no second look-up.
         if at is None or not 0 <= at <= self._known_head:
             self._known_head = self._storage.head()
         if at is None:
@@ -133,32 +175,40 @@ class Store:
     # Committing.
 
     def commit(self, commit: Commit, *, fence: int | None = None) -> Receipt:
-        """Apply a commit, atomically and durably, and give its receipt; the same commit again gives the same receipt.
+        """Apply a commit atomically and durably. The same commit again gives the same receipt.
 
-        Raises ``CommitAborted`` (refused, for a reason), ``PayloadMismatch``, ``StaleFence``, ``StoreFailed`` (nothing was
-        changed) or, when even looking it up failed, ``OutcomeUnknown``.
+        Args:
+            commit: What to apply.
+            fence: The fence of its buffer, if the commit was staged.
+
+        Raises:
+            CommitAborted: It was refused; ``reason_code`` says why.
+            PayloadMismatch: Its id was used for another payload.
+            StaleFence: Another worker owns it.
+            StoreFailed: The storage failed; nothing was changed.
+            OutcomeUnknown: The storage failed, and looking the commit up failed too.
         """
         answer = self._group.submit(Submission(commit, fence))
         if isinstance(answer, StoreError):
             raise answer
         return answer
 
-    def _transact(self, question: StateQuery, decide: Callable[[StateView], tuple[Changes, _T]]) -> _T:
-        """Look, decide, append, in one transaction: the only way in which anything here changes."""
+    def _transact(self, query: StateQuery, decide: Callable[[StateView], tuple[Changes, _T]]) -> _T:
+        """Load, decide and append in one transaction. Nothing in a store changes in any other way."""
         with self._storage.transaction() as transaction:
-            changes, answer = decide(transaction.load(question))
+            changes, answer = decide(transaction.load(query))
             if changes:
                 transaction.append(changes)
         return answer
 
-    def _commit_batch(self, batch: Sequence[Submission]) -> list[Answer]:
-        question = pipeline.query_for([submission.commit for submission in batch])
+    def _commit_batch(self, batch: Sequence[Submission]) -> list[CommitAnswer]:
+        query = pipeline.query_for([submission.commit for submission in batch])
         unknown: OutcomeUnknown | None = None
         for _ in range(MAX_ATTEMPTS):
             try:
-                answers = self._transact(question, lambda view: pipeline.decide_commits(view, batch))
+                answers = self._transact(query, lambda view: pipeline.decide_commits(view, batch))
             except OutcomeUnknown as error:
-                # Submitting again is safe: what was applied answers with its receipt.
+                # Submitting again is safe: a commit that was applied answers with its receipt.
                 unknown = error
                 self._reset(error)
             except StoreError as error:
@@ -167,18 +217,18 @@ class Store:
                     raise OutcomeUnknown(problem=f"{unknown}; then {error}") from None
                 if not isinstance(error, StoreFailed):
                     raise
-                return [self._alone(submission) for submission in batch] if len(batch) > 1 else [error]
+                return [self._commit_alone(one) for one in batch] if len(batch) > 1 else [error]
             else:
                 return answers
         assert unknown is not None
         return [unknown] * len(batch)
 
-    def _alone(self, submission: Submission) -> Answer:
-        """A batch failed, perhaps for one member's sake; each gets its own transaction and its own answer."""
+    def _commit_alone(self, submission: Submission) -> CommitAnswer:
+        """One member of a failed batch may be to blame, so each gets its own transaction and its own answer."""
         try:
             return self._commit_batch([submission])[0]
-        except StoreError as own:
-            return own
+        except StoreError as error:
+            return error
 
     def _reset(self, error: OutcomeUnknown) -> None:
         try:
@@ -187,20 +237,24 @@ class Store:
             raise OutcomeUnknown(problem=f"{error}; then {again}") from None
 
     def status(self, commit_id: str) -> Receipt | Buffer | None:
-        """What is known of a commit: its receipt, its buffer (open, pending or aborted), or nothing."""
-        applied, buffers = self._storage.find([commit_id])
-        if commit_id in applied:
-            return pipeline.receipt_of(applied[commit_id], replayed=True)
-        buffer = buffers.get(commit_id)
-        return None if buffer is None or buffer.is_vacant else buffer
+        """The receipt of a commit that was applied, its buffer if it was only staged, None if it is unknown."""
+        applied, buffer = self._transact(
+            StateQuery(commit_ids=[commit_id]),
+            lambda view: (Changes(), (view.applied.get(commit_id), view.buffers.get(commit_id))),
+        )
+        if applied is not None:
+            return pipeline.receipt_of(applied, replayed=True)
+        return None if buffer is None or buffer.is_discarded else buffer
 
-    # Staging, and recovering what a crash left.
+    # Staging, and recovery after a crash.
 
     def stage(self, commit: Commit, *, settled: bool = True, waits_for: str | None = None) -> Buffer:
-        """Persist a commit before it is applied: as open while it grows, as pending once it is ``settled``.
+        """Persist a commit without applying it, and return its buffer, whose fence ``commit`` asks for.
 
-        ``waits_for`` names what must happen first (an approval); recovery leaves such a commit alone. The buffer's fence
-        is what ``commit`` asks for.
+        Args:
+            commit: What to stage.
+            settled: Whether it is complete (pending) or still grows (open).
+            waits_for: What has to happen first, e.g. an approval. Recovery leaves such a commit alone.
         """
         state = BufferState.PENDING if settled else BufferState.OPEN
         answer = self._transact(
@@ -209,53 +263,50 @@ class Store:
                 view, commit, owner=self.worker_id, state=state, waits_for=waits_for
             ),
         )
-        if isinstance(answer, Buffer):
-            return answer
-        if isinstance(answer, StoreError):
-            raise answer
-        raise CommitAborted(
-            commit_id=commit.commit_id,
-            run_id=commit.run_id,
-            reason_code=AbortReason.VALIDATION_FAILED.value,
-            problem=f"it was applied already, as snapshot {answer.memory_snapshot_id}",
-        )
+        if isinstance(answer, Receipt):
+            raise CommitAborted(
+                commit_id=commit.commit_id,
+                run_id=commit.run_id,
+                reason_code=AbortReason.VALIDATION_FAILED.value,
+                problem=f"it was applied already, as snapshot {answer.memory_snapshot_id}",
+            )
+        return _buffer_or_raise(answer)
 
     def renew(self, buffer: Buffer) -> Buffer:
-        """Keep a staged commit for another lease; ``StaleFence`` if somebody else took it over."""
-        question = StateQuery(commit_ids=[buffer.commit_id])
-        return _raised(
-            self._transact(
-                question, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
-            )
+        """Extend the lease of a staged commit; ``StaleFence`` if another worker took it over."""
+        query = StateQuery(commit_ids=[buffer.commit_id])
+        answer = self._transact(
+            query, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
         )
+        return _buffer_or_raise(answer)
 
     def discard(self, buffer: Buffer) -> bool:
-        """Drop an open buffer; False if it is not this owner's any more, or settled."""
-        question = StateQuery(commit_ids=[buffer.commit_id])
+        """Drop an open buffer; return False if it is settled, or no longer this owner's."""
+        query = StateQuery(commit_ids=[buffer.commit_id])
         return self._transact(
-            question, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
+            query, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
         )
 
     def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
-        """Mark a staged commit as aborted, for good."""
-        question = StateQuery(commit_ids=[buffer.commit_id])
-        answer = self._transact(question, lambda view: pipeline.decide_abort(view, buffer, reason, problem))
+        """Mark a staged commit as aborted for good, and return the error that it now answers with."""
+        query = StateQuery(commit_ids=[buffer.commit_id])
+        answer = self._transact(query, lambda view: pipeline.decide_abort(view, buffer, reason, problem))
         if not isinstance(answer, CommitAborted):
             raise answer
         return answer
 
-    def recover(self, *, limit: int = MAX_GROUP_COMMITS) -> list[Answer | None]:
-        """Finish what dead owners left: apply or abort what was settled, discard what was open (answered by None).
+    def recover(self, *, limit: int = MAX_GROUP_COMMITS) -> list[CommitAnswer | None]:
+        """Finish what crashed workers left: apply or abort settled commits, discard open ones (answered by None).
 
-        Only buffers whose lease has run out are taken over, each under a higher fence, so that of two workers one at
-        most can finish it, and an owner that comes back can't.
+        Only buffers with an expired lease are taken over, each under a higher fence. So at most one of two workers can
+        finish a buffer, and an owner that comes back can't.
         """
         claimed = self._transact(
             StateQuery(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
         )
         return [self._finish(buffer) for buffer in claimed]
 
-    def _finish(self, buffer: Buffer) -> Answer | None:
+    def _finish(self, buffer: Buffer) -> CommitAnswer | None:
         if buffer.state is BufferState.OPEN:
             self.discard(buffer)
             return None
@@ -268,53 +319,58 @@ class Store:
         except StoreError as error:
             return error
 
-    # The ledger.
+    # The ledger, and the store as a whole.
 
     def append_fact(self, fact: Fact) -> Entry:
-        """Tell the ledger something that belongs to no commit, durably. Told twice, it stands there twice."""
+        """Append a fact that belongs to no commit to the ledger, durably. Each call appends an entry."""
         return self._transact(StateQuery(), lambda view: pipeline.decide_fact(view, fact))
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Every entry of the ledger from after a place on, in order; in pages."""
+        """The entries of the ledger behind a sequence number, in order. They are read in pages."""
         while page := self._storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
             yield from page
             after = page[-1].seq
 
-    def verify(self, notes: Sequence[str] = (), keys: Sequence["VerifyingKey"] = ()) -> Iterator[str]:
-        """Walk everything that is stored and tell of each problem; nothing told means that all of it holds.
+    def verify(
+        self,
+        notes: Sequence[str] = (),
+        keys: Sequence[VerifyingKey] = (),
+        *,
+        rebuild_indexes: bool = False,
+    ) -> Iterator[str]:
+        """Check everything that is stored. Yields one message per problem; yields nothing if the store is intact.
 
-        ``notes`` are checkpoints that were signed by one of ``keys``: the ledger must be a later state of each.
+        Args:
+            notes: Signed checkpoints; the ledger must be a later state of each.
+            keys: The keys that may have signed them.
+            rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
         """
-        return audit.problems_of(self._storage, notes, keys)
-
-    def rebuild_indexes(self) -> None:
-        """Rebuild every index of the backend from its table."""
-        self._storage.rebuild()
+        return audit.problems_of(self._storage, notes, keys, rebuild_indexes=rebuild_indexes)
 
     def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:
-        """Copy everything up to the present head into another store, verifying it on the way; return the new head.
+        """Copy everything up to the present head into another store, verified; return the head of the copy.
 
         Writers may go on meanwhile. A target that holds an earlier copy of this store is brought up to date; a target
-        that holds anything else is refused.
+        that holds anything else is refused with ``Corruption``.
         """
         return copy_store(self._storage, target._storage, progress=progress)  # noqa: SLF001  # Of the same class.
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self._storage.close()
 
 
-def _raised(answer: Buffer | StoreError) -> Buffer:
+def _buffer_or_raise(answer: Buffer | StoreError) -> Buffer:
     if isinstance(answer, StoreError):
         raise answer
     return answer
 
 
 class Lease:
-    """Renews a staged commit's lease from a thread of its own, as long as the block lasts.
+    """Keeps a staged commit while something else happens: a thread renews its lease as long as the block lasts.
 
-    Losing it (``lost``) is no disaster: the fence keeps a late owner out. It only means that another worker may finish
-    the commit now, and that this one will be told so by ``StaleFence``.
+    If the lease is lost, ``lost`` holds the error. The fence still keeps a late owner out: another worker may finish
+    the commit now, and this one gets ``StaleFence``.
     """
 
     def __init__(self, store: Store, buffer: Buffer, *, renew_seconds: float = LEASE_RENEW_SECONDS) -> None:
@@ -347,16 +403,20 @@ class Lease:
 def open_store(
     url: str, *, create: bool, clock: Clock | None = None, ids: IdSource | None = None, recover: bool = True
 ) -> Store:
-    """The store at a path or URL. One that is not there is made only where ``create`` says so.
+    """Open the store at a path or URL.
 
-    What dead owners left is finished on the way in.
+    Args:
+        url: A file's path, ``postgresql://…``, or ``:memory:``.
+        create: Whether to create a file that does not exist; otherwise that is ``CannotOpen``.
+        clock: The system's, if None.
+        ids: Random ones, if None.
+        recover: Whether to finish what crashed workers left.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if not create and not _exists(url):
-        raise CannotOpen(
-            store=url, problem="there is no such store; check the path, or --store and STANDFAST_STORE"
-        )
-    store = Store(_storage(url, clock, ids), clock=clock, ids=ids)
+        problem = "there is no such store; check the path, or --store and STANDFAST_STORE"
+        raise CannotOpen(store=url, problem=problem)
+    store = Store(_storage_at(url, clock, ids), clock=clock, ids=ids)
     if recover:
         store.recover()
     return store
@@ -370,9 +430,9 @@ def _is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-def _storage(url: str, clock: Clock, ids: IdSource) -> Storage:
+def _storage_at(url: str, clock: Clock, ids: IdSource) -> Storage:
     if _is_postgres(url):
-        from standfast.store.postgres import PostgresStorage  # noqa: PLC0415  # Only its users pay for it.
+        from standfast.store.postgres import PostgresStorage  # noqa: PLC0415  # Only its users pay for its import.
 
         return PostgresStorage(url, clock=clock, ids=ids)
     if url == ":memory:":

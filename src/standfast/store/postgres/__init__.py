@@ -1,12 +1,12 @@
-"""The store for many machines, on PostgreSQL. Importing it needs the extra ``postgres``, so only who asks for it does.
+"""The store for many machines, on PostgreSQL. It needs the extra ``postgres``.
 
-``server.py`` gets connections that can be trusted and speaks over them; ``storage.py`` is the backend.
+``server.py`` connects safely and translates errors; ``storage.py`` is the backend.
 """
 
 from standfast.errors import MissingExtra
 
 try:
-    import psycopg as _  # noqa: F401  # Only to learn whether it is there.
+    import psycopg as _  # noqa: F401  # Only to find out whether it is installed.
 except ImportError:
     raise MissingExtra(feature="PostgreSQL", extra="postgres") from None
 

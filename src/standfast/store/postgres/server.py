@@ -1,7 +1,7 @@
-"""Connections to a PostgreSQL server that can be trusted: settings read back, schema in one transaction, errors in words.
+"""Connections to a PostgreSQL server: settings are read back, the schema is migrated, driver errors are translated.
 
-Nothing of the driver is raised out of this package: ``Line`` and ``Server`` see to it, with the one distinction that
-matters: did the server say that nothing was changed, or was the connection lost?
+No driver error leaves this package. The distinction that matters is whether the server said that nothing was changed,
+or the connection was lost, in which case nobody knows.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ Statement = tuple[str, Sequence[Any]]
 SCHEMA: Final = "standfast"
 OLDEST_SERVER: Final = 14
 
-# Every writer of a database takes this lock, and so does who migrates it. A statement sees what was committed when it
-# began, so the lock is taken by a statement of its own, before the first one that looks.
-LOCKED: Final[list[Statement]] = [
+# Every writer of a database takes this lock, and so does a migration. A statement sees what was committed when it
+# began, so the lock is taken by a statement of its own, before the first one that reads.
+BEGIN_LOCKED: Final[list[Statement]] = [
     ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ()),
     ("SELECT pg_advisory_xact_lock(%s)", (int.from_bytes(b"standfst"),)),
 ]
 COMMIT: Final[Statement] = ("COMMIT", ())
 
-# What the URL does not say. A server that vanishes without a word is noticed within half a minute.
+# Defaults for what the URL does not say. A server that vanishes is noticed within half a minute.
 CONNECTING: Final = {
     "application_name": "standfast",
     "client_encoding": "UTF8",
@@ -44,25 +44,25 @@ CONNECTING: Final = {
 SESSION: Final = {
     "search_path": f"{SCHEMA}, pg_temp",
     "lock_timeout": f"{MAX_BUSY_SECONDS}s",
-    # A writer that stops in mid-transaction loses the lock before those who wait for it lose their patience.
+    # A writer that stops in mid-transaction loses the lock before those that wait for it give up.
     "idle_in_transaction_session_timeout": f"{MAX_BUSY_SECONDS / 2}s",
-    # Every statement has its index; a plan that was made while the tables were empty must not scan them when full.
+    # Every statement has its index. A plan made while the tables were empty must not scan them when they are full.
     "enable_seqscan": "off",
     "jit": "off",
 }
-# Setting, the values that can be trusted, and the way out.
-TRUSTED: Final = (
+# A setting, its safe values, and what to do otherwise.
+SAFE_SETTINGS: Final = (
     ("fsync", ("on",), "set fsync = on in postgresql.conf, or a power cut can destroy the database"),
     (
         "full_page_writes",
         ("on",),
         "set full_page_writes = on in postgresql.conf, or a power cut can tear pages",
     ),
-    ("synchronous_commit", ("on", "remote_apply"), "without it, an acknowledged commit can be lost"),
+    ("synchronous_commit", ("on", "remote_apply"), "set it to on, or an acknowledged commit can be lost"),
     (
         "server_encoding",
         ("UTF8",),
-        "make a database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        "create a database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
     ),
 )
 
@@ -129,23 +129,21 @@ MIGRATIONS: Final = (
 
 
 class Server:
-    """Where the database is, and how to get a connection that can be trusted. Its ``name`` holds no password."""
+    """Where the database is, and how to connect to it safely. ``name`` is for messages and holds no password."""
 
     def __init__(self, url: str, clock: Clock, *, seed: int) -> None:
-        self._options = CONNECTING | _read(url)
-        told = {"user": "", "host": "localhost", "port": "5432", "dbname": ""} | self._options
-        self.name = f"postgresql://{told['user']}@{told['host']}:{told['port']}/{told['dbname']}"
+        self._options = CONNECTING | _parse_url(url)
+        named = {"user": "", "host": "localhost", "port": "5432", "dbname": ""} | self._options
+        self.name = f"postgresql://{named['user']}@{named['host']}:{named['port']}/{named['dbname']}"
         self._clock = clock
-        self._dice = seeded(seed)
+        self._jitter = seeded(seed)
 
     def connect(self, *, read_only: bool) -> Connection:
-        """A connection whose settings were read back; a writer's is to a database that has the present schema."""
+        """Connect and read the settings back. For a writer, migrate the schema as well."""
         try:
             connection: Connection = psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
-            problem = (
-                f"{told(error)}; check that a server runs there, and the user, the password and the database"
-            )
+            problem = f"{message_of(error)}; check that a server runs there, and the user, the password and the database"
             raise CannotOpen(store=self.name, problem=problem) from None
         try:
             self._set_up(connection, read_only=read_only)
@@ -153,16 +151,16 @@ class Server:
                 self._migrate(connection)
         except psycopg.Error as error:
             connection.close()
-            way_out = f"; this user must be allowed to make and to fill the schema {SCHEMA}"
+            hint = f"; grant this user the right to create and use the schema {SCHEMA}"
             denied = isinstance(error, errors.InsufficientPrivilege)
-            raise CannotOpen(store=self.name, problem=told(error) + way_out * denied) from None
+            raise CannotOpen(store=self.name, problem=message_of(error) + hint * denied) from None
         except BaseException:
             connection.close()
             raise
         return connection
 
     def reconnect(self, *, read_only: bool) -> Connection:
-        """A new connection in the place of a lost one; a server that restarts is waited for, with a bound."""
+        """Replace a lost connection. Waits for a server that restarts, with a bound."""
         waited_seconds, pause_seconds = 0.0, 0.02
         while True:
             try:
@@ -170,33 +168,33 @@ class Server:
             except CannotOpen as error:
                 if waited_seconds >= MAX_RECONNECT_SECONDS:
                     raise StoreFailed(problem=str(error)) from None
-            # Longer each time, with jitter, so that not all who lost their connection come back at once.
-            pause_seconds = min(pause_seconds * 1.5, 1.0) * (0.75 + self._dice.random() / 2)
+            # Longer each time, with jitter, so that clients do not come back all at once.
+            pause_seconds = min(pause_seconds * 1.5, 1.0) * (0.75 + self._jitter.random() / 2)
             self._clock.sleep(pause_seconds)
             waited_seconds += pause_seconds
 
     def _set_up(self, connection: Connection, *, read_only: bool) -> None:
         version = connection.info.server_version // 10_000
         if version < OLDEST_SERVER:
-            problem = f"its server is PostgreSQL {version}; upgrade it to {OLDEST_SERVER} or newer"
+            problem = f"the server is PostgreSQL {version}; upgrade it to {OLDEST_SERVER} or newer"
             raise CannotOpen(store=self.name, problem=problem)
         wanted = SESSION | {"default_transaction_read_only": "on" if read_only else "off"}
         if connection.execute("SHOW synchronous_commit").fetchone() != ("remote_apply",):
             wanted["synchronous_commit"] = "on"
         calls = ", ".join(["set_config(%s, %s, false)"] * len(wanted))
         connection.execute(f"SELECT {calls}", [word for pair in wanted.items() for word in pair])
-        shown = ", ".join(f"current_setting('{name}')" for name, _, _ in TRUSTED)
+        shown = ", ".join(f"current_setting('{name}')" for name, _, _ in SAFE_SETTINGS)
         values = connection.execute(f"SELECT {shown}").fetchone() or ()
-        for (name, trusted, way_out), value in zip(TRUSTED, values, strict=True):
-            if value not in trusted:
-                raise CannotOpen(store=self.name, problem=f"it has {name} = {value}; {way_out}")
+        for (name, safe, advice), value in zip(SAFE_SETTINGS, values, strict=True):
+            if value not in safe:
+                raise CannotOpen(store=self.name, problem=f"it has {name} = {value}; {advice}")
 
     def _migrate(self, connection: Connection) -> None:
-        """Bring the schema to the present version, each step in one transaction with its record."""
+        """Bring the schema to the current version, each step in one transaction with its record."""
         if self._schema_version(connection) == len(MIGRATIONS):
             return
         with connection.transaction():
-            connection.execute(*LOCKED[1])
+            connection.execute(*BEGIN_LOCKED[1])
             known = self._schema_version(connection)
             if not connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchall():
                 connection.execute(f"CREATE SCHEMA {SCHEMA}")
@@ -205,23 +203,23 @@ class Server:
                 connection.execute("INSERT INTO migrations VALUES (%s, clock_timestamp())", (version,))
 
     def _schema_version(self, connection: Connection) -> int:
-        # Not by to_regclass: its cache may not know yet what was migrated while this one waited for the lock.
+        # Not by to_regclass, whose cache may not know what was migrated while this one waited for the lock.
         sql = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
         if not connection.execute(sql, (SCHEMA,)).fetchall():
             return 0
         (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone() or (0,)
         if version > len(MIGRATIONS):
-            problem = f"its schema is version {version}, and this Standfast knows up to {len(MIGRATIONS)}; upgrade Standfast"
+            problem = f"its schema has version {version}, and this Standfast knows {len(MIGRATIONS)}; upgrade Standfast"
             raise CannotOpen(store=self.name, problem=problem)
         return int(version)
 
 
-class Conflict(Exception):
-    """The server undid a transaction for another one's sake; nothing was changed, and the same may succeed now."""
+class SerializationConflict(Exception):
+    """The server rolled a transaction back in favour of another one. Nothing was changed; a retry may succeed."""
 
 
-class Line:
-    """One connection: opened when it is needed, closed by any error on it, used by one thread at a time."""
+class ServerConnection:
+    """One connection: opened when it is needed, closed by any error, used by one thread at a time."""
 
     def __init__(self, server: Server, *, read_only: bool) -> None:
         self._server = server
@@ -231,62 +229,62 @@ class Line:
         self._mode = ExitStack()
 
     def open(self, connection: Connection) -> None:
-        """Speak over this connection from now on, in pipeline mode.
+        """Use this driver connection from now on, in pipeline mode.
 
-        That mode is never left, for leaving it ends with a flush, and the server takes that for a sign of life: it would
-        not notice any more that a client stopped in mid-transaction.
+        That mode is never left: leaving it flushes, which the server takes for activity, so that it would no longer
+        notice a client that stopped in mid-transaction.
         """
-        # Few statements, asked often: each is prepared at its first use.
+        # There are few statements, used often: each is prepared at its first use.
         connection.prepare_threshold = 0
         self._connection = connection
         self._pipeline = self._mode.enter_context(connection.pipeline())
 
-    def ask(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """What each statement gives, in one round trip: its rows, or one with the words of a command that has none.
+    def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Execute statements in one round trip. Returns the rows of each, or one row with the status of a command.
 
-        ``OutcomeUnknown`` if the connection is lost; ``Conflict`` or another ``StoreError`` if the server said that a
-        statement failed. Those behind it were not executed then, a COMMIT neither.
+        Raises ``OutcomeUnknown`` if the connection is lost, and ``SerializationConflict`` or another ``StoreError`` if
+        the server reported a failed statement; then those behind it were not executed, a COMMIT included.
         """
         try:
             if self._connection is None or self._pipeline is None:
-                raise psycopg.OperationalError("the connection was lost")  # noqa: TRY301  # Losses are all alike.
-            asked = [self._connection.execute(sql, values, binary=True) for sql, values in statements]
+                raise psycopg.OperationalError("the connection was lost")  # noqa: TRY301  # Every loss is handled below.
+            cursors = [self._connection.execute(sql, values, binary=True) for sql, values in statements]
             self._pipeline.sync()
             return [
-                cursor.fetchall() if cursor.description else [(cursor.statusmessage,)] for cursor in asked
+                cursor.fetchall() if cursor.description else [(cursor.statusmessage,)] for cursor in cursors
             ]
         except psycopg.Error as error:
             self.close()
             if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
-                raise Conflict(told(error)) from None
+                raise SerializationConflict(message_of(error)) from None
             raise self._failure(error) from None
         except BaseException:
             self.close()
             raise
 
-    def ask_anew(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Ask what may be asked twice, from the start: on a new connection, if this one turns out to be dead."""
+    def execute_with_retry(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Execute statements that may be repeated, from the start and on a new connection if this one is dead."""
         for _ in range(MAX_ATTEMPTS):
             if self._connection is None:
                 self.open(self._server.reconnect(read_only=self._read_only))
             try:
-                return self.ask(statements)
-            except (Conflict, OutcomeUnknown) as error:
+                return self.execute(statements)
+            except (SerializationConflict, OutcomeUnknown) as error:
                 problem = str(error)
-        raise StoreFailed(problem=f"{MAX_ATTEMPTS} times in a row: {problem}")
+        raise StoreFailed(problem=f"failed {MAX_ATTEMPTS} times in a row: {problem}")
 
     def _failure(self, error: psycopg.Error) -> StoreError:
-        """Our word for a driver's error."""
+        """The store error for a driver error."""
         if _is_lost(error):
-            return OutcomeUnknown(problem=told(error))
+            return OutcomeUnknown(problem=message_of(error))
         if isinstance(error, errors.LockNotAvailable):
             return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
         if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
-            return Corruption(what=self._server.name, problem=told(error))
-        return StoreFailed(problem=told(error))
+            return Corruption(what=self._server.name, problem=message_of(error))
+        return StoreFailed(problem=message_of(error))
 
     def close(self) -> None:
-        """Hang up; the server rolls back what was not committed."""
+        """Disconnect. The server rolls back what was not committed."""
         connection, self._connection, self._pipeline = self._connection, None, None
         if connection is not None:
             connection.close()
@@ -294,20 +292,20 @@ class Line:
                 self._mode.close()
 
 
-def told(error: psycopg.Error) -> str:
-    """A driver's error in one line."""
+def message_of(error: psycopg.Error) -> str:
+    """The message of a driver error, in one line."""
     return " ".join((error.diag.message_primary or str(error)).split())
 
 
 def _is_lost(error: psycopg.Error) -> bool:
-    """Whether the server may have done what it was asked to. A plain error that it told says that it did not."""
+    """Whether the statement may have been executed. A plain error from the server says that it was not."""
     severity = error.diag.severity_nonlocalized
     if severity is not None:
         return severity != "ERROR"
     return not isinstance(error, psycopg.DataError | psycopg.ProgrammingError | psycopg.NotSupportedError)
 
 
-def _read(url: str) -> dict[str, Any]:
+def _parse_url(url: str) -> dict[str, Any]:
     try:
         options = conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -315,10 +313,10 @@ def _read(url: str) -> dict[str, Any]:
     ports = str(options.get("port", 5432)).split(",")
     names = f"{options.get('host')}{options.get('dbname')}"
     if not options or "@" in names or not all(port.isdigit() for port in ports):
-        # What could not be read may hold the password anywhere, so none of it is shown.
+        # An unreadable URL may hold the password anywhere, so none of it is shown.
         problem = (
-            "its URL can't be read; write postgresql://user:password@host:5432/database, "
-            "and percent-encode what is special in the password (@ as %40, / as %2F)"
+            "the URL can't be read; write postgresql://user:password@host:5432/database, "
+            "and percent-encode special characters of the password (@ as %40, / as %2F)"
         )
         raise CannotOpen(store="postgresql://…", problem=problem)
     return {name: value for name, value in options.items() if value is not None}

@@ -1,7 +1,7 @@
-"""The backend on PostgreSQL: one writer at a time, readers that never wait.
+"""The PostgreSQL backend: one writer at a time, readers that never wait.
 
-A transaction is two round trips: one that locks and looks, one that appends and commits. The lock makes snapshots
-gapless and each decision the last word; the server releases it with the commit, or when the connection is gone.
+A transaction takes two round trips: one locks and reads, one appends and commits. The lock keeps snapshots free of
+gaps and each decision valid until it is stored. The server releases it with the commit, or when the connection ends.
 """
 
 import threading
@@ -15,15 +15,24 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Entry, Tip
 from standfast.limits import MAX_ATTEMPTS, MAX_IDLE_READERS
-from standfast.store.postgres.server import COMMIT, LOCKED, SCHEMA, Conflict, Line, Row, Server, Statement
+from standfast.store.postgres.server import (
+    BEGIN_LOCKED,
+    COMMIT,
+    SCHEMA,
+    Row,
+    SerializationConflict,
+    Server,
+    ServerConnection,
+    Statement,
+)
 from standfast.store.protocol import (
-    BEHIND_ALL_KEYS,
     AppliedCommit,
     Buffer,
     Changes,
     StateQuery,
     StateView,
     Version,
+    VersionQuery,
 )
 from standfast.vocabulary import ActionType, BufferState
 
@@ -32,7 +41,7 @@ TABLES: Final = ("ledger", "commits", "versions", "buffers")
 
 
 def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
-    """All rows in one statement, a column an array, so that a batch costs the server what one row does."""
+    """Insert all rows in one statement, each column as an array, so that a batch costs what one row does."""
     arrays = ", ".join(f"%b::{name}[]" for name in types.split())
     return f"INSERT INTO {table} ({', '.join(kind.__struct_fields__)}) SELECT * FROM unnest({arrays})"
 
@@ -54,8 +63,12 @@ _NEWEST: Final = (
     "  ORDER BY memory_snapshot_id DESC LIMIT 1"
     " ) AS newest ORDER BY asked.namespace, asked.key"
 )
-_NEWEST_BARE: Final = _NEWEST.format(content="NULL::bytea")
-_NEWEST_WHOLE: Final = _NEWEST.format(content="content")
+_NEWEST_WITHOUT_CONTENT: Final = _NEWEST.format(content="NULL::bytea")
+_NEWEST_WITH_CONTENT: Final = _NEWEST.format(content="content")
+_OF_KEYS: Final = (
+    f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id <= %s"
+    " ORDER BY namespace, key, memory_snapshot_id"
+)
 _ENDS: Final = (
     "SELECT extract(epoch FROM clock_timestamp())::float8, coalesce((SELECT max(memory_snapshot_id) FROM commits), 0),"
     " (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1)"
@@ -83,40 +96,40 @@ class PostgresStorage:
     def __init__(self, url: str, *, clock: Clock, ids: IdSource) -> None:
         self._server = Server(url, clock, seed=int(ids.new_id(), 16))
         self._lock = threading.Lock()
-        self._writer = Line(self._server, read_only=False)
+        self._writer = ServerConnection(self._server, read_only=False)
         self._writer.open(self._server.connect(read_only=False))
-        self._readers: list[Line] = []
+        self._readers: list[ServerConnection] = []
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
-        """One writer a process, one a database; who waits longer than ``MAX_BUSY_SECONDS`` gets ``StoreBusy``."""
+        """One writer per process and per database. Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``."""
         with self._lock:
             transaction = PostgresTransaction(self._writer)
             try:
                 yield transaction
                 transaction.finish()
             except BaseException as error:
-                # Closing rolls back, in whatever state the connection was left.
+                # Closing rolls back, whatever the state of the connection.
                 self._writer.close()
-                if isinstance(error, Conflict):
+                if isinstance(error, SerializationConflict):
                     raise StoreFailed(problem=str(error)) from None
                 raise
 
     def _rows(self, sql: str, *parameters: Any) -> list[Row]:
-        """One statement, on a connection that can't write."""
+        """The rows of one statement, on a connection that can't write."""
         try:
-            line = self._readers.pop()
+            connection = self._readers.pop()
         except IndexError:
-            line = Line(self._server, read_only=True)
+            connection = ServerConnection(self._server, read_only=True)
         try:
-            (rows,) = line.ask_anew([(sql, parameters)])
+            (rows,) = connection.execute_with_retry([(sql, parameters)])
         except BaseException:
-            line.close()
+            connection.close()
             raise
         if len(self._readers) < MAX_IDLE_READERS:
-            self._readers.append(line)
+            self._readers.append(connection)
         else:
-            line.close()
+            connection.close()
         return rows
 
     def head(self) -> int:
@@ -124,40 +137,21 @@ class PostgresStorage:
         head: int = self._rows("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits")[0][0]
         return head
 
-    def versions_at(self, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
-        """For each key that has one, its newest version not newer than ``at``."""
-        rows = self._rows(_NEWEST_WHOLE, [namespace] * len(keys), list(keys), at)
-        return {row[1]: _version(row) for row in rows}
-
-    def scan(self, namespace: str, at: int, *, after: str, prefix: str = "", limit: int) -> list[Version]:
-        """What a snapshot shows in a namespace, by key."""
-        sql = (
-            f"SELECT DISTINCT ON (key) {_VERSION} FROM versions WHERE namespace = %s AND key > %s AND key < %s"
-            " AND memory_snapshot_id <= %s ORDER BY key, memory_snapshot_id DESC LIMIT %s"
-        )
-        rows = self._rows(sql, namespace, after, prefix + BEHIND_ALL_KEYS, at, limit)
+    def versions(self, query: VersionQuery) -> list[Version]:
+        """The versions that match a query."""
+        if query.keys is None:
+            return [_version(row) for row in self._rows(*_versions_in_range(query))]
+        keys, at = sorted(set(query.keys)), EVER if query.at is None else query.at
+        if query.newest:
+            rows = self._rows(_NEWEST_WITH_CONTENT, [query.namespace] * len(keys), keys, at)
+        else:
+            rows = self._rows(_OF_KEYS, query.namespace, keys, at)
         return [_version(row) for row in rows]
 
-    def history(self, namespace: str, key: str) -> list[Version]:
-        """Every version of one record, oldest first."""
-        sql = f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = %s ORDER BY memory_snapshot_id"
-        return [_version(row) for row in self._rows(sql, namespace, key)]
-
-    def snapshot_rows(self, memory_snapshot_id: int) -> list[Version]:
-        """The versions that one commit made."""
-        sql = f"SELECT {_VERSION} FROM versions WHERE memory_snapshot_id = %s ORDER BY namespace, key"
-        return [_version(row) for row in self._rows(sql, memory_snapshot_id)]
-
-    def find(self, commit_ids: Sequence[str]) -> tuple[dict[str, AppliedCommit], dict[str, Buffer]]:
-        """What is known of these commits. Buffers first: what left them before the second look is applied by then."""
-        buffers = self._rows(_BUFFERS_BY_ID, list(commit_ids))
-        applied = self._rows(_APPLIED_BY_ID, list(commit_ids))
-        return {row[1]: _applied(row) for row in applied}, {row[0]: _buffer(row) for row in buffers}
-
-    def applied(self, *, after: int, limit: int) -> list[AppliedCommit]:
+    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         sql = f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id LIMIT %s"
-        return [_applied(row) for row in self._rows(sql, after, limit)]
+        return [AppliedCommit(*row) for row in self._rows(sql, after, limit)]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
@@ -165,39 +159,34 @@ class PostgresStorage:
         rows = self._rows(sql, after, limit)
         return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
 
-    def namespaces(self) -> list[str]:
-        """Every namespace that ever held a record, found by leaping from one to the next in the index."""
-        sql = (
-            "WITH RECURSIVE leap AS (SELECT min(namespace) AS namespace FROM versions UNION ALL SELECT"
-            " (SELECT min(namespace) FROM versions WHERE namespace > leap.namespace)"
-            " FROM leap WHERE namespace IS NOT NULL)"
-            " SELECT namespace FROM leap WHERE namespace IS NOT NULL ORDER BY namespace"
-        )
-        return [namespace for (namespace,) in self._rows(sql)]
-
     def reset(self) -> None:
         """Drop all connections, and wait until the server is done with what the writer sent last.
 
-        What PostgreSQL shows is durable, so nothing has to be pushed to the disk. But a commit whose answer was lost
-        may still be under way. It holds the lock until it is done, so who looks after having had the lock sees the
-        truth.
+        What PostgreSQL shows is durable. But a commit whose answer was lost may still be under way, and it holds the
+        lock until it is done. After getting the lock, a look-up shows the truth.
         """
         self.close()
         with self._lock:
-            self._writer.ask_anew([*LOCKED, COMMIT])
+            self._writer.execute_with_retry([*BEGIN_LOCKED, COMMIT])
 
-    def check(self) -> Iterator[str]:
-        """What the server knows of damage: failed checksums, invalid indexes, and what amcheck finds, where it is."""
+    def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
+        """Report failed checksums, invalid indexes, and what amcheck finds if it is installed."""
+        if rebuild_indexes:
+            reindex = [(f"REINDEX TABLE {name}", ()) for name in TABLES]
+            with self._lock:
+                self._writer.execute_with_retry([*BEGIN_LOCKED, *reindex, COMMIT])
         counted = "SELECT checksum_failures FROM pg_stat_database WHERE datname = current_database()"
         yield from (
-            f"{failures} pages did not have their checksum" for (failures,) in self._rows(counted) if failures
+            f"{failures} pages did not match their checksum"
+            for (failures,) in self._rows(counted)
+            if failures
         )
         listed = (
             "SELECT relname::text, relkind = 'i', coalesce(indisvalid AND indisready, true) FROM pg_class"
             " LEFT JOIN pg_index ON indexrelid = pg_class.oid"
             " WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'i') ORDER BY relname"
         )
-        # Not every user may call it.
+        # Not every user may call amcheck.
         extension = (
             "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'amcheck' AND"
             " (SELECT bool_and(has_function_privilege(pg_proc.oid, 'EXECUTE')) FROM pg_proc"
@@ -209,21 +198,16 @@ class PostgresStorage:
                 yield f"the index {name} is invalid"
             elif amcheck:
                 call = "bt_index_check(%s::regclass, true)" if is_index else "verify_heapam(%s::regclass)"
-                yield from self._told_by_amcheck(f"SELECT * FROM {amcheck[0][0]}.{call}", name)
+                yield from self._problems_by_amcheck(f"SELECT * FROM {amcheck[0][0]}.{call}", name)
 
-    def _told_by_amcheck(self, sql: str, name: str) -> Iterator[str]:
+    def _problems_by_amcheck(self, sql: str, name: str) -> Iterator[str]:
         try:
             yield from (f"{name}: {row[-1]}" for row in self._rows(sql, name) if row[-1])
         except (Corruption, StoreFailed) as error:
             yield f"{name}: {error.facts['problem']}"
 
-    def rebuild(self) -> None:
-        """Make every index anew from its table."""
-        with self._lock:
-            self._writer.ask_anew([*LOCKED, *((f"REINDEX TABLE {name}", ()) for name in TABLES), COMMIT])
-
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         with suppress(IndexError):
             while True:
                 self._readers.pop().close()
@@ -232,50 +216,53 @@ class PostgresStorage:
 
 
 class PostgresTransaction:
-    """One round trip that locks and looks, and one that appends and commits."""
+    """One round trip that locks and reads, and one that appends and commits."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._looks: list[Statement] = []
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+        self._reads: list[Statement] = []
         self._seen: list[Any] = []
         self._changes: list[Statement] = []
 
-    def load(self, question: StateQuery) -> StateView:
-        """Wait for the lock, and see what the question asks for."""
-        ids, places = list(question.commit_ids), question.places
-        self._looks = [
-            *LOCKED,
+    def load(self, query: StateQuery) -> StateView:
+        """Wait for the lock, and load the state that the query asks for."""
+        ids, record_keys = list(query.commit_ids), query.record_keys
+        self._reads = [
+            *BEGIN_LOCKED,
             (_BUFFERS_BY_ID, (ids,)),
             (_APPLIED_BY_ID, (ids,)),
-            (_NEWEST_BARE, ([namespace for namespace, _ in places], [key for _, key in places], EVER)),
-            *([(_ABANDONED, (question.abandoned,))] if question.abandoned else ()),
+            (
+                _NEWEST_WITHOUT_CONTENT,
+                ([namespace for namespace, _ in record_keys], [key for _, key in record_keys], EVER),
+            ),
+            *([(_ABANDONED, (query.abandoned,))] if query.abandoned else ()),
             (_ENDS, ()),
         ]
-        now, self._seen = self._look()
+        now, self._seen = self._read()
         buffers, applied, latest, *abandoned, (head, seq, digest) = self._seen
         return StateView(
             now=now,
             head=head,
             tip=Tip() if seq is None else Tip(seq=seq, hash=digest),
-            applied={row[1]: _applied(row) for row in applied},
+            applied={row[1]: AppliedCommit(*row) for row in applied},
             buffers={row[0]: _buffer(row) for rows in (buffers, *abandoned) for row in rows},
             latest={row[:2]: _version(row) for row in latest},
             commit_of=self._commit_of,
         )
 
-    def _look(self) -> tuple[float, list[Any]]:
-        """The server's time, and all else that was seen."""
-        _, _, *seen, ((now, *ends),) = self._line.ask_anew(self._looks)
+    def _read(self) -> tuple[float, list[Any]]:
+        """The server's time, and the rest of the state."""
+        _, _, *seen, ((now, *ends),) = self._connection.execute_with_retry(self._reads)
         return now, [*seen, ends]
 
     def _commit_of(self, snapshot: int) -> str:
         sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = %s"
-        (((name,),),) = self._line.ask([(sql, (snapshot,))])
-        return str(name)
+        (((commit_id,),),) = self._connection.execute([(sql, (snapshot,))])
+        return str(commit_id)
 
     def append(self, changes: Changes) -> None:
-        """Note the rows, parents before children; they travel with the COMMIT."""
-        if not self._looks:
+        """Collect the rows, parents before children; they are sent with the COMMIT."""
+        if not self._reads:
             self.load(StateQuery())
         buffers = list({buffer.commit_id: buffer for buffer in changes.buffers}.values())
         inserts = (
@@ -290,23 +277,21 @@ class PostgresTransaction:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
 
     def finish(self) -> None:
-        """Make the changes durable. After a conflict they are sent again, if what they were decided on still holds."""
-        if not self._looks:
+        """Commit the changes. After a conflict they are sent again, if the state that they rest on is unchanged."""
+        if not self._reads:
             return
         if not self._changes:
-            with suppress(StoreError):  # There was nothing to lose.
-                self._line.ask([COMMIT])
+            with suppress(StoreError):  # Nothing was changed.
+                self._connection.execute([COMMIT])
             return
         for attempts_left in reversed(range(MAX_ATTEMPTS)):
             try:
-                *_, committed = self._line.ask([*self._changes, COMMIT])
-            except Conflict:
-                if not attempts_left or self._look()[1] != self._seen:
+                *_, committed = self._connection.execute([*self._changes, COMMIT])
+            except SerializationConflict:
+                if not attempts_left or self._read()[1] != self._seen:
                     raise
             else:
-                assert committed == [("COMMIT",)], (
-                    "the server says ROLLBACK to the end of a failed transaction"
-                )
+                assert committed == [("COMMIT",)], "a failed transaction ends with ROLLBACK"
                 return
 
 
@@ -314,23 +299,23 @@ def _columns(rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
     return [[getattr(row, name) for row in rows] for name in rows[0].__struct_fields__]
 
 
-def _applied(row: Row) -> AppliedCommit:
-    return AppliedCommit(**dict(zip(AppliedCommit.__struct_fields__, row, strict=True)))
+def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
+    """The statement and the parameters of a query that names no keys."""
+    condition, parameters = query.as_sql("%s")
+    distinct, order = ("DISTINCT ON (namespace, key)", " DESC") if query.newest else ("", "")
+    limit = EVER if query.limit is None else query.limit
+    sql = (
+        f"SELECT {distinct} {_VERSION} FROM versions WHERE {condition}"
+        f" ORDER BY namespace, key, memory_snapshot_id{order} LIMIT %s"
+    )
+    return sql, *parameters, limit
 
 
 def _version(row: Row) -> Version:
-    namespace, key, snapshot, action, fingerprint, content, erased_by = row
-    return Version(
-        namespace=namespace,
-        key=key,
-        memory_snapshot_id=snapshot,
-        action=ActionType(action),
-        fingerprint=fingerprint,
-        content=content,
-        erased_by=erased_by,
-    )
+    namespace, key, snapshot, action, *rest = row
+    return Version(namespace, key, snapshot, ActionType(action), *rest)
 
 
 def _buffer(row: Row) -> Buffer:
-    fields = dict(zip(Buffer.__struct_fields__, row, strict=True))
-    return Buffer(**fields | {"state": BufferState(fields["state"])})
+    commit_id, run_id, payload, state, *rest = row
+    return Buffer(commit_id, run_id, payload, BufferState(state), *rest)

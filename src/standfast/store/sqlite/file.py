@@ -1,11 +1,12 @@
-"""Opening a SQLite file so that it can be trusted: refusals in words, pragmas read back, schema in one transaction.
+"""Opening a SQLite file safely: unsafe ones are refused, settings are read back, the schema is migrated.
 
-Pages carry checksums (SQLite's own checksum VFS, which apsw's wheels bring), so that a flipped bit is an error and
+Pages carry checksums (SQLite's own checksum VFS, which comes with apsw's wheels), so that a flipped bit is an error and
 never an answer.
 """
 
 import os
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -17,9 +18,9 @@ import apsw.sqlite_extra
 from standfast.canon import utc_text
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
+from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.store.sqlite.schema import MIGRATIONS
-from standfast.store.sqlite.witness import witnessed
 
 APPLICATION_ID: Final = 0x53544654  # "STFT"
 CHECKSUM_VFS: Final = "cksmvfs"
@@ -27,6 +28,7 @@ CHECKSUM_BYTES: Final = 8
 _HEADER_BYTES: Final = 100
 _RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
+_HEAD_LINE_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 
 # 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
 SAFE_SQLITE: Final = (3, 51, 3)
@@ -75,16 +77,66 @@ PRAGMAS: Final = (
 READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), ("cell_size_check", "ON", 1))
 
 
+class HeadFile:
+    """The file ``<path>-head``: the end of the ledger as last acknowledged.
+
+    It is written after each commit, never synced, and never ahead of what is durable. A store that is found behind it
+    has lost commits, and refuses to open.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path + "-head"
+        self._descriptor = -1
+
+    def open(self) -> Tip:
+        """Open or create the file, and return what it says."""
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        return _read_head(self._descriptor)
+
+    def peek(self) -> Tip:
+        """What the file says, without creating it."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return Tip()
+        try:
+            return _read_head(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write(self, tip: Tip) -> None:
+        """Note where the ledger ends. The commit is durable already, so a full disk here does no harm."""
+        line = b"%020d %s " % (tip.seq, tip.hash.encode())
+        with suppress(OSError):
+            os.pwrite(self._descriptor, line + b"%08x\n" % zlib.crc32(line), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _read_head(descriptor: int) -> Tip:
+    """The end of the ledger that a head file holds; an empty one if the file can't be read."""
+    content = os.pread(descriptor, _HEAD_LINE_BYTES, 0)
+    line = content[: _HEAD_LINE_BYTES - 9]
+    if len(content) < _HEAD_LINE_BYTES or content[-9:] != b"%08x\n" % zlib.crc32(line):
+        return Tip()
+    seq, digest = line.split()
+    return Tip(seq=int(seq), hash=digest.decode())
+
+
 def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
-    """A connection that may write, to a file that is safe to write and has the present schema."""
+    """Open a connection that writes, to a file that is safe to write and has the current schema."""
     _refuse_unsafe_sqlite(path)
     _refuse_network_file_system(path)
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
-        connection.set_busy_handler(_patience(clock, seed))
+        connection.set_busy_handler(_busy_handler(clock, seed))
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
-        _retry_while_busy(lambda: _set(connection, path, PRAGMAS), clock, seed)
+        _retry_while_busy(lambda: _set_pragmas(connection, path, PRAGMAS), clock, seed)
         _refuse_emptied_database(connection, path)
         _refuse_missing_checksums(connection, path)
         _migrate(connection, path, clock)
@@ -96,24 +148,24 @@ def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
 
 
 def close_untouched(connection: apsw.Connection) -> None:
-    """Close without folding the log into the database: what can't be trusted stays as it was found."""
+    """Close without moving the log into the database: a file that can't be trusted stays as it was found."""
     with suppress(apsw.Error):
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     close_quietly(connection)
 
 
 def close_quietly(connection: apsw.Connection) -> None:
-    """Let a connection go, whatever state it is in; what it can't fold into the database stays safe in the log."""
+    """Close a connection whatever its state; what it can't move into the database stays safe in the log."""
     with suppress(apsw.Error):
         connection.close(True)
 
 
-def _retry_while_busy(act: Callable[[], None], clock: Clock, seed: int) -> None:
-    """Act again while another opener is in the way: for some of its locks SQLite gives up without asking to wait."""
-    busy, deadline = _patience(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
+def _retry_while_busy(action: Callable[[], None], clock: Clock, seed: int) -> None:
+    """Retry while another opener holds a lock: for some of its locks SQLite does not call the busy handler."""
+    busy, deadline = _busy_handler(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
     for attempt in count():
         try:
-            act()
+            action()
         except apsw.BusyError:
             if clock.monotonic() >= deadline or not busy(attempt):
                 raise
@@ -122,24 +174,24 @@ def _retry_while_busy(act: Callable[[], None], clock: Clock, seed: int) -> None:
 
 
 def _settle(connection: apsw.Connection, path: str) -> None:
-    """Make durable what a killed process wrote and never synced, before anybody is told that it is there."""
+    """Make durable what a killed process wrote and never synced, before anybody reads it."""
     try:
         logged, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error as error:
-        # The log is synced before the first page is copied; that there is no room to copy it harms nobody.
+        # The log is synced before the first page is copied, so a lack of room for the copy does no harm.
         if getattr(error, "extendedresult", 0) not in (apsw.SQLITE_FULL, apsw.SQLITE_IOERR_WRITE):
             raise
         return
-    # SQLite reads a page that is only half there as if the rest were zeros, and verifies no checksum then.
+    # SQLite reads half a page as if the rest were zeros, and does not verify its checksum.
     if logged == copied and os.stat(path).st_size % connection.execute("PRAGMA page_size").get:  # noqa: PTH116  # Strings throughout.
         raise Corruption(what=path, problem="it was cut off in the middle of a page")
 
 
 def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
-    """A connection that can't write. Readers never wait for the writer; only recovery after a crash can hold them up."""
+    """Open a connection that only reads. It never waits for the writer, only for recovery after a crash."""
     connection = _connect(path, apsw.SQLITE_OPEN_READONLY)
-    connection.set_busy_handler(_patience(clock, seed))
-    _set(connection, path, READER_PRAGMAS)
+    connection.set_busy_handler(_busy_handler(clock, seed))
+    _set_pragmas(connection, path, READER_PRAGMAS)
     return connection
 
 
@@ -151,16 +203,18 @@ def _connect(path: str, flags: int) -> apsw.Connection:
         folder = os.path.dirname(path) or "."  # noqa: PTH120  # Strings throughout; SQLite takes nothing else.
         known = os.path.isdir(folder)  # noqa: PTH112  # As above.
         problem = (
-            "it can't be read or written here" if known else f"there is no folder {folder}; make it first"
+            "it can't be read or written; check its permissions"
+            if known
+            else f"there is no folder {folder}; create it first"
         )
         raise CannotOpen(store=path, problem=problem) from None
-    # One plan for a statement, whatever is bound to it: plans are reproducible, and nothing is prepared twice.
+    # One plan per statement, whatever is bound to it: plans are reproducible, and nothing is prepared twice.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return connection
 
 
 def _load_checksums(path: str) -> None:
-    """Register the checksum VFS once a process, without making it anybody else's default."""
+    """Register the checksum VFS once per process, without making it the default."""
     with _CHECKSUMS_LOCK:
         if CHECKSUM_VFS in apsw.vfs_names():
             return
@@ -174,9 +228,9 @@ def _load_checksums(path: str) -> None:
         apsw.set_default_vfs(default)
 
 
-def _patience(clock: Clock, seed: int) -> Callable[[int], bool]:
-    """Wait for other writers: longer each time, with jitter so that they do not all wake together, up to a bound."""
-    dice = seeded(seed)
+def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
+    """A busy handler that waits longer each time, with jitter so that writers do not wake together, up to a bound."""
+    jitter = seeded(seed)
     waited = [0.0]
 
     def busy(attempts: int) -> bool:
@@ -184,7 +238,7 @@ def _patience(clock: Clock, seed: int) -> Callable[[int], bool]:
             waited[0] = 0.0
         if waited[0] >= MAX_BUSY_SECONDS:
             return False
-        pause = min(0.0005 * 1.5 ** min(attempts, 12), 0.05) * (0.5 + dice.random())
+        pause = min(0.0005 * 1.5 ** min(attempts, 12), 0.05) * (0.5 + jitter.random())
         waited[0] += pause
         clock.sleep(pause)
         return True
@@ -192,12 +246,14 @@ def _patience(clock: Clock, seed: int) -> Callable[[int], bool]:
     return busy
 
 
-def _set(connection: apsw.Connection, path: str, pragmas: tuple[tuple[str, str, object], ...]) -> None:
-    for name, value, expected in pragmas:
-        connection.execute(f"PRAGMA {name} = {value}").fetchall()
-        told = connection.execute(f"PRAGMA {name}").get
-        if told != expected:
-            problem = f"SQLite has {name} = {told} where {expected} is needed; is the folder on a local disk?"
+def _set_pragmas(
+    connection: apsw.Connection, path: str, pragmas: tuple[tuple[str, str, object], ...]
+) -> None:
+    for name, wanted, expected in pragmas:
+        connection.execute(f"PRAGMA {name} = {wanted}").fetchall()
+        value = connection.execute(f"PRAGMA {name}").get
+        if value != expected:
+            problem = f"SQLite has {name} = {value} instead of {expected}; put the file on a local disk"
             raise CannotOpen(store=path, problem=problem)
 
 
@@ -213,12 +269,12 @@ def _refuse_unsafe_sqlite(path: str) -> None:
 def _refuse_network_file_system(path: str) -> None:
     kind = file_system_of(path)
     if kind in NETWORK_FILE_SYSTEMS:
-        problem = f"it is on a network file system ({kind}), where locks and syncs can't be relied on; use a local disk, or PostgreSQL"
+        problem = f"it is on a network file system ({kind}), where locks and syncs are unreliable; use a local disk, or PostgreSQL"
         raise CannotOpen(store=path, problem=problem)
 
 
 def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """The type of the file system that holds ``path``, or "" where the system does not tell."""
+    """The type of the file system that holds ``path``; "" if the system does not say."""
     folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH120  # Strings throughout.
     best, kind = "", ""
     try:
@@ -236,39 +292,42 @@ def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
 
 def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
     try:
-        # In this order: another opener may make the tables meanwhile, and puts our name on them as it does.
+        # In this order, because another opener may create the tables meanwhile, together with our application id.
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         owner = connection.execute("PRAGMA application_id").get
     except apsw.NotADBError:
-        raise CannotOpen(store=path, problem="the file is no SQLite database; give another path") from None
+        raise CannotOpen(
+            store=path, problem="the file is not a SQLite database; choose another path"
+        ) from None
     if owner != APPLICATION_ID and (tables or owner):
-        raise CannotOpen(store=path, problem="the database belongs to another program; give another path")
+        raise CannotOpen(store=path, problem="the database belongs to another program; choose another path")
 
 
 def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
     """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
-    # In this order: another opener may make the first commit meanwhile, and witnesses it after the tables are there.
-    if (lost := witnessed(path)).seq and _version(connection, path) == 0:
-        problem = (
-            f"it is empty, but held {lost.seq} entries; restore a backup, or remove {path}-head to start anew"
-        )
+    # In this order, because another opener may create the tables and then commit for the first time meanwhile.
+    if (lost := HeadFile(path).peek()).seq and _version(connection, path) == 0:
+        problem = f"it is empty, but held {lost.seq} ledger entries; restore a backup, or remove {path}-head to start anew"
         raise Corruption(what=path, problem=problem)
 
 
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
-    """Have the file's header read, whole: from it the checksum VFS learns that there is something to compute.
+    """Read the whole header of the file: that is how the checksum VFS learns that pages carry checksums.
 
-    Who opened the file while it was empty and then found the header in another opener's log would write none, ever.
+    A connection that opened an empty file and then found the header in another one's log would never write checksums.
     """
-    # What `reserve_bytes` tells is what was asked for; the file's header tells what is.
+    # `reserve_bytes` returns what was asked for; the header holds what is true.
     _, header = connection.read("main", 0, 0, _HEADER_BYTES)
     reserved = header[_RESERVED_BYTES_OFFSET : _RESERVED_BYTES_OFFSET + 1]
     if reserved != bytes([CHECKSUM_BYTES]) or connection.pragma("checksum_verification") != "1":
-        raise CannotOpen(store=path, problem="its pages carry no checksums; it was not made by Standfast")
+        raise CannotOpen(
+            store=path,
+            problem="its pages have no checksums, so Standfast did not create it; choose another path",
+        )
 
 
 def _migrate(connection: apsw.Connection, path: str, clock: Clock) -> None:
-    """Bring the schema to the present version, each step in one transaction with its record."""
+    """Bring the schema to the current version, each step in one transaction with its record."""
     if _version(connection, path) == len(MIGRATIONS):
         return
     connection.execute("BEGIN EXCLUSIVE")
@@ -288,22 +347,24 @@ def _migrate(connection: apsw.Connection, path: str, clock: Clock) -> None:
 def _version(connection: apsw.Connection, path: str) -> int:
     version: int = connection.execute("PRAGMA user_version").get
     if version > len(MIGRATIONS):
-        problem = f"its schema is version {version}, and this Standfast knows up to {len(MIGRATIONS)}; upgrade Standfast"
+        problem = (
+            f"its schema has version {version}, and this Standfast knows {len(MIGRATIONS)}; upgrade Standfast"
+        )
         raise CannotOpen(store=path, problem=problem)
     return version
 
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours; none leaves the backend."""
+    """Turn SQLite's errors into ours, so that none leaves the backend."""
     try:
         yield
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
-        raise ours(error, path) from None
+        raise translate(error, path) from None
 
 
-def ours(error: BaseException, path: str) -> BaseException:
-    """What an error means to our callers; errors that are ours already stay as they are."""
+def translate(error: BaseException, path: str) -> BaseException:
+    """The error to raise for one of SQLite's; other errors stay as they are."""
     if isinstance(error, apsw.BusyError):
         return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
@@ -312,7 +373,7 @@ def ours(error: BaseException, path: str) -> BaseException:
         return Corruption(what=path, problem="a text is not in UTF-8")
     # apsw's types leave `extendedresult` out.
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
-        return Corruption(what=path, problem="a page does not have its checksum")
+        return Corruption(what=path, problem="a page does not match its checksum")
     if isinstance(error, apsw.Error | OSError):
         return StoreFailed(problem=f"{type(error).__name__}: {error}")
     return error

@@ -1,10 +1,14 @@
-"""The tables of the embedded store, as the steps that make them."""
+"""The tables of a SQLite store: the migrations that create them, the statements that read and write them, and rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import apsw
+
+from standfast.errors import Corruption
+from standfast.store.protocol import AppliedCommit, Buffer, Version, VersionQuery
+from standfast.vocabulary import ActionType, BufferState
 
 MIGRATIONS: Final = (
     """
@@ -68,10 +72,90 @@ MIGRATIONS: Final = (
     """,
 )
 
+_APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
+_BUFFER: Final = ", ".join(Buffer.__struct_fields__)
+_VERSION: Final = ", ".join(Version.__struct_fields__)
+_ACTIONS: Final = {action.value: action for action in ActionType}
+
+INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
+INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+ERASE: Final = (
+    "UPDATE versions SET content = NULL, erased_by = ?3"
+    " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
+)
+PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+DROP_BUFFER: Final = "DELETE FROM buffers WHERE commit_id = ?"
+
+APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
+APPLIED_AFTER: Final = (
+    f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
+)
+ENTRIES_AFTER: Final = "SELECT seq, content, hash FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?"
+BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
+ABANDONED: Final = (
+    f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
+    " ORDER BY lease_until, commit_id LIMIT ?"
+)
+HEAD: Final = "SELECT coalesce(max(memory_snapshot_id), 0) FROM commits"
+ENDS: Final = (
+    "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"
+    " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
+)
+LATEST: Final = (
+    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by FROM versions"
+    " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
+)
+_OF_KEY: Final = (
+    f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
+    " ORDER BY memory_snapshot_id"
+)
+_NEWEST_OF_KEY: Final = f"{_OF_KEY} DESC LIMIT 1"
+_EVER: Final = 2**63 - 1
+
+
+def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Sequence[str]) -> list[Version]:
+    """The versions of the keys that a query names, one look-up in the index for each."""
+    sql = _NEWEST_OF_KEY if query.newest else _OF_KEY
+    at = _EVER if query.at is None else query.at
+    execute, namespace = connection.execute, query.namespace
+    return [version_of(row) for key in sorted(set(keys)) for row in execute(sql, (namespace, key, at))]
+
+
+def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
+    """The statement and the parameters of a query that names no keys."""
+    condition, parameters = query.as_sql("?")
+    columns, order = _VERSION, "ORDER BY namespace, key, memory_snapshot_id"
+    if query.newest:
+        # SQLite takes the other columns from the row that has the maximum.
+        columns = columns.replace("memory_snapshot_id", "max(memory_snapshot_id)")
+        order = "GROUP BY namespace, key ORDER BY namespace, key"
+    parameters.append(-1 if query.limit is None else query.limit)
+    return f"SELECT {columns} FROM versions WHERE {condition} {order} LIMIT ?", parameters
+
+
+def version_of(row: Any) -> Version:
+    """The version in a row of its columns."""
+    namespace, key, snapshot, action, digest, content, erased_by = row
+    try:
+        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content, erased_by)
+    except KeyError:
+        what = f"{namespace}/{key} in snapshot {snapshot}"
+        raise Corruption(what=what, problem=f"{action!r} is not an action") from None
+
+
+def buffer_of(row: Any) -> Buffer:
+    """The buffer in a row of its columns."""
+    commit_id, run_id, payload, state, *rest = row
+    try:
+        return Buffer(commit_id, run_id, payload, BufferState(state), *rest)
+    except ValueError as error:
+        raise Corruption(what=f"the buffer of commit {commit_id}", problem=str(error)) from None
+
 
 def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:
-    """What is missing from the schema, was changed, or does not belong there: triggers can rewrite what is written."""
-    found, expected = _schema_of(connection), _expected()
+    """Yield what is missing from the schema, was changed or does not belong there. A trigger could rewrite rows."""
+    found, expected = _schema_of(connection), _expected_schema()
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:
             yield f"the schema's {name} is missing"
@@ -85,7 +169,7 @@ def _schema_of(connection: apsw.Connection) -> dict[str, str]:
 
 
 @cache
-def _expected() -> dict[str, str]:
+def _expected_schema() -> dict[str, str]:
     """The schema of a new store."""
     connection = apsw.Connection(":memory:")
     try:
