@@ -90,12 +90,12 @@ def build_full_app(
         parts.append(mcp.routes)
         lifespans.append(mcp.lifespan)
     try:
-        from standfast.server.console.room import console_room  # noqa: PLC0415  # As above.
+        from standfast.server.console.routes import console_routes  # noqa: PLC0415  # As above.
     except ImportError:
         pass
     else:
         paths.append("/console")
-        parts.append(console_room(settings or Settings(), behind_tls=any_host))
+        parts.append(console_routes(settings or Settings(), behind_tls=any_host))
     hosts = None if any_host else LOOPBACK_HOSTS
     return build_app(gateway, hosts=hosts, parts=parts, lifespans=lifespans), paths
 

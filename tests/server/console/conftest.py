@@ -1,4 +1,4 @@
-"""A furnished harness for all tests that only look, and visitors who are signed in to it."""
+"""A sample server for the tests that only read, and signed-in clients of it."""
 
 import re
 from collections.abc import Iterator
@@ -9,30 +9,30 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from tests.server.console.furnished import Furnished, furnished
+from tests.server.console.sample_server import SampleServer, sample_server
 
 
-class Visitor:
-    """Somebody with a browser's manners: keeps cookies, and fills in forms that it was shown."""
+class BrowserClient:
+    """A client that keeps cookies and sends the form token of the last page, as a browser does."""
 
     def __init__(self, client: TestClient) -> None:
         self.client = client
         self.token = ""
 
     def get(self, address: str, **options: object) -> Response:
-        """Look at a page, and keep its form token."""
+        """Get a page and remember its form token."""
         answer: Response = self.client.get(address, **options)  # type: ignore[arg-type]
         self._learn(answer)
         return answer
 
     def post(self, address: str, **fields: str) -> Response:
-        """Send a form, with the token of the page that was looked at last."""
+        """Send a form with the token of the last page."""
         answer: Response = self.client.post(address, data={"form_token": self.token, **fields})
         self._learn(answer)
         return answer
 
     def sign_in(self, key: str) -> Response:
-        """Sign in as whoever has this key."""
+        """Sign in with this key."""
         self.get("/console/login")
         return self.post("/console/login", key=key, to="/console/")
 
@@ -42,42 +42,44 @@ class Visitor:
 
 
 @contextmanager
-def visiting(harness: Furnished, key: str | None = None, *, behind_tls: bool = False) -> Iterator[Visitor]:
-    """A visitor of a harness, signed in if there is a key."""
+def browser_client(
+    harness: SampleServer, key: str | None = None, *, behind_tls: bool = False
+) -> Iterator[BrowserClient]:
+    """A client of a sample server, signed in if a key is given."""
     base = "https://testserver" if behind_tls else "http://testserver"
-    with TestClient(harness.app(behind_tls=behind_tls), base_url=base, follow_redirects=False) as client:
-        visitor = Visitor(client)
+    with TestClient(harness.app(behind_tls=behind_tls), base_url=base, follow_redirects=False) as http:
+        client = BrowserClient(http)
         if key is not None:
-            assert visitor.sign_in(key).status_code == 303
-        yield visitor
+            assert client.sign_in(key).status_code == 303
+        yield client
 
 
 @pytest.fixture(scope="session")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
-    """One for all tests that change nothing in it."""
-    with furnished(tmp_path_factory.mktemp("harness")) as built:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    """One server for all tests that change nothing."""
+    with sample_server(tmp_path_factory.mktemp("harness")) as built:
         yield built
 
 
 @pytest.fixture(scope="session")
-def operator(harness: Furnished) -> Iterator[Visitor]:
+def operator(harness: SampleServer) -> Iterator[BrowserClient]:
     """An operator of all namespaces, signed in."""
-    with visiting(harness, harness.operator) as visitor:
-        yield visitor
+    with browser_client(harness, harness.operator) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
-def auditor(harness: Furnished) -> Iterator[Visitor]:
+def auditor(harness: SampleServer) -> Iterator[BrowserClient]:
     """An auditor of all namespaces, signed in."""
-    with visiting(harness, harness.auditor) as visitor:
-        yield visitor
+    with browser_client(harness, harness.auditor) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
-def agent(harness: Furnished) -> Iterator[Visitor]:
+def agent(harness: SampleServer) -> Iterator[BrowserClient]:
     """An agent with a key for one namespace, signed in."""
-    with visiting(harness, harness.agent) as visitor:
-        yield visitor
+    with browser_client(harness, harness.agent) as client:
+        yield client
 
 
 class _Words(HTMLParser):
@@ -94,7 +96,7 @@ class _Words(HTMLParser):
 
 
 def words_of(answer: Response) -> str:
-    """What a page says, without its elements."""
+    """The text of a page, without markup."""
     page = _Words()
     page.feed(answer.text)
     return " ".join(" ".join(page.words).split())

@@ -1,4 +1,4 @@
-"""The console in a real browser: nothing that is stored runs, a keyboard is enough, a phone is wide enough, dark is dark."""
+"""The console in a real browser: no stored script runs, keyboard use, phone width, dark mode."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +8,15 @@ from playwright.sync_api import Browser, Page, Route
 
 from standfast.govern.approvals.sshsig import sign
 from tests.govern import openssh
-from tests.server.console.browsing import VARIABLE, browser, chromium, serving, sign_in
-from tests.server.console.furnished import Furnished, furnished
+from tests.server.console.browser import VARIABLE, browser, chromium, serving, sign_in
+from tests.server.console.sample_server import SampleServer, sample_server
 
-# In capitals too, because tags are kept in lower case; with what ends attributes, elements, templates and comments.
-# What a template would make of its end is so long that no hash on a page has it by chance.
-DIRT = (
+# It ends attributes, elements, templates and comments. The template expression gives a text that no hash contains by chance.
+PAYLOAD = (
     "<script>planted=1</script>\"'><img src=x onerror=planted=1><svg onload=planted=1>"
     "</title></textarea>--><b onmouseover=planted=1>{{'7'*7}}"
 )
-LOOKS_FOR_DIRT = """() => ({
+FIND_PAYLOAD = """() => ({
     planted: typeof planted,
     scripts: document.scripts.length,
     foreign: document.querySelectorAll('img[src=x], b[onmouseover], svg[onload], style, iframe, object, embed').length,
@@ -27,13 +26,13 @@ LOOKS_FOR_DIRT = """() => ({
     computed: document.body.innerText.includes('7777777'),
 })"""
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
-# What was erased is gone, and a page without stored text has nowhere to show any.
-SHOWS_NO_DIRT = {"overview", "decided", "forgotten", "void"}
+# Pages that show no stored text, or only erased content.
+WITHOUT_STORED_TEXT = {"overview", "decided", "forgotten", "void"}
 
 
 if chromium() is None:
 
-    def test_the_browser_tests_did_not_run_for_want_of_chromium() -> None:
+    def test_the_browser_tests_need_chromium() -> None:
         pytest.skip(
             f"THE BROWSER TESTS OF THE CONSOLE DID NOT RUN: there is no chromium. Install it (Debian: apt-get install "
             f"chromium) or name one in {VARIABLE}"
@@ -42,10 +41,10 @@ if chromium() is None:
 else:
 
     @pytest.fixture(scope="module")
-    def dirty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
-        """A harness with dirt in every field that can be stored, its namespace and its keys' names among them."""
-        folder = tmp_path_factory.mktemp("dirty")
-        with furnished(folder, dirt=DIRT, namespace=f"space{DIRT}") as built:
+    def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+        """A harness with payload in every field that can be stored, its namespace and its keys' names among them."""
+        folder = tmp_path_factory.mktemp("hostile")
+        with sample_server(folder, payload=PAYLOAD, namespace=f"space{PAYLOAD}") as built:
             yield built
 
     @pytest.fixture(scope="module")
@@ -55,39 +54,39 @@ else:
             yield launched
 
     @pytest.fixture(scope="module")
-    def address(harness: Furnished) -> Iterator[str]:
-        """Where the furnished harness is served."""
+    def address(harness: SampleServer) -> Iterator[str]:
+        """Where the sample_server harness is served."""
         with serving(harness) as served:
             yield served
 
     @pytest.fixture(scope="module")
-    def page(address: str, chrome: Browser, harness: Furnished) -> Page:
+    def page(address: str, chrome: Browser, harness: SampleServer) -> Page:
         """One tab of an operator for all tests that leave it as it was: each new one is a process."""
         opened = chrome.new_page()
         sign_in(opened, address, harness.operator)
         return opened
 
-    def test_nothing_that_is_stored_runs_on_any_page(dirty: Furnished, chrome: Browser) -> None:
-        """Without the Content-Security-Policy, so that escaping alone must hold; every page is looked at."""
+    def test_no_stored_script_runs_on_any_page(hostile: SampleServer, chrome: Browser) -> None:
+        """Without the Content-Security-Policy, so that escaping alone has to work."""
         found, shown = dict[str, object](), set[str]()
-        with serving(dirty) as served:
+        with serving(hostile) as served:
             page = chrome.new_context(bypass_csp=True).new_page()
-            sign_in(page, served, dirty.operator)
-            for name, address in dirty.pages().items():
+            sign_in(page, served, hostile.operator)
+            for name, address in hostile.pages().items():
                 answer = page.goto(served + address)
                 assert answer is not None
                 assert answer.status == 200, f"{name}: {answer.status}"
                 page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-                found[name] = page.evaluate(LOOKS_FOR_DIRT)
+                found[name] = page.evaluate(FIND_PAYLOAD)
                 if "onerror=planted=1>" in page.locator("main").inner_text():
                     shown.add(name)
             page.context.close()
 
-        assert found == dict.fromkeys(dirty.pages(), CLEAN)
-        assert set(dirty.pages()) - shown <= SHOWS_NO_DIRT
+        assert found == dict.fromkeys(hostile.pages(), CLEAN)
+        assert set(hostile.pages()) - shown <= WITHOUT_STORED_TEXT
 
-    def test_the_policy_alone_would_stop_a_script_that_got_in(address: str, page: Page) -> None:
-        """A page with a hole is played to the browser, under the headers that our pages have."""
+    def test_the_content_security_policy_alone_stops_a_script(address: str, page: Page) -> None:
+        """The browser gets a page with an injected script, under the headers of our pages."""
         told = list[str]()
         page.on("console", lambda message: told.append(message.text))
 
@@ -105,7 +104,7 @@ else:
         assert (planted, holes) == ("undefined", 1)
         assert sum("Content Security Policy" in text for text in told) >= 3
 
-    def test_a_keyboard_is_enough(address: str, chrome: Browser, harness: Furnished) -> None:
+    def test_every_step_works_by_keyboard(address: str, chrome: Browser, harness: SampleServer) -> None:
         page = chrome.new_page()
         page.goto(f"{address}/console/")
         page.keyboard.type(harness.operator)
@@ -132,24 +131,24 @@ else:
         floors = page.get_by_text("F1_Amanah").first.is_visible()
         page.close()
 
-        assert first == "Skip to the content"
+        assert first == "Skip to content"
         assert after_skip == "main"
         assert outline == "solid"
         assert floors
 
-    def test_the_slider_travels_in_time(address: str, page: Page) -> None:
+    def test_the_slider_chooses_a_snapshot(address: str, page: Page) -> None:
         page.goto(f"{address}/console/snapshots?at=5")
         page.focus("#at")
         page.keyboard.press("ArrowLeft")
         said = page.inner_text("#at-shown")
-        page.get_by_role("button", name="Travel").click()
+        page.get_by_role("button", name="Go").click()
         page.wait_for_url("**at=4**")
         shown = page.inner_text("main")
 
         assert said == "4"
         assert "EU refunds take 14 days." in shown
 
-    def test_a_phone_is_wide_enough_for_every_page(address: str, chrome: Browser, harness: Furnished) -> None:
+    def test_every_page_fits_a_phone(address: str, chrome: Browser, harness: SampleServer) -> None:
         context = chrome.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
         page = context.new_page()
         sign_in(page, address, harness.operator)
@@ -168,14 +167,14 @@ else:
             page.goto(address + harness.pages()[name])
             widths[name] = page.evaluate("document.documentElement.scrollWidth")
         hidden = page.get_by_role("link", name="Ledger", exact=True).is_visible()
-        page.get_by_label("Show the menu").check(force=True)
+        page.get_by_label("Show menu").check(force=True)
         menu = page.get_by_role("link", name="Ledger", exact=True).is_visible()
         context.close()
 
         assert set(widths.values()) == {360}
         assert (hidden, menu) == (False, True)
 
-    def test_dark_is_dark_and_light_is_light(address: str, page: Page) -> None:
+    def test_dark_and_light_mode_have_enough_contrast(address: str, page: Page) -> None:
         """Both with enough contrast between the text and what it stands on."""
         found = dict[str, tuple[float, float]]()
         page.goto(f"{address}/console/")
@@ -189,14 +188,14 @@ else:
         assert found["dark"][0] < 0.05
         assert min(contrast for _, contrast in found.values()) >= 4.5
 
-    def test_a_link_from_another_site_leads_in_without_signing_in_again(address: str, page: Page) -> None:
+    def test_a_link_from_another_site_keeps_the_session(address: str, page: Page) -> None:
         page.goto("about:blank")
         page.set_content(f'<a href="{address}/console/memory">look</a>')
         page.get_by_text("look").click()
-        page.get_by_role("heading", name="Memory").wait_for()
+        page.get_by_role("heading", name="Memory", exact=True).wait_for()
 
-    def test_a_human_signs_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
-        with furnished(tmp_path, memory_only=True) as harness, serving(harness) as served:
+    def test_a_person_approves_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
+        with sample_server(tmp_path, memory_only=True) as harness, serving(harness) as served:
             page = chrome.new_page()
             sign_in(page, served, harness.operator)
             page.goto(served + harness.pages()["proposal"])
@@ -204,12 +203,12 @@ else:
             page.fill(
                 "#signature-approve", sign(openssh.private_key("alice"), text.encode(), "standfast-seal")
             )
-            page.get_by_role("button", name="Approve and seal").click()
-            page.get_by_text("How it was decided").wait_for()
+            page.get_by_role("button", name="Approve as law").click()
+            page.get_by_role("heading", name="Decision").wait_for()
             said = page.inner_text("main")
             page.goto(f"{served}/console/ledger")
             page.get_by_role("button", name="Verify everything").click()
-            page.get_by_text("Everything holds").wait_for()
+            page.get_by_text("No problem found").wait_for()
             page.close()
 
         assert "alice@example.com" in said

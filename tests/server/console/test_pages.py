@@ -1,4 +1,4 @@
-"""Every page over plain HTTP: what it says, to whom, with which headers, and that it says it escaped."""
+"""Every page over HTTP: its text, who may see it, its headers, and that it is escaped."""
 
 import sys
 from pathlib import Path
@@ -13,13 +13,14 @@ from starlette.testclient import TestClient
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import KeyFile, log_name
 from standfast.server.app import build_app, build_full_app
-from standfast.server.console.room import ADDRESSES, console_room
+from standfast.server.console.routes import PAGES as ROUTES
+from standfast.server.console.routes import console_routes
 from standfast.settings import Settings
-from tests.server.console.conftest import Visitor, elements_of, words_of
-from tests.server.console.furnished import Furnished
+from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
+from tests.server.console.sample_server import SampleServer, sample_server
 from tests.server.harness import make_gateway
 
-OF_HOUSE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
+WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
     "overview",
     "memory",
@@ -51,25 +52,25 @@ SAYS = {
     "past": "as of snapshot 5",
     "void": "secret/deploy",
     "record": "EU refunds take 14 30 days , and nobody need ask .",
-    "forgotten": "It is not in memory any more",
-    "snapshots": "What it changed",
+    "forgotten": "No longer in memory",
+    "snapshots": "Nearby snapshots",
     "approvals": "Refunds over 500 euros take two signatures.",
-    "decided": "Nothing was decided yet",
-    "proposal": "Approve and seal",
+    "decided": "No proposal has been decided yet",
+    "proposal": "Approve as law",
     "runs": "damaged",
-    "trace": "The trace is whole",
-    "same": "Both runs are proved to have done the same.",
+    "trace": "Complete trace",
+    "same": "Both runs did the same.",
     "compare": "first difference",
     "ledger": "created: agent, agent",
-    "entry": "The signed checkpoint",
+    "entry": "Signed checkpoint",
     "bench": "Leaderboard at 1.0 KiB",
-    "prompts": "13 tokens less",
+    "prompts": "13 fewer tokens",
     "report": "s3 fails now",
 }
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_says_what_it_is_for(operator: Visitor, harness: Furnished, name: str) -> None:
+def test_a_page_has_its_text_and_headers(operator: BrowserClient, harness: SampleServer, name: str) -> None:
     answer = operator.get(harness.pages()[name])
     headers = answer.headers
 
@@ -87,8 +88,10 @@ def test_a_page_says_what_it_is_for(operator: Visitor, harness: Furnished, name:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_well_made(operator: Visitor, harness: Furnished, name: str) -> None:
-    """One heading, labelled fields, a token in every form that changes something, nothing inline, nothing from elsewhere."""
+def test_a_page_is_accessible_and_has_nothing_inline(
+    operator: BrowserClient, harness: SampleServer, name: str
+) -> None:
+    """One heading, labelled fields, a token in every form that changes something, nothing inline or from another site."""
     answer = operator.get(harness.pages()[name])
     elements = elements_of(answer)
     labelled = {attributes.get("for") for tag, attributes in elements if tag == "label"}
@@ -120,19 +123,19 @@ def test_a_page_is_well_made(operator: Visitor, harness: Furnished, name: str) -
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_an_auditor_sees_all_and_an_agent_its_own(
-    harness: Furnished, auditor: Visitor, agent: Visitor, name: str
+def test_an_auditor_sees_every_page_and_an_agent_those_of_its_namespace(
+    harness: SampleServer, auditor: BrowserClient, agent: BrowserClient, name: str
 ) -> None:
     address = harness.pages()[name]
     statuses = auditor.get(address).status_code, agent.get(address).status_code
 
-    assert statuses == (200, 403 if name in OF_HOUSE else 200)
+    assert statuses == (200, 403 if name in WHOLE_STORE else 200)
 
 
-def test_nobody_looks_into_a_foreign_namespace(agent: Visitor) -> None:
+def test_an_agent_can_not_see_another_namespace(agent: BrowserClient) -> None:
     found = {
         address.path: agent.get(f"/console/{address.path}?in=elsewhere&id=x&old=0&seq=1").status_code
-        for address in ADDRESSES
+        for address in ROUTES
         if address.path not in ("ledger", "entry", "receipt")
     }
     own_frame = agent.get("/console/memory?in=elsewhere")
@@ -141,11 +144,11 @@ def test_nobody_looks_into_a_foreign_namespace(agent: Visitor) -> None:
     assert "elsewhere" not in [dict(element[1]).get("value") for element in elements_of(own_frame)]
 
 
-def test_the_system_namespace_is_nobodys(operator: Visitor) -> None:
+def test_the_system_namespace_is_refused(operator: BrowserClient) -> None:
     assert operator.get("/console/memory?in=standfast").status_code == 403
 
 
-def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
+def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
     links = [
         attributes.get("href", "") for tag, attributes in elements_of(agent.get("/console/")) if tag == "a"
     ]
@@ -182,7 +185,7 @@ def test_the_menu_offers_only_what_the_key_opens(agent: Visitor) -> None:
         ("/console/memory?in=" + "x" * 300, 422),
     ],
 )
-def test_what_is_not_there_is_a_page_too(operator: Visitor, address: str, status: int) -> None:
+def test_an_error_is_an_html_page(operator: BrowserClient, address: str, status: int) -> None:
     answer = operator.get(address)
 
     assert answer.status_code == status
@@ -214,17 +217,17 @@ def test_what_is_not_there_is_a_page_too(operator: Visitor, address: str, status
         ),
         st.text(max_size=12),
     ),
-    page=st.sampled_from(ADDRESSES),
+    page=st.sampled_from(ROUTES),
 )
 @settings(max_examples=40)
-def test_no_address_breaks_a_page(operator: Visitor, words: dict[str, str], page: object) -> None:
+def test_no_address_breaks_a_page(operator: BrowserClient, words: dict[str, str], page: object) -> None:
     query = "&".join(f"{name}={quote(word, errors='replace')}" for name, word in words.items())
     answer = operator.get(f"/console/{page.path}?{query}")  # type: ignore[attr-defined]
 
     assert answer.status_code < 500
 
 
-def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> None:
+def test_an_empty_store_has_a_hint_on_every_page(tmp_path: Path) -> None:
     gateway = make_gateway(tmp_path / "store.db")
     _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
     nothing = Settings(
@@ -232,36 +235,38 @@ def test_an_empty_house_has_something_to_say_on_every_page(tmp_path: Path) -> No
         prompt_reports=str(tmp_path),
         prompt_overrides=str(tmp_path / "no"),
     )
-    app = build_app(gateway, parts=[console_room(nothing, behind_tls=False)])
-    with TestClient(app, follow_redirects=False) as client:
-        visitor = Visitor(client)
-        visitor.sign_in(key)
-        said = {
-            address.path: words_of(visitor.get(f"/console/{address.path}"))
-            for address in ADDRESSES
+    app = build_app(gateway, parts=[console_routes(nothing, behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as http:
+        client = BrowserClient(http)
+        client.sign_in(key)
+        texts = {
+            address.path: words_of(client.get(f"/console/{address.path}"))
+            for address in ROUTES
             if address.in_menu
         }
     gateway.close()
 
-    assert "Nothing is remembered in this namespace yet" in said[""]
-    assert "No records here" in said["memory"]
-    assert "No difference" in said["diff"]
-    assert "Nothing waits for you" in said["approvals"]
-    assert "No traces are kept" in said["runs"]
-    assert "There are no results to show" in said["bench"]
-    assert "No reports yet" in said["prompts"]
-    assert "Nothing is overridden" in said["prompts"]
+    assert "This namespace is empty" in texts[""]
+    assert "No records" in texts["memory"]
+    assert "No difference" in texts["diff"]
+    assert "No proposal is waiting" in texts["approvals"]
+    assert "Traces are not stored" in texts["runs"]
+    assert "No results" in texts["bench"]
+    assert "No reports yet" in texts["prompts"]
+    assert "No overrides" in texts["prompts"]
 
 
-def test_serve_opens_the_console_beside_the_api(harness: Furnished, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With MCP or without; here without, whose import takes long."""
+def test_the_server_has_the_api_and_the_console(
+    harness: SampleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without MCP, whose import takes long."""
     monkeypatch.setitem(sys.modules, "standfast.server.mcp.server", None)
     _, paths = build_full_app(harness.gateway, any_host=True)
 
     assert paths == ["/v1", "/console"]
 
 
-def test_a_receipt_that_was_downloaded_proves_its_entry(harness: Furnished, operator: Visitor) -> None:
+def test_a_downloaded_receipt_proves_its_entry(harness: SampleServer, operator: BrowserClient) -> None:
     answer = operator.get("/console/receipt?seq=5")
     receipt = InclusionReceipt.from_json(msgspec.json.decode(answer.content))
     key = KeyFile(harness.folder / "store.db-log.key", name=log_name(harness.folder / "store.db")).load()
@@ -270,7 +275,7 @@ def test_a_receipt_that_was_downloaded_proves_its_entry(harness: Furnished, oper
     assert verify_receipt(receipt, key.verifying_key)["seq"] == 5
 
 
-def test_pages_of_the_ledger_hang_together(operator: Visitor, harness: Furnished) -> None:
+def test_the_ledger_has_newest_and_oldest_pages(operator: BrowserClient, harness: SampleServer) -> None:
     last = max(entry.seq for entry in harness.gateway.store.entries())
     newest = words_of(operator.get("/console/ledger"))
     oldest = words_of(operator.get("/console/ledger?after=0"))
@@ -281,22 +286,22 @@ def test_pages_of_the_ledger_hang_together(operator: Visitor, harness: Furnished
 
 
 @pytest.mark.parametrize("row", ['{"condition": "plain"}', '["x"]', "{", ""])
-def test_results_that_are_none_are_told_of_and_break_nothing(tmp_path: Path, row: str) -> None:
+def test_broken_benchmark_results_are_reported(tmp_path: Path, row: str) -> None:
     (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
     gateway = make_gateway(tmp_path / "store.db")
     _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
-    app = build_app(gateway, parts=[console_room(Settings(bench_results=str(tmp_path)), behind_tls=False)])
-    with TestClient(app, follow_redirects=False) as client:
-        visitor = Visitor(client)
-        visitor.sign_in(key)
-        answer = visitor.get("/console/bench")
+    app = build_app(gateway, parts=[console_routes(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    with TestClient(app, follow_redirects=False) as http:
+        client = BrowserClient(http)
+        client.sign_in(key)
+        answer = client.get("/console/bench")
     gateway.close()
 
     assert answer.status_code == 200
-    assert "There are no results to show" in words_of(answer)
+    assert "No results" in words_of(answer)
 
 
-def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> None:
+def test_static_files_have_their_type_and_may_be_cached(operator: BrowserClient) -> None:
     for name, kind in (
         ("console.css", "text/css"),
         ("console.js", "text/javascript"),
@@ -307,3 +312,34 @@ def test_static_files_may_be_kept_and_are_what_they_say(operator: Visitor) -> No
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(kind)
         assert "immutable" in answer.headers["cache-control"]
+
+
+def test_verdicts_and_bands_are_plain_words(operator: BrowserClient, harness: SampleServer) -> None:
+    overview = words_of(operator.get(harness.pages()["overview"]))
+    rejected = words_of(operator.get(harness.pages()["void"]))
+
+    for word in (
+        "law",
+        "long-term memory",
+        "working memory",
+        "observations",
+        "rejected",
+        "accepted",
+        "on hold",
+    ):
+        assert word in overview
+    for word in ("SEAL", "VOID", "888_HOLD", "VAULT", "LEDGER", "ACTIVE"):
+        assert word not in overview
+        assert word not in rejected
+
+
+def test_a_refused_call_is_summarised_in_the_ledger(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as server,
+        browser_client(server, server.operator) as client,
+    ):
+        client.get("/console/memory?in=standfast")
+        server.gateway.access_log.flush()
+        entries = words_of(client.get("/console/ledger"))
+
+    assert "console, memory: forbidden" in entries

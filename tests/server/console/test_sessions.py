@@ -1,4 +1,4 @@
-"""Signing in: who is let in, for how long, and that no form of another site is taken."""
+"""Sign-in, session cookies and form tokens."""
 
 import re
 from collections.abc import Iterator
@@ -8,28 +8,27 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.limits import CONSOLE_SESSION_SECONDS
-from standfast.server.console.entrance import COOKIE
-from standfast.server.console.sessions import Sessions
-from tests.server.console.conftest import Visitor, visiting, words_of
-from tests.server.console.furnished import Furnished, furnished
+from standfast.server.console.login import COOKIE, ConsoleSessions
+from tests.server.console.conftest import BrowserClient, browser_client, words_of
+from tests.server.console.sample_server import SampleServer, sample_server
 
 
 @pytest.fixture
-def own_house(tmp_path: Path) -> Iterator[Furnished]:
-    """A harness that a test may change."""
-    with furnished(tmp_path, memory_only=True) as built:
+def own_server(tmp_path: Path) -> Iterator[SampleServer]:
+    """A server that a test may change."""
+    with sample_server(tmp_path, memory_only=True) as built:
         yield built
 
 
-def _refusals(harness: Furnished) -> list[dict[str, str]]:
+def _refusals(harness: SampleServer) -> list[dict[str, str]]:
     harness.gateway.access_log.flush()
-    told = [entry.read() for entry in harness.gateway.store.entries()]
-    return [entry["body"]["told"].get("refused", {}) for entry in told if entry["kind"] == "access"]
+    entries = [entry.read() for entry in harness.gateway.store.entries()]
+    return [entry["body"]["told"].get("refused", {}) for entry in entries if entry["kind"] == "access"]
 
 
-def test_a_session_is_known_again_until_it_ends() -> None:
+def test_a_session_is_valid_until_it_ends() -> None:
     clock = ManualClock()
-    sessions = Sessions(clock=clock, ids=CountedIds())
+    sessions = ConsoleSessions(clock=clock, ids=CountedIds())
     cookie = sessions.cookie_of(sessions.begin("key-1"))
     clock.advance(CONSOLE_SESSION_SECONDS - 1)
     known = sessions.read(cookie)
@@ -40,8 +39,8 @@ def test_a_session_is_known_again_until_it_ends() -> None:
     assert sessions.read(cookie) is None
 
 
-def test_a_cookie_that_was_changed_anywhere_is_no_session() -> None:
-    sessions = Sessions(clock=ManualClock(), ids=CountedIds())
+def test_a_changed_cookie_is_not_a_session() -> None:
+    sessions = ConsoleSessions(clock=ManualClock(), ids=CountedIds())
     cookie = sessions.cookie_of(sessions.begin("key-1"))
     changed = [
         cookie[:place] + ("A" if letter != "A" else "B") + cookie[place + 1 :]
@@ -51,16 +50,16 @@ def test_a_cookie_that_was_changed_anywhere_is_no_session() -> None:
     assert all(sessions.read(one) is None for one in [*changed, "", ".", "a.b", None, "é.é", cookie[:-1]])
 
 
-def test_another_process_knows_none_of_the_sessions() -> None:
-    mine, others = (Sessions(clock=ManualClock(), ids=CountedIds()) for _ in range(2))
+def test_sessions_are_not_valid_in_another_process() -> None:
+    mine, others = (ConsoleSessions(clock=ManualClock(), ids=CountedIds()) for _ in range(2))
     session = mine.begin("key-1")
 
     assert others.read(mine.cookie_of(session)) is None
     assert not others.is_own_form(session, mine.form_token(session))
 
 
-def test_a_form_token_is_good_for_its_own_session_alone() -> None:
-    sessions = Sessions(clock=ManualClock(), ids=CountedIds())
+def test_a_form_token_is_valid_for_its_own_session_only() -> None:
+    sessions = ConsoleSessions(clock=ManualClock(), ids=CountedIds())
     first, second = sessions.begin("key-1"), sessions.begin("key-1")
 
     assert sessions.is_own_form(first, sessions.form_token(first))
@@ -69,59 +68,59 @@ def test_a_form_token_is_good_for_its_own_session_alone() -> None:
 
 
 @pytest.mark.parametrize("behind_tls", [False, True])
-def test_the_cookie_is_for_this_site_and_no_script(harness: Furnished, behind_tls: bool) -> None:
-    with visiting(harness, behind_tls=behind_tls) as visitor:
-        told = visitor.sign_in(harness.operator).headers["set-cookie"]
+def test_the_cookie_is_strict_and_hidden_from_scripts(harness: SampleServer, behind_tls: bool) -> None:
+    with browser_client(harness, behind_tls=behind_tls) as client:
+        cookie = client.sign_in(harness.operator).headers["set-cookie"]
 
-    assert "HttpOnly" in told
-    assert "SameSite=strict" in told
-    assert "Path=/console" in told
-    assert ("Secure" in told) == behind_tls
-    assert harness.operator not in told
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Path=/console" in cookie
+    assert ("Secure" in cookie) == behind_tls
+    assert harness.operator not in cookie
 
 
-def test_signing_in_begins_a_session_under_another_id(harness: Furnished) -> None:
-    with visiting(harness) as visitor:
-        visitor.get("/console/login")
-        before = visitor.client.cookies[COOKIE]
-        visitor.post("/console/login", key=harness.operator, to="/console/")
-        after = visitor.client.cookies[COOKIE]
-        visitor.client.cookies.clear()
-        visitor.client.cookies.set(COOKIE, before, path="/console")
+def test_signing_in_begins_a_session_with_a_new_id(harness: SampleServer) -> None:
+    with browser_client(harness) as client:
+        client.get("/console/login")
+        before = client.client.cookies[COOKIE]
+        client.post("/console/login", key=harness.operator, to="/console/")
+        after = client.client.cookies[COOKIE]
+        client.client.cookies.clear()
+        client.client.cookies.set(COOKIE, before, path="/console")
 
         assert before != after
-        assert visitor.get("/console/").status_code == 303
+        assert client.get("/console/").status_code == 303
 
 
-def test_a_key_that_opens_nothing_is_told_so_and_to_the_access_log(own_house: Furnished) -> None:
-    wrong = own_house.operator[:-1] + ("0" if own_house.operator[-1] != "0" else "1")
-    with visiting(own_house) as visitor:
-        answer = visitor.sign_in(wrong)
+def test_an_invalid_key_is_refused_and_logged(own_server: SampleServer) -> None:
+    wrong = own_server.operator[:-1] + ("0" if own_server.operator[-1] != "0" else "1")
+    with browser_client(own_server) as client:
+        answer = client.sign_in(wrong)
 
         assert answer.status_code == 401
-        assert "That key opens nothing" in words_of(answer)
+        assert "This key is not valid" in words_of(answer)
         assert wrong not in answer.text
-        assert visitor.get("/console/").status_code == 303
-    assert [one["operation"] for one in _refusals(own_house)] == ["login"]
+        assert client.get("/console/").status_code == 303
+    assert [one["operation"] for one in _refusals(own_server)] == ["login"]
 
 
-def test_a_revoked_key_ends_its_sessions_at_once(own_house: Furnished) -> None:
-    with visiting(own_house, own_house.auditor) as visitor:
-        before = visitor.get("/console/").status_code
-        own_house.gateway.keyring.revoke(own_house.auditor.split("_")[1])
+def test_a_revoked_key_ends_its_sessions_at_once(own_server: SampleServer) -> None:
+    with browser_client(own_server, own_server.auditor) as client:
+        before = client.get("/console/").status_code
+        own_server.gateway.keyring.revoke(own_server.auditor.split("_")[1])
 
-        assert (before, visitor.get("/console/").status_code) == (200, 401)
+        assert (before, client.get("/console/").status_code) == (200, 401)
 
 
-def test_who_signs_out_can_not_come_back_with_the_old_cookie(harness: Furnished) -> None:
-    with visiting(harness, harness.operator) as visitor:
-        visitor.get("/console/")
-        kept = visitor.client.cookies[COOKIE]
-        left = visitor.post("/console/logout")
-        visitor.client.cookies.set(COOKIE, kept, path="/console")
+def test_a_cookie_is_worthless_after_signing_out(harness: SampleServer) -> None:
+    with browser_client(harness, harness.operator) as client:
+        client.get("/console/")
+        kept = client.client.cookies[COOKIE]
+        left = client.post("/console/logout")
+        client.client.cookies.set(COOKIE, kept, path="/console")
 
         assert left.status_code == 303
-        assert visitor.get("/console/").headers["location"].startswith("/console/login")
+        assert client.get("/console/").headers["location"].startswith("/console/login")
 
 
 FORMS = ("/console/ledger", "/console/proposal")
@@ -129,41 +128,44 @@ FORMS = ("/console/ledger", "/console/proposal")
 
 @pytest.mark.parametrize("address", FORMS)
 @pytest.mark.parametrize("token", ["", "0" * 64, "another session's"])
-def test_a_form_without_its_token_does_nothing(own_house: Furnished, address: str, token: str) -> None:
-    head = own_house.gateway.store.head()
-    with visiting(own_house, own_house.auditor) as other, visiting(own_house, own_house.operator) as visitor:
+def test_a_form_without_its_token_does_nothing(own_server: SampleServer, address: str, token: str) -> None:
+    head = own_server.gateway.store.head()
+    with (
+        browser_client(own_server, own_server.auditor) as other,
+        browser_client(own_server, own_server.operator) as client,
+    ):
         other.get("/console/")
-        visitor.token = other.token if token == "another session's" else token
-        answer = visitor.post(address, id=own_house.proposal_id, statement="{}", signature="none")
+        client.token = other.token if token == "another session's" else token
+        answer = client.post(address, id=own_server.proposal_id, statement="{}", signature="none")
 
     assert answer.status_code == 403
     assert "did not come from a page of this session" in words_of(answer)
-    assert own_house.gateway.store.head() == head
-    assert _refusals(own_house)[-1]["code"] == "forbidden"
+    assert own_server.gateway.store.head() == head
+    assert _refusals(own_server)[-1]["code"] == "forbidden"
 
 
-def test_a_form_that_the_browser_says_is_another_sites_is_refused(harness: Furnished) -> None:
-    with visiting(harness, harness.operator) as visitor:
-        visitor.get("/console/ledger")
-        visitor.client.headers["sec-fetch-site"] = "cross-site"
+def test_a_cross_site_form_is_refused(harness: SampleServer) -> None:
+    with browser_client(harness, harness.operator) as client:
+        client.get("/console/ledger")
+        client.client.headers["sec-fetch-site"] = "cross-site"
 
-        assert visitor.post("/console/ledger").status_code == 403
-
-
-def test_signing_out_takes_its_token_too(harness: Furnished) -> None:
-    with visiting(harness, harness.operator) as visitor:
-        visitor.token = "none"
-        visitor.post("/console/logout")
-
-        assert visitor.get("/console/").status_code == 200
+        assert client.post("/console/ledger").status_code == 403
 
 
-def test_a_sign_in_form_without_its_cookie_is_given_anew(harness: Furnished) -> None:
-    with visiting(harness) as visitor:
-        answer = visitor.post("/console/login", key=harness.operator, to="/console/")
+def test_signing_out_needs_the_form_token(harness: SampleServer) -> None:
+    with browser_client(harness, harness.operator) as client:
+        client.token = "none"
+        client.post("/console/logout")
+
+        assert client.get("/console/").status_code == 200
+
+
+def test_a_login_form_without_its_cookie_is_shown_again(harness: SampleServer) -> None:
+    with browser_client(harness) as client:
+        answer = client.post("/console/login", key=harness.operator, to="/console/")
 
     assert answer.status_code == 403
-    assert "too old" in words_of(answer)
+    assert "had expired" in words_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -177,47 +179,47 @@ def test_a_sign_in_form_without_its_cookie_is_given_anew(harness: Furnished) -> 
         "/console/é",
     ],
 )
-def test_signing_in_leads_to_pages_of_ours_alone(harness: Furnished, to: str) -> None:
-    with visiting(harness) as visitor:
-        page = visitor.get("/console/login", params={"to": to})
-        answer = visitor.post("/console/login", key=harness.operator, to=to)
+def test_signing_in_redirects_only_within_the_console(harness: SampleServer, to: str) -> None:
+    with browser_client(harness) as client:
+        page = client.get("/console/login", params={"to": to})
+        answer = client.post("/console/login", key=harness.operator, to=to)
 
     assert re.search(r'name="to" value="/console/"', page.text)
     assert answer.headers["location"] == "/console/"
 
 
-def test_a_link_from_elsewhere_comes_in_with_the_strict_cookie_after_one_step(harness: Furnished) -> None:
-    with visiting(harness, harness.operator) as visitor:
-        cookies = dict(visitor.client.cookies)
-        visitor.client.cookies.clear()
-        answer = visitor.get("/console/memory", headers={"sec-fetch-site": "cross-site"})
-        visitor.client.cookies.update(cookies)
+def test_a_link_from_another_site_reloads_once_to_send_the_strict_cookie(harness: SampleServer) -> None:
+    with browser_client(harness, harness.operator) as client:
+        cookies = dict(client.client.cookies)
+        client.client.cookies.clear()
+        answer = client.get("/console/memory", headers={"sec-fetch-site": "cross-site"})
+        client.client.cookies.update(cookies)
 
         assert answer.status_code == 200
         assert 'http-equiv="refresh"' in answer.text
         assert "set-cookie" not in answer.headers
-        assert visitor.get("/console/memory").status_code == 200
+        assert client.get("/console/memory").status_code == 200
 
 
-def test_who_is_not_signed_in_is_led_to_the_door_and_back(harness: Furnished) -> None:
-    with visiting(harness) as visitor:
-        led = visitor.get("/console/memory?q=refunds").headers["location"]
-        page = visitor.get(led)
-        back = visitor.post("/console/login", key=harness.operator, to="/console/memory?q=refunds")
+def test_a_request_without_a_session_goes_to_the_login_page_and_back(harness: SampleServer) -> None:
+    with browser_client(harness) as client:
+        led = client.get("/console/memory?q=refunds").headers["location"]
+        page = client.get(led)
+        back = client.post("/console/login", key=harness.operator, to="/console/memory?q=refunds")
 
     assert 'value="/console/memory?q=refunds"' in page.text
     assert back.headers["location"] == "/console/memory?q=refunds"
 
 
-def test_too_many_wrong_keys_are_slowed_down(own_house: Furnished) -> None:
-    with visiting(own_house) as visitor:
-        answers = [visitor.sign_in("sf_none") for _ in range(60)]
+def test_too_many_wrong_keys_are_rate_limited(own_server: SampleServer) -> None:
+    with browser_client(own_server) as client:
+        answers = [client.sign_in("sf_none") for _ in range(60)]
 
     assert {answer.status_code for answer in answers} == {401, 429}
-    assert "Too many tries" in words_of(answers[-1])
+    assert "Too many attempts" in words_of(answers[-1])
 
 
-def test_a_form_that_can_not_be_read_is_refused(operator: Visitor) -> None:
+def test_an_unreadable_form_is_refused(operator: BrowserClient) -> None:
     answer = operator.client.post("/console/ledger", content=b"form_token=%ff")
 
     assert answer.status_code == 400

@@ -1,15 +1,14 @@
-"""The web console: pages for the people who answer for a memory. Rendered here, escaped by default, no build step.
+"""The web console: HTML pages rendered on the server, escaped by default, without a build step.
 
-room.py         the addresses, and what every visit passes: session, form token, errors as pages      <- START HERE
-entrance.py     signing in and out
-sessions.py     who is signed in: a signed cookie, and a token for every form
-visit.py        one visit as the pages see it, and the page that answers it
-looking.py      overview, memory and search, a record's history, snapshots, differences
-deciding.py     proposals that wait for a signature
-auditing.py     the ledger, receipts, verifying
-running.py      traces of runs, and two of them side by side
-grading.py      benchmark results, prompts and their optimisation reports
-tally.py        what bands hold, and how that grew
-charts.py       figures as the geometry of small SVG drawings
-rendering.py    the templates, and how values read in them
+routes.py          the table of pages, and what every request passes: session, form token, errors   <- START HERE
+page_request.py    one request as the pages see it, and the page that answers it
+login.py           sign-in, sign-out, signed session cookies, form tokens
+band_stats.py      records and bytes of each band, and their growth, for the overview
+memory_pages.py    overview, records and search, history of a record, snapshots, differences
+approval_pages.py  proposals and their signatures
+audit_pages.py     the ledger, receipts, verification
+trace_pages.py     traces of runs, and the comparison of two
+bench_pages.py     benchmark results, prompt overrides and optimisation reports
+rendering.py       templates, filters, and how texts and sizes are shown
+charts.py          geometry of the SVG charts
 """

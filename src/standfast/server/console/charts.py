@@ -1,6 +1,6 @@
-"""Figures as the geometry of small SVG drawings; the templates draw them, with colours from the style sheet.
+"""Geometry of the SVG charts. The templates draw them, with colours from the style sheet and without a script.
 
-Everything is computed here and drawn without a script. Coordinates are rounded, so that the same figures give the same page.
+Coordinates are rounded, so that equal values give an equal page.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SERIES_COLOURS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A line of the grid: where it is, and what stands beside it."""
+    """A grid line and its label."""
 
     at: float
     label: str
@@ -28,7 +28,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a chart: its points for a polyline, each with its words, and the number of its colour."""
+    """One line of a chart: the points of its polyline, a dot with a label for each, and a colour number."""
 
     name: str
     points: str
@@ -53,7 +53,7 @@ class LineChart:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole, as a piece of a bar of 1000 units."""
+    """A part of a whole, as a segment of a bar of 1000 units."""
 
     name: str
     value: float
@@ -62,7 +62,7 @@ class Share:
 
 
 def shares(parts: Sequence[tuple[str, float]]) -> tuple[Share, ...]:
-    """Parts of a whole side by side; those that are nothing are left out."""
+    """The segments of a bar; parts of zero are left out."""
     total = sum(value for _, value in parts)
     drawn, x = list[Share](), 0.0
     for name, value in parts:
@@ -81,7 +81,7 @@ def line_chart(
     unit: str = "",
     filled: bool = False,
 ) -> LineChart:
-    """Lines whose points stand at the same places, evenly spaced, one label each; the axis begins at 0."""
+    """A chart of lines with evenly spaced points, one label for each point. The axis begins at 0."""
     highest = top if top is not None else nice(max((value for _, line in lines for value in line), default=1))
     count = len(labels)
 
@@ -116,16 +116,16 @@ def line_chart(
 
 
 def _spread(count: int, most: int = 5) -> list[int]:
-    """At most so many places that are spread over all, the first and the last among them."""
+    """At most ``most`` evenly spread positions, including the first and the last."""
     if count <= most:
         return list(range(count))
     chosen = [round(number * (count - 1) / (most - 1)) for number in range(most)]
-    assert all(left < right for left, right in pairwise(chosen)), "there are more places than are chosen"
+    assert all(left < right for left, right in pairwise(chosen)), "there are more positions than are chosen"
     return chosen
 
 
 def nice(value: float) -> float:
-    """A round number not below a value, for the end of an axis."""
+    """The next round number that is not below a value, for the end of an axis."""
     if value < 1e-9:
         return 1.0
     step = 10.0 ** floor(log10(value))
@@ -133,7 +133,7 @@ def nice(value: float) -> float:
 
 
 def short(value: float) -> str:
-    """A figure in a few characters."""
+    """A number in a few characters."""
     for limit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g}{name}"

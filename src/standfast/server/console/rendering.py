@@ -1,4 +1,4 @@
-"""The templates, and how values read in them. Everything is escaped; no template says that something need not be."""
+"""Templates and their filters. Everything is escaped, and no template turns that off."""
 
 import difflib
 import hashlib
@@ -14,7 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from standfast.limits import MAX_COMPARED_WORDS
+from standfast.server.console.band_stats import UNJUDGED
 from standfast.server.operations.gateway import VERSION
+from standfast.vocabulary import Band, Verdict
 
 ROOT: Final = "/console"
 HEADERS: Final = {
@@ -29,38 +31,38 @@ STATIC_TYPES: Final = {
     "console.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-# Controls but tab and line break, and what can't be seen or turns a text around: shown by its code, in whatever is stored.
-_UNSEEN: Final = re.compile(
+# Control characters except tab and line break, invisible characters, and those that change the direction of text.
+_INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-def render(template: str, facts: dict[str, Any]) -> str:
-    """A template with facts in it."""
-    return _environment().get_template(template).render(facts)
+def render(template: str, context: dict[str, Any]) -> str:
+    """Render a template."""
+    return _environment().get_template(template).render(context)
 
 
-def html(template: str, facts: Mapping[str, Any], status: int = 200) -> Response:
-    """The page as an answer; what stands around pages is nothing, unless the facts say otherwise."""
-    around = {"caller": None, "title": None, "here": None, "version": VERSION, "namespace": None}
-    return Response(render(template, {**around, **facts}), status, media_type="text/html", headers=HEADERS)
+def html(template: str, context: Mapping[str, Any], status: int = 200) -> Response:
+    """Render a template as a response. Without a ``caller`` in the context the page has no menu."""
+    layout = {"caller": None, "title": None, "current": None, "version": VERSION, "namespace": None}
+    return Response(render(template, {**layout, **context}), status, media_type="text/html", headers=HEADERS)
 
 
-def onward(to: str) -> Response:
-    """Go to another page."""
+def redirect(to: str) -> Response:
+    """Redirect to another page."""
     return RedirectResponse(to, 303, headers=HEADERS)
 
 
 @cache
 def static_file(name: str) -> bytes:
-    """A file that pages use."""
+    """The content of a static file."""
     return files("standfast.server.console").joinpath("static", name).read_bytes()
 
 
 @cache
 def static_address(name: str) -> str:
-    """Where a file is; another content has another address, so that browsers may keep it."""
+    """The address of a static file. It contains a hash of the content, so browsers may cache it for ever."""
     return f"{ROOT}/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 
@@ -76,60 +78,70 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "bytes": bytes_text,
-        "instant": instant_text,
-        "seen": seen,
+        "timestamp": timestamp_text,
+        "visible": visible,
         "short_id": short_id,
         "json_text": json_text,
         "json_line": json_line,
+        "verdict_label": verdict_label,
+        "band_label": lambda name: Band(name).label,
     }
     environment.globals |= {"link": link, "static": static_address, "word_pieces": word_pieces}
     return environment
 
 
-def link(page: str, namespace: str | None = None, /, **words: object) -> str:
-    """The address of a page, with what was given and is not None."""
-    told = {"in": namespace, **{name.rstrip("_"): word for name, word in words.items()}}
-    query = urlencode({name: str(word) for name, word in told.items() if word is not None})
+def link(page: str, namespace: str | None = None, /, **fields: object) -> str:
+    """The address of a page with these query fields; None leaves one out."""
+    given = {"in": namespace, **fields}
+    query = urlencode({name: str(value) for name, value in given.items() if value is not None})
     return f"{ROOT}/{page}" + (f"?{query}" if query else "")
 
 
 def bytes_text(count: float) -> str:
-    """A size as people say it."""
+    """A size with a unit."""
     for limit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= limit:
             return f"{count / limit:.1f} {name}"
     return f"{count:.0f} B"
 
 
-def instant_text(text: str | None) -> str:
-    """A UTC instant without the digits that nobody reads; whatever is none stays as it is."""
+def verdict_label(name: str) -> str:
+    """The plain word for a verdict; a record that was not judged has none."""
+    return Verdict(name).label if name != UNJUDGED else "not judged"
+
+
+def timestamp_text(text: str | None) -> str:
+    """A UTC timestamp without fractions of seconds; other text stays as it is."""
     if text and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", text):
         return f"{text[:10]} {text[11:19]} UTC"
     return text or "—"
 
 
-def seen(text: object) -> str:
-    """A stored text with everything in it that can't be seen spelled out."""
-    return _UNSEEN.sub(lambda unseen: f"⟨U+{ord(unseen[0]):04X}⟩", str(text))
+def visible(text: object) -> str:
+    """A stored text with its invisible characters spelled out as ``⟨U+202E⟩``."""
+    return _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(text))
 
 
 def short_id(text: str) -> str:
-    """The beginning of a digest or a long id."""
+    """A digest or long id, shortened."""
     return text if len(text) <= 16 else f"{text[:12]}…"
 
 
 def json_text(value: object) -> str:
-    """A value as JSON that people can read."""
-    return seen(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True))
+    """A value as indented JSON."""
+    return visible(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True))
 
 
 def json_line(value: object) -> str:
-    """A small value as JSON on one line."""
-    return seen(json.dumps(value, ensure_ascii=False, sort_keys=True))
+    """A value as JSON on one line."""
+    return visible(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
 
 def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
-    """Two texts as one: pieces that are the "same", "gone" or "come". Texts that are too long go and come as a whole."""
+    """The difference of two texts: pieces that are "same", "removed" or "added".
+
+    Long texts are compared by lines, very long ones as a whole.
+    """
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if len(old) + len(new) > MAX_COMPARED_WORDS:
         old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
@@ -138,9 +150,9 @@ def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
     pieces = list[tuple[str, str]]()
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for what, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        gone, come = "".join(old[old_from:old_to]), "".join(new[new_from:new_to])
+        removed, added = "".join(old[old_from:old_to]), "".join(new[new_from:new_to])
         if what == "equal":
-            pieces.append(("same", gone))
+            pieces.append(("same", removed))
             continue
-        pieces += [(kind, text) for kind, text in (("gone", gone), ("come", come)) if text]
+        pieces += [(kind, text) for kind, text in (("removed", removed), ("added", added)) if text]
     return pieces

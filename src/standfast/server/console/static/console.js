@@ -1,16 +1,16 @@
 "use strict";
-// Comforts only: every page works without this file. It reads no stored text as anything but text.
+// Conveniences only: every page works without this file. Stored text is only ever treated as text.
 document.querySelectorAll("input[type=range][data-shows]").forEach((slider) => {
   const shown = document.getElementById(slider.dataset.shows);
-  const tell = () => { shown.textContent = slider.value; };
-  slider.addEventListener("input", tell);
-  tell();
+  const update = () => { shown.textContent = slider.value; };
+  slider.addEventListener("input", update);
+  update();
 });
 document.querySelectorAll("button[data-copies]").forEach((button) => {
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copies);
-    const said = button.textContent;
+    const label = button.textContent;
     try {
       await navigator.clipboard.writeText(source.textContent);
       button.textContent = "Copied";
@@ -18,6 +18,6 @@ document.querySelectorAll("button[data-copies]").forEach((button) => {
       getSelection().selectAllChildren(source);
       button.textContent = "Press Ctrl+C";
     }
-    setTimeout(() => { button.textContent = said; }, 2000);
+    setTimeout(() => { button.textContent = label; }, 2000);
   });
 });

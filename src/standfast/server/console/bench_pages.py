@@ -1,4 +1,4 @@
-"""What was graded: write policies on frozen episodes, and prompts that got shorter."""
+"""The pages about benchmark results, prompt overrides and optimisation reports."""
 
 import json
 from bisect import bisect_right
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from standfast.errors import BadFile, InvalidValue, NotFound, StandfastError
 from standfast.limits import MAX_REPORT_BYTES, MAX_RESULTS_BYTES, MAX_SHOWN_REPORTS
 from standfast.server.console.charts import SERIES_COLOURS, line_chart
+from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.console.rendering import bytes_text
-from standfast.server.console.visit import Page, Visit
 from standfast.vocabulary import Value
 from standfast.wiring import open_overrides
 
@@ -21,55 +21,56 @@ CURVE_PLACES: Final = 21
 REPORT_NAMES: Final = "optimization*.json"
 
 
-class AskedBoard(Value, frozen=True, kw_only=True):
-    """At which budget to rank."""
+class LeaderboardQuery(Value, frozen=True, kw_only=True):
+    """The query of the benchmark page: the budget to rank at."""
 
     budget: int | None = None
 
 
-def bench(visit: Visit) -> Page:
-    """The leaderboard of the finished grid, and its plots."""
-    visit.enter_house()
-    folder = visit.settings.bench_results
+def bench(request: PageRequest) -> Page:
+    """The leaderboard of a finished benchmark, and its charts."""
+    request.whole_store()
+    folder = request.settings.bench_results
     try:
-        return Page(template="bench.html", facts=_board(visit, folder, *_results(folder)))
+        return Page(template="bench.html", context=_board(request, folder, *_results(folder)))
     except BadFile as error:
         problem = error
     except (ArithmeticError, LookupError, TypeError):
         problem = BadFile(
-            file=folder, problem="its rows are not those of a grid; run the grid again with --fresh"
+            file=folder,
+            problem="its rows are not benchmark results; run it again with: standfast bench run --fresh",
         )
-    return Page(template="bench.html", facts={"folder": folder, "problem": problem, "standings": None})
+    return Page(template="bench.html", context={"folder": folder, "problem": problem, "standings": None})
 
 
 def _results(folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    from standfast.bench.grid import CURVES, RESULTS, read_results  # noqa: PLC0415  # Only who looks pays for it.
+    from standfast.bench.grid import CURVES, RESULTS, read_results  # noqa: PLC0415  # Slow to import.
 
     for name in (RESULTS, CURVES):
         file = Path(folder) / name
         if file.is_file() and file.stat().st_size > MAX_RESULTS_BYTES:
-            raise BadFile(file=str(file), problem="it is too large for a page; use 'standfast bench report'")
+            raise BadFile(file=str(file), problem="it is too large for a page; use: standfast bench report")
     rows = read_results(folder)
     if not rows:
-        raise BadFile(file=folder, problem="it holds no rows; run 'standfast bench run'")
+        raise BadFile(file=folder, problem="it holds no results; run: standfast bench run")
     return rows, read_results(folder, CURVES) if (Path(folder) / CURVES).is_file() else []
 
 
 def _board(
-    visit: Visit, folder: str, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
+    request: PageRequest, folder: str, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
 ) -> dict[str, Any]:
     from standfast.bench.leaderboard import (  # noqa: PLC0415  # As above.
         budgets_of,
         column_mean,
-        entrant_name,  # As above.
+        entrant_name,
         leaderboard_budget,
         rank_policies,
         select_rows,
     )
 
     if rows[0]["condition"] != "plain":
-        raise BadFile(file=folder, problem="only the plain condition has a leaderboard")
-    budget = leaderboard_budget(rows, visit.asked(AskedBoard).budget)
+        raise BadFile(file=folder, problem="there is a leaderboard for the plain condition only")
+    budget = leaderboard_budget(rows, request.parse_query(LeaderboardQuery).budget)
     standings, budgets = rank_policies(rows, budget), budgets_of(rows)
     best = standings[:SERIES_COLOURS]
     recall = [
@@ -100,7 +101,7 @@ def _board(
 
 
 def _regret(curves: Sequence[dict[str, Any]], names: Sequence[str], budget: int) -> Any:
-    """Mean regret over the stream, sampled evenly; None where no curves were kept."""
+    """Mean regret over the stream, sampled evenly; None if the results have no curves."""
     lines = []
     for name in names:
         own = [
@@ -123,48 +124,48 @@ def _sampled(times: Sequence[int], values: Sequence[float]) -> list[float]:
     return sampled
 
 
-def prompts(visit: Visit) -> Page:
-    """The overrides that production renders, and the reports of optimisations."""
-    visit.enter_house()
+def prompts(request: PageRequest) -> Page:
+    """The prompt overrides in use, and the optimisation reports."""
+    request.whole_store()
     problem: StandfastError | None = None
     try:
-        overrides = open_overrides(visit.settings.prompt_overrides).list()
+        overrides = open_overrides(request.settings.prompt_overrides).list()
     except StandfastError as error:
         overrides, problem = [], error
     reports: list[tuple[str, OptimizationReport | None]] = []
-    for file in _report_files(visit):
+    for file in _report_files(request):
         try:
             reports.append((file.name, _report(file)))
         except StandfastError:
             reports.append((file.name, None))
-    facts = {
+    context = {
         "overrides": overrides,
         "problem": problem,
         "reports": reports,
-        "overrides_at": visit.settings.prompt_overrides,
-        "reports_at": visit.settings.prompt_reports,
+        "overrides_at": request.settings.prompt_overrides,
+        "reports_at": request.settings.prompt_reports,
     }
-    return Page(template="prompts.html", facts=facts)
+    return Page(template="prompts.html", context=context)
 
 
-def report(visit: Visit) -> Page:
-    """One report, with the difference of each section."""
-    visit.enter_house()
-    name = visit.words.get("file", "")
-    # Only what is listed is opened, so that an address names no other file.
-    file = next((file for file in _report_files(visit) if file.name == name), None)
+def report(request: PageRequest) -> Page:
+    """One optimisation report, with the difference of each section."""
+    request.whole_store()
+    name = request.query.get("file", "")
+    # Only a listed file is opened, so that an address can't name another one.
+    file = next((file for file in _report_files(request) if file.name == name), None)
     if file is None:
         raise NotFound(what=f"report {name!r:.80}")
-    return Page(template="report.html", facts={"name": name, "report": _report(file)})
+    return Page(template="report.html", context={"name": name, "report": _report(file)})
 
 
-def _report_files(visit: Visit) -> list[Path]:
-    folder = Path(visit.settings.prompt_reports)
+def _report_files(request: PageRequest) -> list[Path]:
+    folder = Path(request.settings.prompt_reports)
     return sorted(file for file in folder.glob(REPORT_NAMES) if file.is_file())[:MAX_SHOWN_REPORTS]
 
 
 def _report(file: Path) -> "OptimizationReport":
-    from standfast.optimize.loops.report import OptimizationReport  # noqa: PLC0415  # Only who looks pays for it.
+    from standfast.optimize.loops.report import OptimizationReport  # noqa: PLC0415  # Slow to import.
 
     try:
         if file.stat().st_size > MAX_REPORT_BYTES:

@@ -1,4 +1,4 @@
-"""A real browser on a real server. Chromium is the machine's own; none is downloaded."""
+"""Starts the installed Chromium and a server for it. Nothing is downloaded."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from standfast.server.listener import server_config
-from tests.server.console.furnished import Furnished
+from tests.server.console.sample_server import SampleServer
 from tests.servers.process import LOOPBACK
 
 VARIABLE = "STANDFAST_TEST_CHROMIUM"
@@ -25,7 +25,7 @@ def chromium() -> str | None:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Chromium without a window. As root it has no sandbox of its own; it sees nothing but our pages."""
+    """Headless Chromium. It runs without a sandbox, because root has none, and opens only our pages."""
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=chromium(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -37,8 +37,8 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def serving(harness: Furnished) -> Iterator[str]:
-    """The harness on a port of its own, in a thread; gives its address."""
+def serving(harness: SampleServer) -> Iterator[str]:
+    """Serve the sample server in a thread; yields its address."""
     with socket.create_server((LOOPBACK, 0)) as bound:
         server = uvicorn.Server(server_config(harness.app()))
         thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)
@@ -51,7 +51,7 @@ def serving(harness: Furnished) -> Iterator[str]:
 
 
 def sign_in(page: Page, address: str, key: str) -> None:
-    """Sign in as whoever has this key."""
+    """Sign in with this key."""
     page.goto(f"{address}/console/")
     page.fill("#key", key)
     page.press("#key", "Enter")

@@ -1,4 +1,4 @@
-"""Recorded runs: which there are, what one did, and two of them side by side with the first difference marked."""
+"""The pages about recorded runs: the list, one trace, the comparison of two."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from standfast.errors import InvalidValue, NotFound, TraceError, TraceFolderFailed
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_NAME_CHARS
-from standfast.server.console.visit import Page, Visit
+from standfast.server.console.page_request import Page, PageRequest
 from standfast.traces.artifact import Event, Trace
 from standfast.traces.equivalence import Comparison, Difference, compare_artifacts, shortfalls
 from standfast.traces.folder import TraceFolder, read_artifact
@@ -15,7 +15,7 @@ from standfast.vocabulary import Value
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A trace in the list; without a trace, its file is damaged and this is why."""
+    """A trace in the list; if its file is damaged, ``problem`` says why."""
 
     file: str
     size_bytes: int
@@ -24,8 +24,8 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """What both runs did at one place, and how that differs."""
+class ComparedPart:
+    """The same part of both runs, with its differences."""
 
     name: str
     left: Any
@@ -35,40 +35,40 @@ class Pair:
 
 
 @dataclass(slots=True)
-class SideBySide:
-    """Two runs, place by place."""
+class RunComparison:
+    """Two runs, part by part."""
 
     comparison: Comparison
-    envelope: list[Pair] = field(default_factory=list)
-    events: list[Pair] = field(default_factory=list)
-    output: Pair | None = None
+    envelope: list[ComparedPart] = field(default_factory=list)
+    events: list[ComparedPart] = field(default_factory=list)
+    output: ComparedPart | None = None
 
 
-class AskedRuns(Value, frozen=True, kw_only=True):
-    """From which of the runs on to list them."""
+class RunsPageQuery(Value, frozen=True, kw_only=True):
+    """The query of the list: the index of its first run."""
 
     begin: int = 0
 
 
-def runs(visit: Visit) -> Page:
-    """The runs that left a trace, newest first."""
-    folder = visit.enter_house().traces
+def runs(request: PageRequest) -> Page:
+    """The recorded runs, newest first."""
+    folder = request.whole_store().traces
     if folder is None:
-        return Page(template="runs.html", facts={"lines": None})
+        return Page(template="runs.html", context={"lines": None})
     files = _newest_first(folder)
-    begin = max(0, visit.asked(AskedRuns).begin)
-    facts = {
+    begin = max(0, request.parse_query(RunsPageQuery).begin)
+    context = {
         "lines": [_line(file) for file in files[begin : begin + CONSOLE_PAGE_ITEMS]],
         "count": len(files),
         "begin": begin,
         "newer": max(0, begin - CONSOLE_PAGE_ITEMS) if begin else None,
         "older": begin + CONSOLE_PAGE_ITEMS if begin + CONSOLE_PAGE_ITEMS < len(files) else None,
     }
-    return Page(template="runs.html", facts=facts)
+    return Page(template="runs.html", context=context)
 
 
 def _newest_first(folder: TraceFolder) -> list[Path]:
-    """By when the file was written, then by name: what is gone in the meantime is left out."""
+    """The trace files by modification time, then by name. A file deleted meanwhile is left out."""
     dated = []
     for file in folder.run_files():
         try:
@@ -86,44 +86,44 @@ def _line(file: Path) -> RunLine:
         return RunLine(file.name, 0, None, str(error))
 
 
-def trace(visit: Visit) -> Page:
-    """What one run decided, called, read and put out, in order."""
-    folder, run_id = _folder(visit), _run_id(visit, "run")
+def trace(request: PageRequest) -> Page:
+    """One run: its decisions, tool calls, reads and output, in order."""
+    folder, run_id = _folder(request), _run_id(request, "run")
     if not folder.file_of(run_id).is_file():
         raise NotFound(what=f"trace of a run {run_id!r:.80}")
     try:
         shown = folder.get(run_id)
     except TraceError as error:
         raise InvalidValue(what=f"trace of run {run_id!r:.80}", problem=str(error)) from None
-    facts = {
+    context = {
         "trace": shown,
         "shortfalls": shortfalls(shown),
         "reads": {read.retrieval_event_id: read for read in shown.retrievals},
     }
-    return Page(template="trace.html", facts=facts)
+    return Page(template="trace.html", context=context)
 
 
-def compare(visit: Visit) -> Page:
-    """Two runs side by side."""
-    folder = _folder(visit)
-    left, right = visit.words.get("left", ""), visit.words.get("right", "")
+def compare(request: PageRequest) -> Page:
+    """The comparison of two runs."""
+    folder = _folder(request)
+    left, right = request.query.get("left", ""), request.query.get("right", "")
     listed = [line.trace for line in map(_line, _newest_first(folder)[:CONSOLE_PAGE_ITEMS]) if line.trace]
-    facts: dict[str, Any] = {"left": left, "right": right, "choices": listed, "sides": None}
+    context: dict[str, Any] = {"left": left, "right": right, "choices": listed, "compared": None}
     if left and right:
-        texts = [_text(folder, _run_id(visit, side)) for side in ("left", "right")]
-        facts["sides"] = _side_by_side(texts[0], texts[1])
-    return Page(template="compare.html", facts=facts)
+        texts = [_text(folder, _run_id(request, side)) for side in ("left", "right")]
+        context["compared"] = _compared(texts[0], texts[1])
+    return Page(template="compare.html", context=context)
 
 
-def _folder(visit: Visit) -> TraceFolder:
-    folder = visit.enter_house().traces
+def _folder(request: PageRequest) -> TraceFolder:
+    folder = request.whole_store().traces
     if folder is None:
-        raise NotFound(what='folder of traces; name one in the settings: traces = "traces"')
+        raise NotFound(what='folder of traces; set one in the settings: traces = "traces"')
     return folder
 
 
-def _run_id(visit: Visit, name: str) -> str:
-    run_id = visit.words.get(name, "")
+def _run_id(request: PageRequest, name: str) -> str:
+    run_id = request.query.get(name, "")
     if not 0 < len(run_id) <= MAX_NAME_CHARS:
         raise NotFound(what=f"trace of a run {run_id!r:.80}")
     return run_id
@@ -136,31 +136,33 @@ def _text(folder: TraceFolder, run_id: str) -> bytes:
         raise NotFound(what=f"trace of a run {run_id!r:.80}") from None
 
 
-def _side_by_side(left_text: bytes, right_text: bytes) -> SideBySide:
-    told = compare_artifacts(left_text, right_text)
-    sides = SideBySide(told)
+def _compared(left_text: bytes, right_text: bytes) -> RunComparison:
+    comparison = compare_artifacts(left_text, right_text)
+    compared = RunComparison(comparison)
     left, right = _read(left_text), _read(right_text)
     if left is None or right is None:
-        return sides
+        return compared
     for name in ("workflow_id", "model_config_id", "policy_set_id", "memory_snapshot_id", "visibility_mode"):
-        sides.envelope.append(_pair(told, name, getattr(left, name), getattr(right, name), None))
+        compared.envelope.append(_part(comparison, name, getattr(left, name), getattr(right, name), None))
     for index in range(max(len(left.events), len(right.events))):
-        sides.events.append(
-            _pair(told, f"event {index}", _at(left, index), _at(right, index), index),
+        compared.events.append(
+            _part(comparison, f"event {index}", _at(left, index), _at(right, index), index),
         )
     if left.output is not None or right.output is not None:
-        sides.output = _pair(told, "output", left.output, right.output, None)
-    return sides
+        compared.output = _part(comparison, "output", left.output, right.output, None)
+    return compared
 
 
-def _pair(told: Comparison, name: str, left: Any, right: Any, index: int | None) -> Pair:
+def _part(comparison: Comparison, name: str, left: Any, right: Any, index: int | None) -> ComparedPart:
     own = tuple(
         one
-        for one in told.differences
+        for one in comparison.differences
         if one.event_index == index
         and (index is not None or (one.place == name if name != "output" else one.place.startswith("output")))
     )
-    return Pair(name, left, right, own, is_first=told.first is not None and told.first in own)
+    return ComparedPart(
+        name, left, right, own, is_first=comparison.first is not None and comparison.first in own
+    )
 
 
 def _read(text: bytes) -> Trace | None:

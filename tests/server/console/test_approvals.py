@@ -1,4 +1,4 @@
-"""Deciding and verifying: what is shown is what is signed, and what is wrong is told to those who may know."""
+"""Approving, rejecting and verifying in the console."""
 
 import shlex
 import subprocess
@@ -9,15 +9,18 @@ import pytest
 from httpx2 import Response
 
 from tests.govern import openssh
-from tests.server.console.conftest import Visitor, elements_of, visiting, words_of
-from tests.server.console.furnished import Furnished, furnished
+from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
+from tests.server.console.sample_server import SampleServer, sample_server
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: str) -> None:
-    """The shell runs it as it stands on the page, with the path of a key of one's own."""
-    with furnished(tmp_path, memory_only=True) as harness, visiting(harness, harness.operator) as visitor:
-        page = visitor.get(harness.pages()["proposal"])
+def test_the_shown_command_makes_the_signature_that_decides(tmp_path: Path, decision: str) -> None:
+    """The command on the page is run as it is, with the path of a key."""
+    with (
+        sample_server(tmp_path, memory_only=True) as harness,
+        browser_client(harness, harness.operator) as client,
+    ):
+        page = client.get(harness.pages()["proposal"])
         statement = _value(page, decision)
         key = openssh.key_file(tmp_path, openssh.private_key("alice"))
         command = (
@@ -32,29 +35,27 @@ def test_the_command_that_is_shown_signs_what_decides(tmp_path: Path, decision: 
             text=True,
             check=True,
         ).stdout
-        answer = visitor.post(
+        answer = client.post(
             "/console/proposal",
             id=harness.proposal_id,
             statement=statement,
             signature=signature,
             **{"in": harness.namespace},
         )
-        after = visitor.get(answer.headers["location"])
-        listed = visitor.get("/console/approvals?decided=1")
-        sealed = words_of(visitor.get("/console/memory?band=VAULT"))
-        verified = words_of(visitor.post("/console/ledger"))
+        after = client.get(answer.headers["location"])
+        listed = client.get("/console/approvals?decided=1")
+        sealed = words_of(client.get("/console/memory?band=VAULT"))
+        verified = words_of(client.post("/console/ledger"))
 
     assert shown
     assert answer.status_code == 303
     assert "alice@example.com" in words_of(after)
     assert "law/refunds" in words_of(listed)
     assert ("Refunds over 500 euros" in sealed) == (decision == "approve")
-    assert "Everything holds" in verified
+    assert "No problem found" in verified
 
 
-def test_a_signature_that_does_not_count_is_refused_and_can_be_mended(
-    harness: Furnished, operator: Visitor
-) -> None:
+def test_a_refused_signature_can_be_corrected(harness: SampleServer, operator: BrowserClient) -> None:
     statement = _value(operator.get(harness.pages()["proposal"]), "approve")
     answer = operator.post(
         "/console/proposal", id=harness.proposal_id, statement=statement, signature="not one"
@@ -66,36 +67,36 @@ def test_a_signature_that_does_not_count_is_refused_and_can_be_mended(
     assert "not one" in words_of(answer)
 
 
-def test_an_auditor_is_shown_no_form_and_can_hand_in_nothing(
-    harness: Furnished, operator: Visitor, auditor: Visitor
+def test_an_auditor_has_no_form_and_can_not_submit(
+    harness: SampleServer, operator: BrowserClient, auditor: BrowserClient
 ) -> None:
     statement = _value(operator.get(harness.pages()["proposal"]), "approve")
     page = auditor.get(harness.pages()["proposal"])
     answer = auditor.post("/console/proposal", id=harness.proposal_id, statement=statement, signature="x")
 
-    assert "Your key can look" in words_of(page)
+    assert "Your key can't submit a signature" in words_of(page)
     assert answer.status_code == 403
 
 
-def test_verifying_tells_what_is_wrong_to_those_who_oversee_everything(tmp_path: Path) -> None:
+def test_verification_shows_details_only_to_keys_for_all_namespaces(tmp_path: Path) -> None:
     with (
-        furnished(tmp_path, memory_only=True) as harness,
-        visiting(harness, harness.operator) as operator,
-        visiting(harness, harness.agent) as agent,
+        sample_server(tmp_path, memory_only=True) as harness,
+        browser_client(harness, harness.operator) as operator,
+        browser_client(harness, harness.agent) as agent,
     ):
-        for visitor in (operator, agent):
-            visitor.get("/console/ledger")
-        sound = words_of(operator.post("/console/ledger"))
+        for client in (operator, agent):
+            client.get("/console/ledger")
+        intact = words_of(operator.post("/console/ledger"))
         entries = harness.gateway.store._storage._entries  # type: ignore[attr-defined]
         kept = entries[4]
         entries[4] = msgspec.structs.replace(kept, hash="0" * 64)
         broken, limited = words_of(operator.post("/console/ledger")), words_of(agent.post("/console/ledger"))
         entries[4] = kept
 
-    assert "Everything holds" in sound
+    assert "No problem found" in intact
     assert "entry 5" in broken.lower()
     assert "problem" in limited
-    assert "What is wrong is told to those whose key is for all namespaces." in limited
+    assert "Details are shown to callers whose key is for all namespaces." in limited
 
 
 def _value(answer: Response, decision: str) -> str:

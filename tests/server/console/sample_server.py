@@ -1,6 +1,6 @@
-"""A harness with something on every page: records and their past, proposals, traces, benchmark results, prompts.
+"""A server with content for every page: records with a history, proposals, traces, benchmark results, prompts.
 
-``dirt`` is put into every field that anybody can store, so that a test can look for it on every page.
+``payload`` is put into every field that a caller can store, so that a test can look for it on every page.
 """
 
 import json
@@ -32,7 +32,7 @@ from standfast.policies import BandBudget
 from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
 from standfast.server.console.rendering import link
-from standfast.server.console.room import console_room
+from standfast.server.console.routes import console_routes
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import ForgetBody, RememberBody
@@ -55,14 +55,14 @@ SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
 
 
 @dataclass
-class Furnished:
-    """The harness, its settings and its keys."""
+class SampleServer:
+    """The gateway, its settings and API keys."""
 
     gateway: Gateway
     settings: Settings
     folder: Path
     namespace: str
-    dirt: str
+    payload: str
     operator: str
     auditor: str
     agent: str
@@ -70,18 +70,18 @@ class Furnished:
     run_ids: tuple[str, str, str]
 
     def app(self, **options: Any) -> ASGIApp:
-        """The app with its console."""
-        room = console_room(self.settings, behind_tls=options.pop("behind_tls", False))
-        return build_app(self.gateway, parts=[room], **options)
+        """The app with the console."""
+        routes = console_routes(self.settings, behind_tls=options.pop("behind_tls", False))
+        return build_app(self.gateway, parts=[routes], **options)
 
     def pages(self) -> dict[str, str]:
-        """The address of every page that has something to show, by a name."""
+        """The address of every page, by name."""
         left, right, other = self.run_ids
-        subject = f"dirt{self.dirt}"
-        told: dict[str, tuple[str, dict[str, Any]]] = {
+        subject = f"payload{self.payload}"
+        pages: dict[str, tuple[str, dict[str, Any]]] = {
             "overview": ("", {}),
             "memory": ("memory", {}),
-            "search": ("memory", {"q": f"refunds {self.dirt}"}),
+            "search": ("memory", {"q": f"refunds {self.payload}"}),
             "past": ("memory", {"at": 5}),
             "void": ("memory", {"band": "VOID"}),
             "record": ("record", {"id": "policy/eu-refunds"}),
@@ -102,13 +102,13 @@ class Furnished:
             "prompts": ("prompts", {}),
             "report": ("report", {"file": "optimization.json"}),
         }
-        return {name: link(path, self.namespace, **words) for name, (path, words) in told.items()}
+        return {name: link(path, self.namespace, **words) for name, (path, words) in pages.items()}
 
 
-def furnish(
-    folder: Path, dirt: str = "", namespace: str = "default", *, memory_only: bool = False
-) -> Furnished:
-    """Build it, or only what takes no time. The clock stands still between the steps."""
+def build_sample_server(
+    folder: Path, payload: str = "", namespace: str = "default", *, memory_only: bool = False
+) -> SampleServer:
+    """Build the server; with ``memory_only`` without traces, benchmark results and prompts, which take time."""
     clock = ManualClock()
     store = open_store(":memory:", create=True, clock=clock)
     traces = TraceFolder(folder / "traces", ids=store.ids)
@@ -126,15 +126,15 @@ def furnish(
         calls_per_second=1e6,
     )
     keys = {
-        role: gateway.keyring.create(name=f"{role}{dirt}", role=role, namespaces=spaces)
+        role: gateway.keyring.create(name=f"{role}{payload}", role=role, namespaces=spaces)
         for role, spaces in (("operator", ["*"]), ("auditor", ["*"]), ("agent", [namespace]))
     }
-    proposal_id = _remember(gateway, keys["agent"][0].caller, namespace, clock, dirt)
-    run_ids = ("run-a", "run-b", "run-c") if memory_only else _record(traces, dirt)
+    proposal_id = _remember(gateway, keys["agent"][0].caller, namespace, clock, payload)
+    run_ids = ("run-a", "run-b", "run-c") if memory_only else _record(traces, payload)
     if not memory_only:
-        _bench(folder / "bench-results", dirt)
-        _prompts(folder, dirt)
-    return Furnished(
+        _bench(folder / "bench-results", payload)
+        _prompts(folder, payload)
+    return SampleServer(
         gateway=gateway,
         settings=Settings(
             namespace=namespace,
@@ -144,7 +144,7 @@ def furnish(
         ),
         folder=folder,
         namespace=namespace,
-        dirt=dirt,
+        payload=payload,
         operator=keys["operator"][1],
         auditor=keys["auditor"][1],
         agent=keys["agent"][1],
@@ -153,44 +153,44 @@ def furnish(
     )
 
 
-def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualClock, dirt: str) -> str:
-    source = {"kind": "doc", "id": f"handbook{dirt}"}
+def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualClock, payload: str) -> str:
+    source = {"kind": "doc", "id": f"handbook{payload}"}
 
     def remember(text: str, **more: Any) -> Any:
         clock.advance(3_600)
-        body = RememberBody(text=text + dirt, source=source, **more)
-        return memory_operations.remember(gateway, agent, namespace, body, workflow=f"desk{dirt}")
+        body = RememberBody(text=text + payload, source=source, **more)
+        return memory_operations.remember(gateway, agent, namespace, body, workflow=f"desk{payload}")
 
-    refs = ({"url": f"javascript:alert(1)//{dirt}"},) if dirt else ()
+    refs = ({"url": f"javascript:alert(1)//{payload}"},) if payload else ()
     for text, subject, tags in FACTS:
-        remember(text, subject=subject, tags=tuple(f"{tag}{dirt}" for tag in tags), refs=refs)
+        remember(text, subject=subject, tags=tuple(f"{tag}{payload}" for tag in tags), refs=refs)
     remember("EU refunds take 30 days, and nobody need ask.", subject="policy/eu-refunds")
-    remember(f"A subject that is dirt.{dirt}", subject=f"dirt{dirt}")
+    remember(f"A subject that is payload.{payload}", subject=f"payload{payload}")
     remember(SECRET, subject="secret/deploy")
-    remember("Somebody should look at this.", subject="held", hold=f"it is odd{dirt}")
+    remember("Somebody should look at this.", subject="held", hold=f"it is odd{payload}")
     for number in range(3):
-        remember(f"EdgeMiddleware {number} opens at {number + 6} o'clock.", tags=("gates",))
+        remember(f"Gate {number} opens at {number + 6} o'clock.", tags=("gates",))
     clock.advance(60)
-    reason = f"they asked{dirt}"
+    reason = f"they asked{payload}"
     memory_operations.forget(gateway, agent, namespace, ForgetBody(subject="customer/ada", reason=reason))
     waiting = remember("Refunds over 500 euros take two signatures.", subject="law/refunds", propose=True)
     return str(waiting.proposal_id)
 
 
-def _record(traces: TraceFolder, dirt: str) -> tuple[str, str, str]:
-    run_ids = (f"run-a{dirt}", f"run-b{dirt}", f"run-c{dirt}")
+def _record(traces: TraceFolder, payload: str) -> tuple[str, str, str]:
+    run_ids = (f"run-a{payload}", f"run-b{payload}", f"run-c{payload}")
     scripts = [
-        Script(question=f"refunds{dirt}", query=f"parcel{dirt}", guardrails=(f"pii{dirt}",)),
-        Script(question=f"refunds{dirt}", query=f"parcel{dirt}", guardrails=(f"pii{dirt}",)),
-        Script(question=f"refunds{dirt}", query=f"another parcel{dirt}", hits=(), sections=("body",)),
+        Script(question=f"refunds{payload}", query=f"parcel{payload}", guardrails=(f"pii{payload}",)),
+        Script(question=f"refunds{payload}", query=f"parcel{payload}", guardrails=(f"pii{payload}",)),
+        Script(question=f"refunds{payload}", query=f"another parcel{payload}", hits=(), sections=("body",)),
     ]
     for run_id, script in zip(run_ids, scripts, strict=True):
-        traces.put(recorded(script, a_run(run_id, workflow_id=f"triage{dirt}", memory_snapshot_id=4)))
-    (traces.path / "run-z.json").write_text(f"no trace {dirt}", encoding="utf-8")
+        traces.put(recorded(script, a_run(run_id, workflow_id=f"triage{payload}", memory_snapshot_id=4)))
+    (traces.path / "run-z.json").write_text(f"no trace {payload}", encoding="utf-8")
     return run_ids
 
 
-def _bench(folder: Path, dirt: str) -> None:
+def _bench(folder: Path, payload: str) -> None:
     episodes = folder.with_name("episodes.jsonl")
     write_jsonl(episodes, [small(40), small(40, number=1)])
     policies = ["AlwaysWrite", "RecencyBias", "MergeAggressive", "ExpireOldest"]
@@ -198,29 +198,29 @@ def _bench(folder: Path, dirt: str) -> None:
     results = ResultsFolder(folder)
     results.open(grid)
     run_grid(grid, units, results, in_process)
-    if dirt:
+    if payload:
         for name in (RESULTS, CURVES):
-            file, quoted = folder / name, json.dumps(f"MergeAggressive{dirt}")
+            file, quoted = folder / name, json.dumps(f"MergeAggressive{payload}")
             text = file.read_text(encoding="utf-8").replace('"MergeAggressive"', quoted)
             file.write_text(text, encoding="utf-8")
 
 
-def _prompts(folder: Path, dirt: str) -> None:
-    body = f"Please note that you are a calculator.{dirt}\n\nYou like the sea."
+def _prompts(folder: Path, payload: str) -> None:
+    body = f"Please note that you are a calculator.{payload}\n\nYou like the sea."
     template = PromptTemplate(
-        ns=f"agent{dirt}",
-        key=f"sum{dirt}",
-        sections=(Section(key=f"role{dirt}", title=f"Role{dirt}", body=body),),
+        ns=f"agent{payload}",
+        key=f"sum{payload}",
+        sections=(Section(key=f"role{payload}", title=f"Role{payload}", body=body),),
     )
     (section,) = template.descriptor.sections
-    shorter = f"You are a calculator.{dirt}"
+    shorter = f"You are a calculator.{payload}"
     LocalPromptOverridesStore(folder / "overrides").replace(
         template,
         [SectionOverride(path=section.path, expected_hash=section.body_hash, body=shorter)],
         tag="stable",
     )
     report = OptimizationReport(
-        experiment_id=f"experiment{dirt}",
+        experiment_id=f"experiment{payload}",
         prompt_ns=template.ns,
         prompt_key=template.key,
         baseline_pass_rate=1.0,
@@ -241,7 +241,7 @@ def _prompts(folder: Path, dirt: str) -> None:
                 token_reduction=13,
                 baseline_pass_rate=1.0,
                 candidate_pass_rate=1.0,
-                strategy=f"ablation{dirt}",
+                strategy=f"ablation{payload}",
             ),
         ),
         rejected=(
@@ -249,20 +249,20 @@ def _prompts(folder: Path, dirt: str) -> None:
                 section_path=section.path,
                 token_reduction=20,
                 reason=RejectReason.REGRESSED,
-                detail=f"s3 fails now{dirt}",
-                strategy=f"rewrite{dirt}",
+                detail=f"s3 fails now{payload}",
+                strategy=f"rewrite{payload}",
             ),
         ),
-        pareto=(ParetoPoint(label=f"baseline{dirt}", tokens=41, pass_rate=1.0),),
+        pareto=(ParetoPoint(label=f"baseline{payload}", tokens=41, pass_rate=1.0),),
     )
     (folder / "optimization.json").write_bytes(canonical_bytes(report.as_json()))
-    (folder / "optimization-torn.json").write_text(f"{{{dirt}", encoding="utf-8")
+    (folder / "optimization-torn.json").write_text(f"{{{payload}", encoding="utf-8")
 
 
 @contextmanager
-def furnished(folder: Path, **options: Any) -> Iterator[Furnished]:
-    """The harness, for as long as it is needed."""
-    harness = furnish(folder, **options)
+def sample_server(folder: Path, **options: Any) -> Iterator[SampleServer]:
+    """A sample server that is closed afterwards."""
+    harness = build_sample_server(folder, **options)
     try:
         yield harness
     finally:

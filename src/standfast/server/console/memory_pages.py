@@ -1,0 +1,235 @@
+"""The pages about memory: overview, records and search, history of a record, snapshots, differences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from standfast.canon import parse
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
+from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
+from standfast.memory import Memory
+from standfast.memory.snapshot_view import RECALLED_BANDS
+from standfast.server.access.permissions import Permission
+from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
+from standfast.server.console.charts import line_chart, shares
+from standfast.server.console.page_request import Page, PageRequest
+from standfast.server.edge.problems import status_of
+from standfast.server.operations import memory_operations
+from standfast.server.operations.schemas import (
+    DiffQuery,
+    HistoryQuery,
+    PageQuery,
+    RecallBody,
+    RecordsQuery,
+    encode_cursor,
+)
+from standfast.store.records import HistoryEntry, RecordChange
+from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
+
+SEARCH_TOKENS: Final = 4_000
+RECENT_SNAPSHOTS: Final = 8
+LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
+VERDICTS: Final = (*(verdict.value for verdict in Verdict), UNJUDGED)
+
+
+@dataclass(frozen=True, slots=True)
+class BandLine:
+    """A band on the overview, with its byte budget if it has one."""
+
+    band: Band
+    records: int
+    size_bytes: int
+    policy: str | None = None
+    max_bytes: int | None = None
+    used_bytes: int | None = None
+
+    @property
+    def share(self) -> float:
+        """The spent share of the budget."""
+        return (self.used_bytes or 0) / self.max_bytes if self.max_bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersion:
+    """A version of a record, the version before it in the same band, and the receipt of its commit."""
+
+    entry: HistoryEntry
+    before: Record | None
+    receipt: Receipt | None
+
+
+class MemoryPageQuery(RecordsQuery, frozen=True, kw_only=True):
+    """The query of the memory page: a list of records, or with ``q`` a search."""
+
+    q: str = ""
+
+
+class SnapshotPageQuery(Value, frozen=True, kw_only=True):
+    """The query of the time-travel page."""
+
+    at: int | None = None
+
+
+def overview(request: PageRequest) -> Page:
+    """Bands, bytes and budgets, growth by snapshot, verdicts, waiting proposals."""
+    status = memory_operations.status(*request.target)
+    memory = request.memory(Permission.LIST_RECORDS)
+    stats = request.stats.of(memory)
+    verdicts = stats.verdicts
+    growth = [("bytes at snapshot", [point.size_bytes for point in stats.growth])]
+    labels = [f"{point.memory_snapshot_id}" for point in stats.growth]
+    context = {
+        "status": status,
+        "stats": stats,
+        "bands": _band_lines(memory, stats),
+        "verdicts": [(name, verdicts[name]) for name in VERDICTS if verdicts[name]],
+        "verdict_shares": shares([(name, verdicts[name]) for name in VERDICTS]),
+        "growth": line_chart(growth, labels, unit="B", filled=True),
+        "growth_bytes": stats.growth[-1].size_bytes - stats.growth[0].size_bytes,
+        "recent": _recent_snapshots(request, status.head),
+    }
+    return Page(template="overview.html", context=context)
+
+
+def _band_lines(memory: Memory, stats: NamespaceStats) -> list[BandLine]:
+    budgets = memory.band_budgets.budgets
+    rows = memory.store.read(memory.namespace, [f"budget/{band}" for band in budgets])
+    lines = []
+    for band, count in stats.bands.items():
+        budget, row = budgets.get(band), rows.get(f"budget/{band}")
+        lines.append(
+            BandLine(
+                band,
+                count.records,
+                count.size_bytes,
+                policy=None if budget is None else budget.policy,
+                max_bytes=None if budget is None else budget.max_bytes,
+                used_bytes=0 if row is None else parse(row.content or b"")["used_bytes"],
+            )
+        )
+    return lines
+
+
+def _recent_snapshots(request: PageRequest, last: int) -> list[Snapshot]:
+    """The snapshots up to ``last``, newest first."""
+    query = PageQuery(limit=RECENT_SNAPSHOTS, cursor=encode_cursor(max(0, last - RECENT_SNAPSHOTS)))
+    return memory_operations.snapshots(*request.target, query).snapshots[::-1]
+
+
+def memory(request: PageRequest) -> Page:
+    """The records of a snapshot by band, or the results of a search in it."""
+    query = request.parse_query(MemoryPageQuery, limit=CONSOLE_PAGE_ITEMS)
+    head = memory_operations.status(*request.target).head
+    context: dict[str, Any] = {
+        "band": query.band,
+        "query": query.q.strip(),
+        "bands": LISTED_BANDS,
+        "head": head,
+        "at": head if query.at is None else query.at,
+        "page": None,
+        "found": None,
+    }
+    if query.q.strip():
+        context["found"] = _search(request, query, context["at"])
+    else:
+        wanted = RecordsQuery(band=query.band, at=query.at, limit=query.limit, cursor=query.cursor)
+        context["page"] = page = memory_operations.list_records(*request.target, wanted)
+        context["at"] = page.memory_snapshot_id
+    return Page(template="memory.html", context=context)
+
+
+def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, Any]:
+    """What recall finds, and why: in the chosen band, or in the bands that agents read."""
+    body = request.parse_query(
+        RecallBody, query=query.q.strip(), tokens=SEARCH_TOKENS, max_items=CONSOLE_PAGE_ITEMS
+    )
+    view = request.memory(Permission.RECALL).at(at)
+    bands: Sequence[Band] = RECALLED_BANDS if query.band is None else (query.band,)
+    found = view.explain(body.query, tokens=body.tokens, max_items=body.max_items, bands=bands)
+    hits = [
+        {
+            "item": item,
+            "band": item.store_path.rpartition("/")[2],
+            "why": why,
+            "record": view.record_at(item.store_path, item.memory_id),
+            "matches": bool(why.score.matched_terms or why.score.matched_tags),
+        }
+        for item, why in zip(found.package.selection.selected, found.explanation.items, strict=False)
+    ]
+    return {
+        "package": found.package,
+        "hits": [hit for hit in hits if hit["matches"]],
+        "fillers": [hit for hit in hits if not hit["matches"]],
+    }
+
+
+def record(request: PageRequest) -> Page:
+    """A record with every version, its evidence and the receipt of its commit."""
+    subject = request.query.get("id", "")
+    query = request.parse_query(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
+    history = memory_operations.history(*request.target, query)
+    if not history.versions:
+        raise NotFound(what=f"record {subject!r:.80}")
+    memory = request.memory(Permission.GET_RECORD)
+    previous, versions = dict[str, Record](), list[RecordVersion]()
+    for entry in history.versions:
+        receipt = memory.store.receipt_of(entry.memory_snapshot_id)
+        versions.append(RecordVersion(entry, previous.get(entry.key), receipt))
+        if entry.record is not None:
+            previous[entry.key] = entry.record
+    context = {
+        "subject": subject,
+        "current_records": memory_operations.records_of(memory, subject),
+        "versions": versions[::-1],
+        "next": history.next,
+    }
+    return Page(template="record.html", context=context)
+
+
+def snapshots(request: PageRequest) -> Page:
+    """Time travel: choose a snapshot, see its commit and what it changed."""
+    at, head = request.parse_query(SnapshotPageQuery).at, memory_operations.status(*request.target).head
+    if at is None:
+        at = head
+    if not 0 <= at <= head:
+        raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
+    changes = memory_operations.diff(*request.target, DiffQuery(old=at - 1, new=at)).changes if at else []
+    query = PageQuery(limit=1, cursor=encode_cursor(at - 1))
+    chosen = memory_operations.snapshots(*request.target, query).snapshots
+    context = {
+        "head": head,
+        "at": at,
+        "snapshot": chosen[0] if at and chosen else None,
+        "receipt": request.gateway.store.receipt_of(at) if at and chosen else None,
+        "changes": changes,
+        "recent": _recent_snapshots(request, min(head, at + RECENT_SNAPSHOTS // 2)),
+    }
+    return Page(template="snapshots.html", context=context)
+
+
+def diff(request: PageRequest) -> Page:
+    """The differences between two snapshots."""
+    head = memory_operations.status(*request.target).head
+    context: dict[str, Any] = {
+        "head": head,
+        "old": request.query.get("old") or str(max(0, head - 1)),
+        "new": request.query.get("new") or str(head),
+        "found": None,
+        "problem": None,
+        "most": MAX_DIFF_SNAPSHOTS,
+    }
+    try:
+        query = request.parse_query(DiffQuery, old=context["old"], new=context["new"])
+        found = memory_operations.diff(*request.target, query)
+    except (InvalidValue, NoSuchSnapshot) as error:
+        return Page(template="diff.html", context={**context, "problem": error}, status=status_of(error))
+    counts = {"new": 0, "changed": 0, "removed": 0}
+    for change in found.changes:
+        counts[_kind_of(change)] += 1
+    return Page(template="diff.html", context={**context, "found": found, "counts": counts})
+
+
+def _kind_of(change: RecordChange) -> str:
+    if change.before is None:
+        return "new"
+    return "removed" if change.after is None else "changed"

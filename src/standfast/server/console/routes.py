@@ -1,0 +1,241 @@
+"""The table of the console's pages, and what every request passes: session, form token, worker thread, errors as pages."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from standfast.canon import normal_string
+from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
+from standfast.server.access.permissions import Caller
+from standfast.server.console import approval_pages, audit_pages, bench_pages, memory_pages, trace_pages
+from standfast.server.console.band_stats import StatsCache
+from standfast.server.console.login import ConsoleSession, Login
+from standfast.server.console.page_request import Page, PageHandler, PageRequest
+from standfast.server.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, redirect, static_file
+from standfast.server.edge.context import ApiContext, peer_of
+from standfast.server.edge.middleware import OPERATION_IN_SCOPE
+from standfast.server.edge.problems import problem_of, status_of
+from standfast.settings import Settings
+
+log: Final = logging.getLogger("standfast.server.http")
+_MAX_FORM_FIELDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """A page: its path, title and handlers, and where it stands in the menu.
+
+    ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see them.
+    """
+
+    path: str
+    title: str
+    get: PageHandler
+    post: PageHandler | None = None
+    in_menu: bool = False
+    whole_store: bool = False
+
+
+PAGES: Final = (
+    PageRoute("", "Overview", memory_pages.overview, in_menu=True),
+    PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
+    PageRoute("record", "Record", memory_pages.record),
+    PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),
+    PageRoute("diff", "Differences", memory_pages.diff, in_menu=True),
+    PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
+    PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide),
+    PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
+    PageRoute("trace", "Trace", trace_pages.trace, whole_store=True),
+    PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True),
+    PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, in_menu=True),
+    PageRoute("entry", "Ledger entry", audit_pages.entry),
+    PageRoute("receipt", "Receipt", audit_pages.receipt_file),
+    PageRoute("bench", "Benchmarks", bench_pages.bench, in_menu=True, whole_store=True),
+    PageRoute("prompts", "Prompts", bench_pages.prompts, in_menu=True, whole_store=True),
+    PageRoute("report", "Report", bench_pages.report, whole_store=True),
+)
+# The menu item of each page that is not in the menu itself.
+MENU_ITEM_OF: Final = {
+    "record": "memory",
+    "proposal": "approvals",
+    "trace": "runs",
+    "compare": "runs",
+    "entry": "ledger",
+    "receipt": "ledger",
+    "report": "prompts",
+}
+assert set(MENU_ITEM_OF) == {page.path for page in PAGES if not page.in_menu}
+
+
+class Console:
+    """The pages over one server."""
+
+    def __init__(self, api: ApiContext, settings: Settings, *, behind_tls: bool) -> None:
+        self._api = api
+        self._gateway = api.gateway
+        self._settings = settings
+        self._login = Login(api.gateway, behind_tls=behind_tls)
+        self._stats = StatsCache()
+
+    def routes(self) -> list[BaseRoute]:
+        """The routes of all pages. An unknown path below the console gets an error page."""
+        routes: list[BaseRoute] = [
+            Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
+            Route(f"{ROOT}/login", self._in_thread(self._login.login), methods=["GET", "POST"]),
+            Route(f"{ROOT}/logout", self._in_thread(self._login.logout), methods=["GET", "POST"]),
+        ]
+        for page in PAGES:
+            methods = ["GET", "POST"] if page.post else ["GET"]
+            routes.append(Route(f"{ROOT}/{page.path}", self._endpoint(page), methods=methods))
+        missing = PageRoute("", "Not found", _missing)
+        return [
+            *routes,
+            Route(ROOT, self._endpoint(PAGES[0])),
+            Route(f"{ROOT}/{{rest:path}}", self._endpoint(missing)),
+        ]
+
+    def _endpoint(self, route: PageRoute) -> Callable[[Request], Awaitable[Response]]:
+        return self._in_thread(lambda request, form: self._answer(request, form, route))
+
+    def _in_thread(
+        self, work: Callable[[Request, Mapping[str, str]], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            request.scope[OPERATION_IN_SCOPE] = "console"
+            body = await request.body() if request.method == "POST" else b""
+
+            def answer() -> Response:
+                try:
+                    return work(request, _form_fields(body) if body else {})
+                except StandfastError as error:
+                    return self._error_page(error, request, "form")
+
+            try:
+                return await self._api.threads.run(answer)
+            except StandfastError as error:
+                return html("error.html", {"problem": problem_of(error)}, status_of(error))
+
+        return endpoint
+
+    def _answer(self, request: Request, form: Mapping[str, str], route: PageRoute) -> Response:
+        session = self._login.session_of(request)
+        if session is None:
+            return self._login.require(request)
+        page_request: PageRequest | None = None
+        try:
+            caller = self._gateway.authenticate_session(session.key_id)
+            page_request = self._page_request(request, form, caller)
+            if request.method == "POST":
+                self._login.require_own_form(request, session, form, caller)
+            handler = route.post if request.method == "POST" and route.post else route.get
+            return self._response(handler(page_request), route, session, page_request)
+        except StandfastError as error:
+            return self._error_page(error, request, route.path or "overview", session, page_request)
+
+    def _page_request(self, request: Request, form: Mapping[str, str], caller: Caller) -> PageRequest:
+        query = _normal(request.query_params.multi_items())
+        home = self._gateway.home.namespace
+        default = home if caller.covers(home) else caller.namespaces[0]
+        return PageRequest(
+            gateway=self._gateway,
+            caller=caller,
+            namespace=form.get("in") or query.get("in") or default,
+            query=query,
+            form=form,
+            settings=self._settings,
+            stats=self._stats,
+        )
+
+    def _response(
+        self, page: Page, route: PageRoute, session: ConsoleSession, page_request: PageRequest
+    ) -> Response:
+        if page.redirect_to is not None:
+            return redirect(page.redirect_to)
+        if page.file_name is not None:
+            headers = HEADERS | {"Content-Disposition": f'attachment; filename="{page.file_name}"'}
+            return Response(page.context["text"], media_type="application/octet-stream", headers=headers)
+        layout = self._layout(session, page_request)
+        current = MENU_ITEM_OF.get(route.path, route.path)
+        context = {**layout, "title": route.title, "current": current, **page.context}
+        return html(page.template, context, page.status)
+
+    def _layout(self, session: ConsoleSession, page_request: PageRequest) -> dict[str, Any]:
+        """The template variables of the menu and header."""
+        menu = [page for page in PAGES if page.in_menu]
+        return {
+            "caller": page_request.caller,
+            "namespace": page_request.namespace,
+            "namespaces": page_request.namespaces(),
+            "menu": [page for page in menu if page_request.sees_whole_store or not page.whole_store],
+            "form_token": self._login.form_token(session),
+        }
+
+    def _error_page(
+        self,
+        error: StandfastError,
+        request: Request,
+        operation: str,
+        session: ConsoleSession | None = None,
+        page_request: PageRequest | None = None,
+    ) -> Response:
+        """The page of an error. Refusals go to the access log, internal errors to the log."""
+        self._gateway.log_refusal(
+            error,
+            interface="console",
+            operation=operation,
+            caller=None if page_request is None else page_request.caller,
+            namespace=None if page_request is None else page_request.namespace,
+            peer=peer_of(request),
+        )
+        status = status_of(error)
+        if status >= 500:
+            log.error("console: %s [%s]", error, error.code)
+        layout: dict[str, Any] = {}
+        if session is not None and page_request is not None:
+            layout = {**self._layout(session, page_request), "title": "Refused", "current": None}
+            if not page_request.caller.covers(page_request.namespace):
+                layout["namespace"] = None
+        response = html("error.html", {**layout, "problem": problem_of(error)}, status)
+        if isinstance(error, Unauthenticated):
+            self._login.drop_cookie(response)
+        return response
+
+    async def _static(self, request: Request) -> Response:
+        request.scope[OPERATION_IN_SCOPE] = "console"
+        name = request.path_params["name"]
+        if name not in STATIC_TYPES:
+            return html("error.html", {"problem": problem_of(NotFound(what="such file"))}, 404)
+        cached = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Type": STATIC_TYPES[name]}
+        return Response(static_file(name), headers=HEADERS | cached)
+
+
+def _missing(_: PageRequest) -> Page:
+    raise NotFound(what="page at this address")
+
+
+def _form_fields(body: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS
+        )
+    except ValueError:
+        raise BadRequest(problem="the form is not UTF-8 text, or has too many fields") from None
+    return _normal(pairs)
+
+
+def _normal(pairs: list[tuple[str, str]]) -> dict[str, str]:
+    try:
+        return {normal_string(name): normal_string(value) for name, value in pairs}
+    except NotCanonical:
+        raise BadRequest(problem="the address or the form holds characters that are not text") from None
+
+
+def console_routes(settings: Settings, *, behind_tls: bool) -> Callable[[ApiContext], list[BaseRoute]]:
+    """A function that makes the console's routes for an app. ``behind_tls`` makes its cookie ``Secure``."""
+    return lambda api: Console(api, settings, behind_tls=behind_tls).routes()
