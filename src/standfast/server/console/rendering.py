@@ -26,6 +26,11 @@ HEADERS: Final = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+OPERATION_LABELS: Final = {
+    "vault_write": "new law",
+    "amendment_sealing": "change of law",
+    "hold_verdict": "held for review",
+}
 STATIC_TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -84,6 +89,8 @@ def _environment() -> Environment:
         "json_text": json_text,
         "json_line": json_line,
         "verdict_label": verdict_label,
+        "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
+        "state_label": lambda name: "waiting" if name == "pending" else name,
         "band_label": lambda name: Band(name).label,
     }
     environment.globals |= {"link": link, "static": static_address, "word_pieces": word_pieces}
