@@ -14,6 +14,9 @@ from standfast.limits import MAX_BUDGET_BYTES
 from standfast.policies.byte_model import MemoryItem, PriceList
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
+# Looking a member of an enum up costs as much as storing an item.
+_WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
+
 
 class ByteBudget:
     """A number of bytes to spend. Several stores may share one."""
@@ -94,15 +97,15 @@ class ByteMemoryStore:
                 cheaper step under its timestep, and only older items can expire. Without it, any step can.
         """
         kind = action.action
-        if kind is ActionType.WRITE:
-            self.rejection = self._write(action, now)
-        elif kind is ActionType.EXPIRE:
-            self.rejection = self._expire(action, now)
-        elif kind is ActionType.MERGE:
-            self.rejection = self._merge(action, now)
-        else:
-            self.rejection = None
-        return self.rejection is None
+        rejection = None
+        if kind is _WRITE:
+            rejection = self._write(action, now)
+        elif kind is _EXPIRE:
+            rejection = self._expire(action, now)
+        elif kind is _MERGE:
+            rejection = self._merge(action, now)
+        self.rejection = rejection
+        return rejection is None
 
     def priced(self, step: Step) -> MemoryItem:
         """Return the item that a WRITE of this step would store."""

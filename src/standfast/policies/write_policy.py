@@ -85,7 +85,9 @@ class OraclePolicy(Protocol):
         ...
 
 
-SKIP: Final = (MemoryAction(action=ActionType.SKIP),)
+_SKIP: Final = ActionType.SKIP
+SKIP: Final = (MemoryAction(action=_SKIP),)
+_SKIPPED: Final = ((SKIP[0], True),)
 
 
 def write(step: Step, reason: str | None = None) -> MemoryAction:
@@ -103,7 +105,9 @@ def expire(target_t: int, reason: str | None = None) -> MemoryAction:
     return MemoryAction(action=ActionType.EXPIRE, target_t=target_t, reason=reason)
 
 
-def apply_policy(policy: WritePolicy, step: Step, store: ByteMemoryStore) -> list[tuple[MemoryAction, bool]]:
+def apply_policy(
+    policy: WritePolicy, step: Step, store: ByteMemoryStore
+) -> Sequence[tuple[MemoryAction, bool]]:
     """Ask a policy about one step and apply its actions. Return each action and whether it was accepted.
 
     Raises:
@@ -111,16 +115,16 @@ def apply_policy(policy: WritePolicy, step: Step, store: ByteMemoryStore) -> lis
             can expire once, so actions with an effect always end.)
     """
     # Priced before the policy sees the step, so that modifying it does not make it cheaper.
-    store.priced(step)
+    store.prices.base(step)
     actions = policy.select(step, store)
     if actions is SKIP:
-        return [(SKIP[0], True)]
+        return _SKIPPED
     applied: list[tuple[MemoryAction, bool]] = []
     idle = 0
     for action in actions:
         accepted = store.apply(action, step)
         applied.append((action, accepted))
-        if not accepted or action.action is ActionType.SKIP:
+        if not accepted or action.action is _SKIP:
             idle += 1
             if idle > MAX_IDLE_ACTIONS:
                 raise EndlessPolicy(t=step.t, actions=MAX_IDLE_ACTIONS)
