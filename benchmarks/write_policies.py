@@ -206,7 +206,7 @@ def run() -> list[Ratio]:
                 ours, theirs = _grid(some)
                 detail = f"1,920 runs of 200 steps: {ours:.2f} s against {theirs:.1f} s"
                 label = f"the grid of 12 policy-tracks, {name}"
-                ratios.append(at_least(label, theirs / ours, 25, detail))
+                ratios.append(at_least(label, theirs / ours, 15, detail))
         long = Path(folder) / "long.jsonl"
         settings = DriftSettings(steps=10_000, regime=Regime.BURSTS_REDUNDANCY)
         write_jsonl(long, (generate(settings, number) for number in range(3)))

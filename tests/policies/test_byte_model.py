@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import InvalidValue, Step
+from standfast.policies import byte_model
 from standfast.policies.byte_model import ByteModel, PriceList, canonical_delta, estimate_bytes
 from tests.json_values import floats, integers, texts
 
@@ -61,6 +62,46 @@ def test_a_price_belongs_to_one_object_and_survives_tampering() -> None:
     shown.observation["text"] = ""
 
     assert prices.base(shown).byte_cost == price
+
+
+def test_a_price_and_a_delta_are_computed_once_for_the_same_objects() -> None:
+    prices = PriceList()
+    base = prices.base(Step(t=0, observation={"api": "a", "v": 1}))
+    changed, other = (Step(t=1, observation={"api": "a", "v": v}) for v in (2, 3))
+    delta = prices.delta(base, changed)
+
+    assert prices.base(base.step) is base
+    assert prices.delta(base, changed) is delta
+    assert prices.delta(base, other).step.observation == {"v": 3}, "another object at the same timestep"
+    rewritten = prices.base(Step(t=0, observation={"api": "a", "v": 3, "w": 4}))
+    assert prices.delta(rewritten, changed).step.observation == {"v": 2}
+    assert prices.delta(base, changed).step.observation == {"v": 2}
+    assert prices.delta(rewritten, other).step.observation == {}, "another base at the same timestep"
+
+
+def test_the_numbers_of_remembered_prices_and_deltas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_model, "MAX_PRICED_STEPS", 3)
+    prices = PriceList()
+    base = prices.base(Step(t=0, observation={"api": "a"}))
+    sizes = []
+    for t in range(1, 9):
+        step = Step(t=t, observation={"api": "a", "v": t})
+        prices.base(step)
+        prices.delta(base, step)
+        sizes.append((len(prices._bases), len(prices._deltas)))
+
+    assert sizes[:4] == [(2, 1), (3, 2), (1, 3), (2, 1)]
+    assert max(map(max, sizes)) == 3
+
+
+def test_steps_can_be_priced_by_the_length_that_their_observations_are_stored_with() -> None:
+    step = Step(t=0, observation="x" * 500)
+    prices = PriceList(ByteModel.INDEXED)
+    prices.price_all([step], [7])
+
+    assert prices.base(step).byte_cost == 7 + len("{}") + 32 + 16
+    with pytest.raises(ValueError, match="argument"):
+        prices.price_all([step], [7, 8])
 
 
 @pytest.mark.parametrize("observation", [float("nan"), float("inf"), {1, 2}, object(), b"x"])
