@@ -33,7 +33,7 @@ from standfast.govern.approvals.approvals import (
     Proposal,
     ProposalState,
     Statement,
-    shown,
+    visible_text,
 )
 from standfast.govern.authority import Operation, needs_human
 from standfast.limits import MAX_SUMMARY_CHARS
@@ -168,7 +168,7 @@ def test_an_approval_must_name_who_signed_it() -> None:
         {"principal": "bot@example.com"},
         {"key_fingerprint": openssh.public_key("bot").fingerprint},
     ):
-        with pytest.raises(BadSignature, match=r"alice@example\.com made it"):
+        with pytest.raises(BadSignature, match=r"made by alice@example\.com"):
             check(msgspec.structs.replace(APPROVAL, **lie))
 
 
@@ -283,13 +283,13 @@ def test_only_what_needs_a_human_is_proposed(operation: Operation) -> None:
 def test_a_human_is_shown_what_is_there_and_nothing_turned_around() -> None:
     hidden = "pay \u202eecila\u202c\x1b[2J\u200b\tnow\ud800\nor never"
 
-    assert shown(hidden) == "pay \\u202eecila\\u202c\\x1b[2J\\u200b\\tnow\\ud800\nor never"
-    assert Proposal.of(**{**FIELDS, "summary": hidden}).summary == shown(hidden)
-    assert len(shown("x" * 10_000)) == MAX_SUMMARY_CHARS
+    assert visible_text(hidden) == "pay \\u202eecila\\u202c\\x1b[2J\\u200b\\tnow\\ud800\nor never"
+    assert Proposal.of(**{**FIELDS, "summary": hidden}).summary == visible_text(hidden)
+    assert len(visible_text("x" * 10_000)) == MAX_SUMMARY_CHARS
 
 
 @given(
     st.text(max_size=100) | st.text(alphabet="a\u0301\u202e\x00é", max_size=7).map(lambda text: text * 600)
 )
 def test_what_was_made_safe_to_show_stays_as_it_is(text: str) -> None:
-    assert shown(shown(text)) == shown(text)
+    assert visible_text(visible_text(text)) == visible_text(text)

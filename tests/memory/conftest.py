@@ -6,7 +6,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Approval, Decision, Statement
-from standfast.govern.approvals.queue import Waiting
+from standfast.govern.approvals.queue import WaitingProposal
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
@@ -35,7 +35,7 @@ def memory(store: Store) -> Memory:
 
 def decision(
     memory: Memory,
-    waiting: Waiting,
+    waiting: WaitingProposal,
     decided: Decision = Decision.APPROVE,
     *,
     by: str = "alice",

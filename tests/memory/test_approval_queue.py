@@ -19,7 +19,7 @@ from standfast.errors import (
     WrongPayload,
 )
 from standfast.govern.approvals.approvals import Decision, Statement
-from standfast.govern.approvals.queue import Decided, Waiting
+from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.memory import Memory
 from standfast.vocabulary import Band, Verdict
 from tests.govern import openssh
@@ -28,7 +28,7 @@ from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
 LAW = "Refunds above 500 EUR need two people."
 
 
-def proposed(memory: Memory, subject: str = "law/1", **changes: object) -> Waiting:
+def proposed(memory: Memory, subject: str = "law/1", **changes: object) -> WaitingProposal:
     """A law that waits."""
     options = {"propose": True, "source": HANDBOOK} | changes
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
@@ -53,7 +53,7 @@ def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> No
     assert (law.text, law.verdict) == (LAW, Verdict.SEAL)
     assert list(memory.approvals().waiting()) == []
     decided = memory.approvals().find(waiting.proposal.proposal_id)
-    assert isinstance(decided, Decided)
+    assert isinstance(decided, DecidedProposal)
     assert decided.proposal.state == "approved"
     assert list(memory.verify()) == []
     told = [entry.read() for entry in memory.store.entries() if entry.read()["kind"] == "decision"]

@@ -12,7 +12,7 @@ import pytest
 from standfast.canon import parse
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Decision
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, Waiting
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, WaitingProposal
 from standfast.memory import Memory
 from standfast.store.commit import Commit, Write
 from standfast.vocabulary import ActionType, Band
@@ -33,13 +33,13 @@ def memory() -> Memory:
     return memory
 
 
-def propose(memory: Memory, text: str, subject: str) -> Waiting:
+def propose(memory: Memory, text: str, subject: str) -> WaitingProposal:
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         run.remember(text, subject=subject, source=HANDBOOK, propose=True)
     return next(one for one in memory.approvals().waiting() if one.record.text == text)
 
 
-def seal(memory: Memory, waiting: Waiting, nonce: str) -> None:
+def seal(memory: Memory, waiting: WaitingProposal, nonce: str) -> None:
     memory.approvals().decide(decision(memory, waiting, nonce=nonce), signers=SIGNERS)
 
 

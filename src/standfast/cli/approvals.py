@@ -14,8 +14,8 @@ from rich.table import Column, Table
 from standfast.cli.options import load_settings, namespace_option, opened_memory, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import NotPending
-from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, shown
-from standfast.govern.approvals.queue import Decided, Waiting
+from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, visible_text
+from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
 from standfast.memory import Memory
 from standfast.vocabulary import Band, Verdict
@@ -79,14 +79,14 @@ def show_proposal(proposal_id: str, store_url: str | None, namespace: str | None
         _print_proposal(found, replaces)
 
 
-def _law_to_replace(memory: Memory, found: Waiting | Decided) -> str | None:
+def _law_to_replace(memory: Memory, found: WaitingProposal | DecidedProposal) -> str | None:
     """The text of the law that a waiting proposal would replace; None if there is none."""
     memory_id = found.proposal.key.partition("/")[2]
     laws = [law.text for law in memory.records(band=Band.VAULT) if law.memory_id == memory_id]
-    return laws[0] if laws and isinstance(found, Waiting) else None
+    return laws[0] if laws and isinstance(found, WaitingProposal) else None
 
 
-def _print_proposal(found: Waiting | Decided, replaces: str | None) -> None:
+def _print_proposal(found: WaitingProposal | DecidedProposal, replaces: str | None) -> None:
     proposal: Proposal = found.proposal
     where = f"{proposal.namespace}/{proposal.key}"
     click.echo(f"Proposal {proposal.proposal_id}: {proposal.state}")
@@ -97,8 +97,8 @@ def _print_proposal(found: Waiting | Decided, replaces: str | None) -> None:
     )
     click.echo(f"\n{proposal.summary or _ERASED}\n")
     if replaces is not None:
-        click.echo(f"It would replace this law:\n\n{shown(replaces)}\n")
-    if isinstance(found, Decided):
+        click.echo(f"It would replace this law:\n\n{visible_text(replaces)}\n")
+    if isinstance(found, DecidedProposal):
         signer = f"{found.approval.principal} ({found.approval.key_fingerprint})"
         click.echo(f"  decided {found.decided_at} by {signer}")
         return
@@ -140,7 +140,7 @@ def _decide(decision: Decision, proposal_id: str, options: SigningOptions) -> No
     with opened_memory(options.store_url, options.namespace) as memory:
         queue = memory.approvals()
         found = queue.find(proposal_id)
-        if isinstance(found, Decided):
+        if isinstance(found, DecidedProposal):
             raise NotPending(proposal_id=found.proposal.proposal_id, state=found.proposal.state.value)
         if not options.as_json:
             _print_proposal(found, _law_to_replace(memory, found))

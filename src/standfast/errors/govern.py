@@ -1,115 +1,115 @@
-"""Approvals: what a human signature is refused for."""
+"""Errors of approvals: why a human's signature is refused, or cannot be made."""
 
 from standfast.errors.root import StandfastError
 
 
 class ApprovalError(StandfastError):
-    """An approval is refused, or can't be made."""
+    """An approval was refused or could not be made."""
 
     code = "approval"
-    says = "The approval is refused."
+    says = "The approval was refused."
 
 
 class BadSignature(ApprovalError):
-    """The signature can't be read, or does not match what it is said to sign."""
+    """The signature cannot be read, or does not match the statement."""
 
     code = "bad_signature"
-    says = "The signature is refused: {problem}; sign the statement again."
+    says = "The signature was refused: {problem}. Sign the statement again."
 
 
 class UnusableKey(ApprovalError):
-    """Not a key that may sign: of another kind than Ed25519, malformed, or weak."""
+    """The key may not sign: it is not Ed25519, malformed, or weak."""
 
     code = "unusable_key"
-    says = "The key is refused: {problem}; use an ssh-ed25519 or sk-ssh-ed25519@openssh.com key."
+    says = "The key was refused: {problem}. Use an ssh-ed25519 or sk-ssh-ed25519@openssh.com key."
 
 
 class WrongNamespace(ApprovalError):
-    """Signed, or allowed, for another purpose."""
+    """The signature, or the key, is for another purpose."""
 
     code = "wrong_namespace"
-    says = "It is signed or allowed for {found}, not for {needed}; sign with -n {needed}, by a key listed for it."
+    says = "The signature or its key is for {found}, not for {needed}. Sign with -n {needed} and a key listed for it."
 
 
 class InvalidSigners(ApprovalError):
-    """A list of signers can't be read. All of it is refused, because a half-read list is another list."""
+    """A list of signers is invalid. All of it is refused, because a part of it would be another list."""
 
     code = "invalid_signers"
-    says = "Line {line} of the {which} is invalid: {problem}"
+    says = "Line {line} of the {which} is invalid: {problem}."
 
 
 class UnknownSigner(ApprovalError):
-    """Nobody on the list of allowed signers has this key."""
+    """The key is not on the list of allowed signers."""
 
     code = "unknown_signer"
-    says = "No allowed signer has the key {key_fingerprint}; list it, if its owner may seal."
+    says = "No allowed signer has the key {key_fingerprint}. If its owner may seal, add it to the allowed signers."
 
 
 class SignerNotYetValid(ApprovalError):
-    """The signer's time has not come."""
+    """The signer's key is not valid yet."""
 
     code = "signer_not_yet_valid"
-    says = "The key {key_fingerprint} of {principal} is valid from {valid_after} on, and it is {at}; wait."
+    says = "The key {key_fingerprint} of {principal} is valid from {valid_after}; it is {at}. Wait, or use another key."
 
 
 class SignerExpired(ApprovalError):
-    """The signer's time is over."""
+    """The signer's key is no longer valid."""
 
     code = "signer_expired"
-    says = "The key {key_fingerprint} of {principal} was valid until {valid_before}, and it is {at}; use another."
+    says = "The key {key_fingerprint} of {principal} was valid until {valid_before}; it is {at}. Use another key."
 
 
 class SignerRevoked(ApprovalError):
-    """The signer's key is revoked, and nothing it ever signed is taken."""
+    """The signer's key is revoked. Nothing that it ever signed is accepted."""
 
     code = "signer_revoked"
-    says = "The key {key_fingerprint} is revoked; sign with another."
+    says = "The key {key_fingerprint} is revoked. Sign with another key."
 
 
 class SelfApproval(ApprovalError):
-    """The author of a proposal, or an agent, signed it. AI proposes, humans seal."""
+    """The proposal was signed by its author, or by an agent."""
 
     code = "self_approval"
-    says = "{principal} can't decide proposal {proposal_id}: {problem}; ask a human who did not propose it."
+    says = "{principal} cannot decide proposal {proposal_id}: {problem}. Ask a human who did not propose it."
 
 
 class WrongPayload(ApprovalError):
-    """What was signed is not what is proposed."""
+    """The signed statement is about something else than the proposal."""
 
     code = "wrong_payload"
-    says = "The signed {field} is {signed}, but the proposal's is {proposed}; sign what is proposed."
+    says = "The signed {field} is {signed}, but the proposal's is {proposed}. Sign a statement about this proposal."
 
 
 class ApprovalReplayed(ApprovalError):
     """The nonce of the statement was used before."""
 
     code = "approval_replayed"
-    says = "The nonce {nonce} was used before; sign a new statement with a new one."
+    says = "The nonce {nonce} was used before. Sign a new statement with a new nonce."
 
 
 class ApprovalExpired(ApprovalError):
-    """The approval came too late."""
+    """The signed statement has expired."""
 
     code = "approval_expired"
-    says = "The approval was good until {expires_at}, and it is {at}; sign a new one."
+    says = "The approval expired at {expires_at}; it is {at}. Sign a new statement."
 
 
 class NoSuchProposal(ApprovalError):
     """No proposal has this id, or more than one begins with it."""
 
     code = "no_such_proposal"
-    says = "{problem}; see: standfast approvals list"
+    says = "{problem}. See: standfast approvals list"
 
 
 class NotPending(ApprovalError):
-    """The proposal is decided already, or has expired."""
+    """The proposal is already decided, or has expired."""
 
     code = "not_pending"
-    says = "Proposal {proposal_id} is {state}; propose the content anew."
+    says = "Proposal {proposal_id} is already {state}. To change that, propose the content again."
 
 
 class SigningFailed(ApprovalError):
-    """No signature was made."""
+    """No signature could be made."""
 
     code = "signing_failed"
-    says = "Could not sign: {problem}"
+    says = "Could not sign: {problem}."

@@ -1,7 +1,15 @@
 """Governance: what may be remembered, where, for how long, who decides it, and how that is proved.
 
-Read in this order: ``authority.py`` (who may write and seal), ``evidence.py`` (what ties a write to its verdict),
-``policy.py`` (verdict to bands: ``MemoryWritePolicy``, the document's engine), ``ceilings.py`` (how far what is recalled
-may be trusted), ``retention.py`` (how long it is kept), ``judge.py`` over ``floors/`` (what the verdict rests on), ``approvals.py``
-(a human's word, which is a signature) over ``signers.py`` and ``sshsig.py`` (whose, and in which form).
+Read in this order:
+
+    authority.py    which role may write and seal
+    evidence.py     what ties a write to its verdict
+    policy.py       from verdict to bands: ``MemoryWritePolicy``, the document's engine
+    ceilings.py     how far a recalled memory may be trusted
+    retention.py    how long each band keeps its items; sweep.py carries it out
+    judge/          the floors, and the judge that turns their findings into a verdict
+    patterns.py     repeated rejections, which later judgements take into account
+    approvals/      proposals, the signatures that decide them, and the queue in which they wait
+    admission.py    one claim through judge, evidence and policy
+    audit.py        checks everything stored against the rules above
 """

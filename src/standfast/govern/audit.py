@@ -1,11 +1,11 @@
-"""Auditing governance: what stands in a band must have been allowed to stand there, and the proof must still hold.
+"""The audit of governance: every record in a band must have been allowed there, and its proof must still be valid.
 
-Evidence must be whole and of the very content it stands beside. What is or ever was in VAULT must have been sealed: by
-a signature over that content, for that place, of someone who was on the list of signers when the decision was made, in
-the very commit that noted the decision; an old law can't be put back by repeating its old seal. What ends there, or
-leaves PHOENIX, must have been ended by a decision too. Nothing here trusts a row because it is there.
+Evidence must be complete and made for the content next to it. Everything that is or ever was in VAULT must have been sealed by a
+signature over that content, for that place, by someone who was on the list of signers at the time, in the commit that stored
+the decision; so an old law cannot be restored with its old seal. Whatever ended in VAULT or left PHOENIX must have been decided
+as well. No row is trusted because it is there.
 
-What no audit of the store alone can tell is whether a list of signers was ever the right one: compare it with yours.
+The audit cannot know whether a list of signers was ever the right one: compare it with yours.
 """
 
 import re
@@ -21,8 +21,8 @@ from standfast.govern.approvals.approvals import Decision, ProposalState, check_
 from standfast.govern.approvals.queue import (
     DECISION_PREFIX,
     SYSTEM_NAMESPACE,
-    Decided,
-    Waiting,
+    DecidedProposal,
+    WaitingProposal,
     nonce_key,
     signers_key,
 )
@@ -39,27 +39,27 @@ _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
 
 
 def problems_of_governance(store: Store) -> Iterator[str]:
-    """Every problem with what the bands hold; none told means that each record can answer for itself."""
+    """Yields one message per problem with the records of all bands; yields nothing if every record is allowed."""
     for namespace in store.namespaces():
         yield from _Audit(store, namespace).problems()
 
 
 class _Audit:
-    """The audit of one namespace, as of the present head. Decisions come first, because seals rest on them."""
+    """The audit of one namespace at the current head. Decisions come first, because seals depend on them."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
         self._head = store.head()
         self._signers: dict[str, Signers] = {}
-        self._decisions: dict[str, tuple[int, Decided]] = {}
+        self._decisions: dict[str, tuple[int, DecidedProposal]] = {}
 
     def problems(self) -> Iterator[str]:
         checks = {DECISION_PREFIX: self._check_decision, **{f"{band}/": self._check for band in Band}}
         checks[f"{Band.PHOENIX}/"] = self._check_proposal
         for prefix, check in checks.items():
             for version in self._store.newest_versions(self._namespace, prefix=prefix, at=self._head):
-                # Only law has a past that counts: what else is gone is gone.
+                # Only of law is every version checked; in other bands the newest one counts.
                 past = self._history(version) if prefix == f"{Band.VAULT}/" else (version,)
                 for one in past:
                     try:
@@ -72,70 +72,72 @@ class _Audit:
         return [one for one in versions if one.memory_snapshot_id <= self._head]
 
     def _check(self, version: Version) -> None:
-        """A record stands where its evidence leads."""
+        """Checks that a record is in a band that its evidence allows."""
         band = Band(version.key.partition("/")[0])
         if version.content is None:
-            _require(band is not Band.VAULT, "Record", "law was ended, and no human's decision ends law")
+            _require(band is not Band.VAULT, "Record", "law was ended without a human's decision")
             return
         record = record_of(version)
-        _require(record.key == version.key, "Record", f"it says that it is {record.key}")
+        _require(record.key == version.key, "Record", f"its content belongs to the key {record.key}")
         if band is Band.VAULT:
             self._check_seal(version, record)
         elif record.evidence is not None:
-            _require(is_bound(record), "Evidence", "it is not of this content, or not whole")
+            _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
             reached = BANDS_OF_VERDICT[record.evidence.verdict]
-            _require(band in reached, "Record", f"a verdict {record.evidence.verdict} does not lead there")
+            _require(
+                band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
+            )
 
     def _check_seal(self, version: Version, record: Record) -> None:
         if not is_bound(record) or record.evidence is None:
-            raise InvalidValue(what="Record", problem="it is in VAULT without sound evidence")
+            raise InvalidValue(what="Record", problem="it is in VAULT without valid evidence")
         reasons = [c.reason or "" for c in record.evidence.floor_checks if c.floor == HUMAN_SEAL_FLOOR]
         named = _SEALED.fullmatch(reasons[-1]) if reasons else None
         snapshot, decided = self._decisions.get(named[1] if named else "", (0, None))
         if decided is None:
-            raise InvalidValue(what="Record", problem="it is in VAULT, and no human's decision put it there")
+            raise InvalidValue(what="Record", problem="it is in VAULT without a human's decision")
         statement, proposal = decided.approval.statement, decided.proposal
         signed = (statement.decision, statement.payload_fingerprint, proposal.key)
         _require(
             signed == (Decision.APPROVE, content_fingerprint(record), version.key),
             "Record",
-            f"what {decided.approval.principal} signed is something else",
+            f"{decided.approval.principal} signed something else",
         )
         _require(
             snapshot == version.memory_snapshot_id,
             "Record",
-            f"its seal was used in snapshot {snapshot}, and is used once",
+            f"its seal was already used in snapshot {snapshot}",
         )
 
     def _check_proposal(self, version: Version) -> None:
-        """What waits is what was proposed, and what waits no longer was decided."""
+        """Checks that a waiting proposal has the proposed record, and that one that ended was decided."""
         proposal_id = version.key.partition("/")[2]
         if version.content is None:
             snapshot, _ = self._decisions.get(proposal_id, (0, None))
             ended = version.action is ActionType.EXPIRE and snapshot == version.memory_snapshot_id
-            _require(ended, "Proposal", "it is gone, and no human's decision ended it")
+            _require(ended, "Proposal", "it was removed without a human's decision")
             return
-        waiting = Waiting.from_json(parse(version.content))
+        waiting = WaitingProposal.from_json(parse(version.content))
         proposal, record = waiting.proposal, waiting.record
         _require(
             (proposal.proposal_id, proposal.namespace, proposal.state)
             == (proposal_id, self._namespace, ProposalState.PENDING),
             "Proposal",
-            "it does not wait here",
+            "it belongs to another namespace or id, or is already decided",
         )
         _require(
             is_bound(record) and content_fingerprint(record) == proposal.payload_fingerprint,
             "Proposal",
-            "its record is not what was proposed",
+            "its record is not the one that was proposed",
         )
 
     def _check_decision(self, version: Version) -> None:
-        """A decision is checked again, by the list of signers of its time; its nonce is used up."""
-        _require(version.content is not None, "Decision", "it was ended; decisions stay")
-        decided = Decided.from_json(parse(version.content or b""))
+        """Verifies a decision again, against the list of signers of its time, and checks that its nonce is used up."""
+        _require(version.content is not None, "Decision", "it was removed; decisions are permanent")
+        decided = DecidedProposal.from_json(parse(version.content or b""))
         proposal, statement = decided.proposal, decided.approval.statement
         at = read_instant(decided.decided_at)
-        _require(at is not None, "Decision", "it does not say when it was made")
+        _require(at is not None, "Decision", "it has no valid time")
         assert at is not None
         again = check_approval(
             decided.approval,
@@ -145,36 +147,40 @@ class _Audit:
             used_nonces=(),
             author=proposal.author,
         )
-        told = {"proposal_id": proposal.proposal_id, "namespace": self._namespace}
+        nonce_row = {"proposal_id": proposal.proposal_id, "namespace": self._namespace}
         place = (f"{DECISION_PREFIX}{proposal.proposal_id}", self._namespace)
         _require(
             again == proposal and place == (version.key, proposal.namespace),
             "Decision",
-            "it is another proposal's",
+            "it belongs to another proposal",
         )
-        nonce, snapshot = self._note(nonce_key(statement.nonce))
+        nonce, snapshot = self._system_value(nonce_key(statement.nonce))
         _require(
-            (nonce, snapshot) == (told, version.memory_snapshot_id), "Decision", "its nonce is not used up"
+            (nonce, snapshot) == (nonce_row, version.memory_snapshot_id),
+            "Decision",
+            "its nonce is not stored as used",
         )
         self._decisions[proposal.proposal_id] = version.memory_snapshot_id, decided
 
     def _listed(self, fingerprint: str) -> Signers:
-        """The list of signers with this fingerprint, as it was kept."""
+        """The stored list of signers with this fingerprint."""
         if fingerprint not in self._signers:
-            listed, _ = self._note(signers_key(fingerprint))
+            listed, _ = self._system_value(signers_key(fingerprint))
             texts = [listed.get(name) for name in ("allowed", "revoked")] if isinstance(listed, dict) else []
-            _require(len(texts) == 2, "Decision", "the list of signers of its time is missing")
+            _require(
+                len(texts) == 2, "Decision", "the list of signers that it was checked against is missing"
+            )
             signers = Signers.parse(*map(str, texts))
             _require(
                 signers.fingerprint == fingerprint,
                 "Decision",
-                "the list of signers is not the one that it names",
+                "the stored list of signers has another fingerprint",
             )
             self._signers[fingerprint] = signers
         return self._signers[fingerprint]
 
-    def _note(self, key: str) -> tuple[Any, int]:
-        """What Standfast noted for itself under a key, and in which snapshot."""
+    def _system_value(self, key: str) -> tuple[Any, int]:
+        """The value of a key in the system namespace, and its snapshot."""
         found = self._store.read(SYSTEM_NAMESPACE, [key], at=self._head)
         if key not in found:
             return None, 0

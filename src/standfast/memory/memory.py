@@ -278,7 +278,7 @@ class Memory:
 
     def approvals(self) -> ApprovalQueue:
         """Return the queue in which proposals wait for a human's signature."""
-        return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, beside=self._restarted)
+        return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, extra_writes=self._restarted)
 
     def due(self) -> Iterator[Due]:
         """Yield what a retention sweep would archive or delete now. Changes nothing."""

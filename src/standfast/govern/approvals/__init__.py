@@ -1,1 +1,5 @@
-"""Seals: what waits for a human, the signature that decides it, and who may sign."""
+"""Approvals by signature: a human decides a proposal by signing a statement about it with an SSH key.
+
+``sshsig.py`` reads and makes signatures, ``signers.py`` knows whose key may sign, ``approvals.py`` has proposals and statements,
+and ``queue.py`` stores both and applies decisions.
+"""

@@ -1,11 +1,11 @@
-"""Approvals that are signatures: what waits for a human, what the human signs, and the check of it.
+"""Approvals are signatures: the proposal that waits for a human, the statement that the human signs, and the check of both.
 
-Section 8 of the document names four operations that always need a human. Their content waits as a ``Proposal``; a
-human signs a ``Statement`` about it (SSHSIG, namespace ``standfast-seal``); ``check_approval`` says whether that decides
-the proposal. A boolean is never an approval: nothing here can be answered with one.
+Section 8 of the document names four operations that always need a human. Their content waits as a ``Proposal``. A human signs a
+``Statement`` about it (SSHSIG, namespace ``standfast-seal``), and ``check_approval`` verifies that the signature decides the
+proposal. There is no boolean that approves.
 
-A statement names its proposal by an id that is a hash over all that the human was shown, so a signature can't be
-carried over to another place, operation or author.
+A statement names its proposal by an id that is a hash over everything that the human was shown, so that a signature cannot be
+used for another place, operation or author.
 """
 
 import re
@@ -36,7 +36,7 @@ from standfast.vocabulary import Value, Verdict
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
-# Controls, and what is there but can't be seen or turns the text around. A fixed list, because what Python calls
+# Control characters, invisible ones, and those that reverse the reading direction. A fixed list, because what Python calls
 # printable grows with each Unicode version, and a proposal must read the same everywhere.
 _UNSEEN: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
@@ -45,14 +45,14 @@ _UNSEEN: Final = re.compile(
 
 
 class Decision(StrEnum):
-    """What a human can say to a proposal."""
+    """What a human can decide about a proposal."""
 
     APPROVE = "approve"
     REJECT = "reject"
 
 
 class ProposalState(StrEnum):
-    """Where a proposal stands."""
+    """The state of a proposal."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -65,9 +65,9 @@ assert set(STATE_AFTER) == set(Decision)
 
 
 class Proposal(Value, frozen=True, kw_only=True):
-    """What waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all the rest but the state.
+    """Content that waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all fields but the state.
 
-    The summary enters it by its fingerprint, so that the id still holds after the summary was erased.
+    The hash covers the summary's fingerprint, so that the id stays valid after the summary was erased.
     """
 
     proposal_id: str
@@ -86,21 +86,37 @@ class Proposal(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, *, proposed_at: datetime, summary: str, verdict: Verdict, operation: Operation, **fields: Any
+        cls,
+        *,
+        namespace: str,
+        key: str,
+        payload_fingerprint: str,
+        summary: str,
+        verdict: Verdict,
+        author: str,
+        proposed_at: datetime,
+        memory_snapshot_id: int,
+        policy_set_id: str,
+        operation: Operation,
     ) -> Self:
-        """A pending proposal. The same content proposed again at the same instant is the same proposal."""
-        text = shown(summary)
-        told = {
-            **fields,
-            "proposed_at": utc_text(proposed_at),
+        """A pending proposal. The same content proposed again at the same time is the same proposal."""
+        text = visible_text(summary)
+        hashed = {
+            "namespace": namespace,
+            "key": key,
+            "payload_fingerprint": payload_fingerprint,
             "summary_fingerprint": fingerprint(text),
             "verdict": str(verdict),
+            "author": author,
+            "proposed_at": utc_text(proposed_at),
+            "memory_snapshot_id": memory_snapshot_id,
+            "policy_set_id": policy_set_id,
             "operation": str(operation),
         }
-        return cls.from_json({**told, "summary": text, "proposal_id": _proposal_id(told)})
+        return cls.from_json({**hashed, "summary": text, "proposal_id": _proposal_id(hashed)})
 
     def without_summary(self) -> Self:
-        """The proposal after what it said was erased; its id and its fingerprints stay."""
+        """The proposal with its summary erased; its id and fingerprints stay."""
         return msgspec.structs.replace(self, summary=None)
 
     def __post_init__(self) -> None:
@@ -111,29 +127,30 @@ class Proposal(Value, frozen=True, kw_only=True):
         self._require_digest("summary_fingerprint", self.summary_fingerprint)
         if self.summary is not None:
             self._require(
-                isinstance(self.summary, str) and shown(self.summary) == self.summary,
-                f"summary must be up to {MAX_SUMMARY_CHARS} characters in NFC that can all be seen",
+                isinstance(self.summary, str) and visible_text(self.summary) == self.summary,
+                f"summary must be up to {MAX_SUMMARY_CHARS} visible characters in NFC",
             )
             self._require(
-                fingerprint(self.summary) == self.summary_fingerprint, "summary must have its fingerprint"
+                fingerprint(self.summary) == self.summary_fingerprint,
+                "summary_fingerprint must be the fingerprint of the summary",
             )
         self._coerce("verdict", Verdict)
-        self._require(self.verdict is not Verdict.VOID, "what was judged VOID can't be proposed")
+        self._require(self.verdict is not Verdict.VOID, "rejected content (VOID) cannot be proposed")
         _require_instant(self, "proposed_at", self.proposed_at)
         self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
         self._coerce("operation", Operation)
         self._require(
-            needs_human(self.operation), f"{self.operation} needs no human, so it needs no proposal"
+            needs_human(self.operation), f"{self.operation} needs no approval, so it cannot be proposed"
         )
         self._coerce("state", ProposalState)
-        told = {name: value for name, value in self.as_json().items() if name not in _NOT_IN_ITS_ID}
+        hashed = {name: value for name, value in self.as_json().items() if name not in _NOT_IN_ITS_ID}
         self._require(
-            self.proposal_id == _proposal_id(told), "proposal_id must be the hash of what is proposed"
+            self.proposal_id == _proposal_id(hashed), "proposal_id must be the hash of the other fields"
         )
 
 
 class Statement(Value, frozen=True, kw_only=True):
-    """What a human signs. It decides one proposal, until it expires, and once: its nonce is never used again."""
+    """What a human signs. It decides one proposal, once, before it expires: its nonce is never accepted again."""
 
     proposal_id: str
     payload_fingerprint: str
@@ -145,7 +162,7 @@ class Statement(Value, frozen=True, kw_only=True):
 
     @classmethod
     def about(cls, proposal: Proposal, *, decision: Decision, expires_at: datetime, nonce: str) -> Self:
-        """The statement that decides this proposal; ``nonce`` is a new id of an ``IdSource``."""
+        """The statement that decides a proposal; ``nonce`` is a new id of an ``IdSource``."""
         return cls(
             proposal_id=proposal.proposal_id,
             payload_fingerprint=proposal.payload_fingerprint,
@@ -170,12 +187,12 @@ class Statement(Value, frozen=True, kw_only=True):
 
     @property
     def signed_bytes(self) -> bytes:
-        """The canonical bytes, which are what is signed."""
+        """The canonical bytes, which are signed."""
         return canonical_bytes(self.as_json())
 
 
 class Approval(Value, frozen=True, kw_only=True):
-    """A signed statement, and who signed it. Holding one proves nothing: ``check_approval`` does, every time."""
+    """A signed statement and its signer. It proves nothing by itself; ``check_approval`` verifies it each time."""
 
     statement: Statement
     signature: str
@@ -184,7 +201,7 @@ class Approval(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, statement: Statement, armored: str, *, signers: Signers, at: datetime) -> Self:
-        """The approval that this signature makes of the statement, if an allowed signer made it."""
+        """The approval made by this signature, if an allowed signer made it for this statement."""
         public_key = verify(armored, statement.signed_bytes, SEAL_NAMESPACE)
         return cls(
             statement=statement,
@@ -217,18 +234,20 @@ def check_approval(
     author: str,
     agents: AbstractSet[str] = frozenset(),
 ) -> Proposal:
-    """The proposal as this approval decides it, approved or rejected; or the error that says why it decides nothing.
+    """The proposal after this approval, approved or rejected. Raises the error that says why it decides nothing.
 
-    ``author`` is who proposed it as the caller knows it, beside what the proposal tells; neither may sign, and none
-    of the ``agents`` may. Two callers may hold the same nonce for unused at once: who records it must refuse the
-    second in its transaction.
+    ``author`` is who proposed it as far as the caller knows. Neither that author, nor the one in the proposal, nor any of the
+    ``agents`` may sign. Two callers may both see a nonce as unused: whoever stores it must refuse the second one in its
+    transaction.
     """
-    _refuse_what_is_not_signed(approval)
+    _require_signed(approval)
     statement = approval.statement
     public_key = verify(approval.signature, statement.signed_bytes, SEAL_NAMESPACE)
     principal = signers.who_signed(public_key, now)
     if (principal, public_key.fingerprint) != (approval.principal, approval.key_fingerprint):
-        raise BadSignature(problem=f"{principal} made it, not {approval.principal} with the key it names")
+        raise BadSignature(
+            problem=f"it was made by {principal}, not by {approval.principal} with the key that the approval names"
+        )
     _refuse_self_approval(principal, proposal, author, agents)
     for field in ("proposal_id", "payload_fingerprint", "policy_set_id", "memory_snapshot_id"):
         signed, proposed = getattr(statement, field), getattr(proposal, field)
@@ -243,32 +262,32 @@ def check_approval(
     return msgspec.structs.replace(proposal, state=STATE_AFTER[statement.decision])
 
 
-def shown(text: str) -> str:
-    """Text as a human may safely be shown it: what can't be seen is spelled out, and what is too long is cut."""
+def visible_text(text: str) -> str:
+    """Text that is safe to show to a human: invisible characters are escaped, and long text is cut."""
     spelled = _UNSEEN.sub(lambda unseen: unseen[0].encode("unicode_escape").decode(), text)
     normal = normal_string(spelled)
     return normal if len(normal) <= MAX_SUMMARY_CHARS else normal[: MAX_SUMMARY_CHARS - 1] + "…"
 
 
-def _refuse_what_is_not_signed(approval: object) -> None:
+def _require_signed(approval: object) -> None:
     if not isinstance(approval, Approval):
-        problem = f"{approval!r:.80} is not a signed statement, and nothing else approves"
+        problem = f"{approval!r:.80} is not a signed statement; sign one with: standfast approvals approve"
         raise InvalidValue(what="Approval", problem=problem)
 
 
 def _refuse_self_approval(principal: str, proposal: Proposal, author: str, agents: AbstractSet[str]) -> None:
     signer = principal.casefold()
     if signer in (proposal.author.casefold(), author.casefold()):
-        problem = "its author may not decide it"
+        problem = "the author may not decide it"
     elif signer in {agent.casefold() for agent in agents}:
-        problem = "an agent may not decide any"
+        problem = "an agent may not decide proposals"
     else:
         return
     raise SelfApproval(principal=principal, proposal_id=proposal.proposal_id, problem=problem)
 
 
-def _proposal_id(told: dict[str, Any]) -> str:
-    return fingerprint(["proposal-id/v1", told])
+def _proposal_id(hashed: dict[str, Any]) -> str:
+    return fingerprint(["proposal-id/v1", hashed])
 
 
 def _require_instant(value: Value, field: str, text: str) -> None:

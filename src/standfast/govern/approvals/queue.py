@@ -1,9 +1,9 @@
-"""The desk where proposals wait for a human, and where a signature decides them.
+"""The approval queue: proposals wait here for a human, and a signature decides them.
 
-A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is noted
-under ``decision/``, its nonce is used up for ever, the list of signers that it was checked against is kept, and, if it
-was approved, the content stands in VAULT. The ledger is told the statement and the signature, so that anybody can
-check them again. Two who decide at once conflict, and one of them is told so.
+A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is stored under
+``decision/``, its nonce is used up for ever, the list of signers that it was checked against is stored, and, if it was approved,
+the record is written to VAULT. The ledger gets the statement and the signature, so that anybody can check them again. If two
+people decide at once, one of them gets a ``NotPending`` error.
 """
 
 from collections.abc import Iterator
@@ -33,15 +33,15 @@ SYSTEM_NAMESPACE: Final = "standfast"
 DECISION_PREFIX: Final = "decision/"
 
 
-class Waiting(Value, frozen=True, kw_only=True):
-    """A proposal and the record that it would seal."""
+class WaitingProposal(Value, frozen=True, kw_only=True):
+    """A proposal that waits for a decision, and the record that it would seal."""
 
     proposal: Proposal
     record: Record
 
 
-class Decided(Value, frozen=True, kw_only=True):
-    """A proposal that was decided, by whose signature, and when. What was rejected is not kept."""
+class DecidedProposal(Value, frozen=True, kw_only=True):
+    """A decided proposal, with the signature that decided it and the time. Rejected content is not kept."""
 
     proposal: Proposal
     approval: Approval
@@ -50,59 +50,65 @@ class Decided(Value, frozen=True, kw_only=True):
 
 
 class ApprovalQueue:
-    """Proposals of one namespace of a store."""
+    """The proposals of one namespace: those that wait, those that are decided, and deciding them."""
 
     def __init__(
-        self, store: Store, namespace: str, *, clock: Clock, beside: ExtraWrites = no_extra_writes
+        self, store: Store, namespace: str, *, clock: Clock, extra_writes: ExtraWrites = no_extra_writes
     ) -> None:
         self._store = store
         self._namespace = namespace
         self._clock = clock
-        self._beside = beside
+        self._extra_writes = extra_writes
 
-    def waiting(self) -> Iterator[Waiting]:
-        """All that waits, in the order of their ids."""
+    def waiting(self) -> Iterator[WaitingProposal]:
+        """Yields the proposals that wait, ordered by id."""
         for version in self._store.scan(self._namespace, prefix=f"{Band.PHOENIX}/"):
-            yield _read(version, Waiting)
+            yield _read(version, WaitingProposal)
 
-    def decided(self) -> Iterator[Decided]:
-        """All that was decided, in the order of their ids."""
+    def decided(self) -> Iterator[DecidedProposal]:
+        """Yields the decided proposals, ordered by id."""
         for version in self._store.scan(self._namespace, prefix=DECISION_PREFIX):
-            yield _read(version, Decided)
+            yield _read(version, DecidedProposal)
 
-    def find(self, proposal_id: str) -> Waiting | Decided:
-        """The proposal of this id, or the only one whose id begins with it."""
-        waits, is_decided = _waiting_key(proposal_id), _decision_key(proposal_id)
-        found = self._store.read(self._namespace, [waits, is_decided])
-        if waits in found:
-            return _read(found[waits], Waiting)
-        if is_decided in found:
-            return _read(found[is_decided], Decided)
+    def find(self, proposal_id: str) -> WaitingProposal | DecidedProposal:
+        """The proposal with this id, or the only one whose id begins with it."""
+        waiting, decided = _waiting_key(proposal_id), _decision_key(proposal_id)
+        found = self._store.read(self._namespace, [waiting, decided])
+        if waiting in found:
+            return _read(found[waiting], WaitingProposal)
+        if decided in found:
+            return _read(found[decided], DecidedProposal)
         if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
             raise NoSuchProposal(
-                problem=f"{proposal_id!r:.80} is no proposal's id; give {MIN_PROPOSAL_PREFIX_CHARS} digits of it or more"
+                problem=f"no proposal has the id {proposal_id!r:.80}; give at least its first {MIN_PROPOSAL_PREFIX_CHARS} digits"
             )
-        begins: list[Waiting | Decided] = [
-            *(_read(version, Waiting) for version in self._store.scan(self._namespace, prefix=waits)),
-            *(_read(version, Decided) for version in self._store.scan(self._namespace, prefix=is_decided)),
+        begins: list[WaitingProposal | DecidedProposal] = [
+            *(
+                _read(version, WaitingProposal)
+                for version in self._store.scan(self._namespace, prefix=waiting)
+            ),
+            *(
+                _read(version, DecidedProposal)
+                for version in self._store.scan(self._namespace, prefix=decided)
+            ),
         ]
         if len(begins) != 1:
-            how_many = "no proposal's id begins" if not begins else f"{len(begins)} proposals' ids begin"
+            how_many = "no proposal id begins" if not begins else f"{len(begins)} proposal ids begin"
             raise NoSuchProposal(problem=f"{how_many} with {proposal_id!r:.80}")
         return begins[0]
 
     def decide(
         self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()
     ) -> Receipt:
-        """Approve or reject a proposal by a human's signature; content reaches VAULT in no other way.
+        """Approves or rejects a proposal by a human's signature. Nothing else puts content into VAULT.
 
-        Raises what ``check_approval`` does: every reason to refuse is an error of its own.
+        Raises the errors of ``check_approval``: each reason to refuse has a class of its own.
         """
         require_seal(Role.HUMAN)
         proposal_id = approval.statement.proposal_id
         head = self._store.head()
         found = self.find(proposal_id)
-        if isinstance(found, Decided):
+        if isinstance(found, DecidedProposal):
             raise NotPending(proposal_id=proposal_id, state=found.proposal.state.value)
         now, nonce = self._clock.now(), nonce_key(approval.statement.nonce)
         decided = check_approval(
@@ -115,43 +121,45 @@ class ApprovalQueue:
             agents=agents,
         )
         if content_fingerprint(found.record) != found.proposal.payload_fingerprint:
-            raise Corruption(what=f"proposal {proposal_id}", problem="its record is not what was proposed")
-        commit = _Deciding(
+            raise Corruption(
+                what=f"proposal {proposal_id}", problem="its record is not the one that was proposed"
+            )
+        commit = _DecisionCommit(
             store=self._store,
             namespace=self._namespace,
             head=head,
             found=found,
             decided=decided,
             approval=approval,
-            beside=self._beside,
+            extra_writes=self._extra_writes,
         ).commit(signers, now)
         try:
             return self._store.commit(commit)
         except CommitAborted:
-            # Somebody else may have been faster; then that is what there is to say.
+            # If somebody else decided it in the meantime, report that instead.
             again = self.find(proposal_id)
-            if isinstance(again, Decided):
+            if isinstance(again, DecidedProposal):
                 raise NotPending(proposal_id=proposal_id, state=again.proposal.state.value) from None
             raise
 
 
-class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
-    """The one commit that a decision is."""
+class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """Builds the commit of a decision."""
 
     store: Store
     namespace: str
     head: int
-    found: Waiting
+    found: WaitingProposal
     decided: Proposal
     approval: Approval
-    beside: ExtraWrites
+    extra_writes: ExtraWrites
 
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
         approved = self.decided.state is ProposalState.APPROVED
-        # The ledger never forgets, so what was rejected is not told to it.
+        # The ledger never forgets, so it gets no rejected content.
         proposal = self.decided if approved else self.decided.without_summary()
-        noted = Decided(
+        noted = DecidedProposal(
             proposal=proposal,
             approval=self.approval,
             decided_at=utc_text(now),
@@ -204,14 +212,14 @@ class _Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Write.of(self.namespace, record.key, action, record.as_json())
 
     def _refused(self) -> list[Write]:
-        """What was logged of it goes too, and the same content is recognised if it comes back."""
+        """Erases the logged copies, and notes the content's fingerprint so that it is recognised if it comes back."""
         reading = TextReading(self.found.record.text).fingerprint
         own = logged(self.found.record)
         reason = f"rejected by {self.approval.principal}"
         keys = keys_with_content_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
-        gone = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
+        erased = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
         noted = Write.of(self.namespace, refused_key(reading), ActionType.WRITE, refused_row(reading))
-        return [*gone, noted, *self.beside(self.head, keys)]
+        return [*erased, noted, *self.extra_writes(self.head, keys)]
 
 
 def _waiting_key(proposal_id: str) -> str:
@@ -223,12 +231,12 @@ def _decision_key(proposal_id: str) -> str:
 
 
 def nonce_key(nonce: str) -> str:
-    """Where it is noted that a nonce was used."""
+    """The key under which a used nonce is stored."""
     return f"nonce/{nonce}"
 
 
 def signers_key(fingerprint: str) -> str:
-    """Where a list of signers is kept, as it was when a decision was checked against it."""
+    """The key under which the list of signers that a decision was checked against is stored."""
     return f"signers/{fingerprint}"
 
 

@@ -1,11 +1,11 @@
-"""Who may sign: OpenSSH's ``allowed_signers`` file and its list of revoked keys, read strictly.
+"""Signers: OpenSSH's ``allowed_signers`` file and its list of revoked keys, parsed strictly.
 
     alice@example.com namespaces="standfast-seal",valid-after="20260101Z",valid-before="20270101Z" ssh-ed25519 AAAA… note
 
-Every list that is accepted here means the same to ``ssh-keygen -Y verify``; not the other way round, because some of
-what ssh-keygen takes would leave open who signed, or when. Refused: several principals or patterns on a line (a seal
-names one person), a key on two lines, a line that does not say for which namespaces its key is good, times without Z
-(they would depend on the machine's time zone), certificate authorities, and unknown options.
+Every list that is accepted here means the same to ``ssh-keygen -Y verify``. The reverse does not hold, because some of what
+ssh-keygen accepts leaves open who signed, or when. Refused are: several principals or patterns on a line (a seal names one
+person), a key on two lines, a line without namespaces, times without Z (they depend on the machine's time zone), certificate
+authorities, and unknown options.
 """
 
 import re
@@ -40,7 +40,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Signer(Value, frozen=True, kw_only=True):
-    """One key of one person: what it may sign, and when. Both ends of its time belong to it, to the second."""
+    """One key of one person, its namespaces and its time of validity. Both ends belong to it, to the second."""
 
     principal: str
     public_key: PublicKey
@@ -51,7 +51,7 @@ class Signer(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require(
             isinstance(self.principal, str) and _PRINCIPAL.fullmatch(self.principal) is not None,
-            f"a principal is one name such as alice@example.com, without patterns, not {self.principal!r:.80}",
+            f"a principal must be one name such as alice@example.com, without patterns, not {self.principal!r:.80}",
         )
         self._require(isinstance(self.public_key, PublicKey), "public_key must be a PublicKey")
         self._require(
@@ -80,14 +80,14 @@ class Signer(Value, frozen=True, kw_only=True):
 
 
 class Signers(Value, frozen=True, kw_only=True):
-    """All who may sign, and the keys that no longer may. Build it with ``parse``; the order of lines doesn't matter."""
+    """Everyone who may sign, and the revoked keys. Build it with ``parse``; the order of lines makes no difference."""
 
     allowed: tuple[Signer, ...] = ()
     revoked: tuple[PublicKey, ...] = ()
 
     @classmethod
     def parse(cls, allowed: str, revoked: str = "") -> Self:
-        """The lists in an ``allowed_signers`` file and in a file of revoked keys, one public key a line."""
+        """Parses the texts of an ``allowed_signers`` file and of a file of revoked keys, one public key per line."""
         signers: dict[PublicKey, Signer] = {}
         for number, line in _lines(_ALLOWED, allowed):
             try:
@@ -96,7 +96,7 @@ class Signers(Value, frozen=True, kw_only=True):
                 problem = error.facts["problem"]
                 raise InvalidSigners(line=number, which=_ALLOWED, problem=problem) from None
             if signer.public_key in signers:
-                problem = "its key stands on another line too; one key is one person's, and one line tells all of it"
+                problem = "its key is on another line too; a key belongs to one person and one line"
                 raise InvalidSigners(line=number, which=_ALLOWED, problem=problem)
             signers[signer.public_key] = signer
         keys: set[PublicKey] = set()
@@ -116,19 +116,19 @@ class Signers(Value, frozen=True, kw_only=True):
             ("allowed", [signer.public_key.blob for signer in self.allowed]),
             ("revoked", [key.blob for key in self.revoked]),
         ):
-            self._require(blobs == sorted(set(blobs)), f"{field} must be in the order of the keys, each once")
-            self._require(len(blobs) <= MAX_LIST_KEYS, f"{field} may have {MAX_LIST_KEYS} keys")
+            self._require(blobs == sorted(set(blobs)), f"{field} must be sorted by key, each key once")
+            self._require(len(blobs) <= MAX_LIST_KEYS, f"{field} may have at most {MAX_LIST_KEYS} keys")
 
     @property
     def fingerprint(self) -> str:
-        """What the ledger holds of the list: a hash over what it means, whatever its comments, spaces and order."""
+        """A hash over the meaning of the lists, for the ledger. Comments, spaces and order make no difference."""
         return fingerprint(
             ["signers/v1", [signer.line for signer in self.allowed], [key.text for key in self.revoked]]
         )
 
     @property
     def allowed_text(self) -> str:
-        """The list as a file for ``ssh-keygen -Y verify -f``."""
+        """The allowed signers as a file for ``ssh-keygen -Y verify -f``."""
         return "".join(f"{signer.line}\n" for signer in self.allowed)
 
     @property
@@ -137,7 +137,7 @@ class Signers(Value, frozen=True, kw_only=True):
         return "".join(f"{key.text}\n" for key in self.revoked)
 
     def who_signed(self, public_key: PublicKey, at: datetime, namespace: str = SEAL_NAMESPACE) -> str:
-        """The principal whose key this is, if it may sign for this namespace at this time; a typed error if not."""
+        """The principal of a key, if the key may sign for the namespace at this time; a typed error if not."""
         key_fingerprint = public_key.fingerprint
         if public_key in self.revoked:
             raise SignerRevoked(key_fingerprint=key_fingerprint)
@@ -146,13 +146,13 @@ class Signers(Value, frozen=True, kw_only=True):
             raise UnknownSigner(key_fingerprint=key_fingerprint)
         if namespace not in signer.namespaces:
             raise WrongNamespace(found=", ".join(signer.namespaces), needed=namespace)
-        # To the second, as ssh-keygen compares, so that the two never disagree.
+        # Compared to the second, as ssh-keygen does, so that the two never disagree.
         now = utc_text(at.replace(microsecond=0))
-        who = {"key_fingerprint": key_fingerprint, "principal": signer.principal, "at": utc_text(at)}
+        facts = {"key_fingerprint": key_fingerprint, "principal": signer.principal, "at": utc_text(at)}
         if signer.valid_after is not None and now < signer.valid_after:
-            raise SignerNotYetValid(**who, valid_after=signer.valid_after)
+            raise SignerNotYetValid(**facts, valid_after=signer.valid_after)
         if signer.valid_before is not None and now > signer.valid_before:
-            raise SignerExpired(**who, valid_before=signer.valid_before)
+            raise SignerExpired(**facts, valid_before=signer.valid_before)
         return signer.principal
 
 
@@ -161,22 +161,22 @@ def _blob(key: PublicKey) -> bytes:
 
 
 def _lines(which: str, text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, with their numbers."""
+    """Yields the lines that are neither empty nor comments, with their numbers."""
     if not isinstance(text, str) or len(text) > MAX_LIST_CHARS:
         raise InvalidSigners(
-            line=1, which=which, problem=f"a list is a text of at most {MAX_LIST_CHARS} characters"
+            line=1, which=which, problem=f"the list must be a text of at most {MAX_LIST_CHARS} characters"
         )
-    told = 0
+    count = 0
     for number, line in enumerate(text.split("\n"), 1):
         if not line.replace("\t", " ").isprintable():
             raise InvalidSigners(
-                line=number, which=which, problem="it holds characters that can't be printed"
+                line=number, which=which, problem="it has unprintable characters; remove them"
             )
         if (stripped := line.strip(" \t")) and not stripped.startswith("#"):
-            told += 1
-            if told > MAX_LIST_KEYS:
+            count += 1
+            if count > MAX_LIST_KEYS:
                 raise InvalidSigners(
-                    line=number, which=which, problem=f"a list has at most {MAX_LIST_KEYS} keys"
+                    line=number, which=which, problem=f"the list may have at most {MAX_LIST_KEYS} keys"
                 )
             yield number, stripped
 
@@ -191,8 +191,8 @@ def _signer(line: str) -> Signer:
     if fields is None or end != len(fields[2]) or "namespaces" not in options:
         raise InvalidValue(
             what="Signer",
-            problem='it is not written as: principal namespaces="standfast-seal" ssh-ed25519 AAAA…, where the only '
-            "other options are valid-after and valid-before, each once and behind a comma",
+            problem='it must be: principal namespaces="standfast-seal" ssh-ed25519 AAAA…; the only other options '
+            "are valid-after and valid-before, each once and separated by a comma",
         )
     return Signer(
         principal=fields[1],
@@ -204,7 +204,7 @@ def _signer(line: str) -> Signer:
 
 
 def _instant(option: str, text: str | None) -> str | None:
-    """An instant of an OpenSSH option, as json-v1 writes it."""
+    """Converts the time of an OpenSSH option to json-v1 form."""
     if text is None:
         return None
     found = _INSTANT.fullmatch(text)
@@ -221,7 +221,7 @@ def _instant(option: str, text: str | None) -> str | None:
 
 
 def _openssh_instant(text: str) -> str | None:
-    """The other way round: a whole second of json-v1 as OpenSSH writes it, if it is one."""
+    """Converts a whole second in json-v1 form to the form of an OpenSSH option; None if it is none."""
     try:
         moment = datetime.fromisoformat(text)
         whole = moment.utcoffset() is not None and moment.microsecond == 0 and utc_text(moment) == text

@@ -1,11 +1,11 @@
-"""SSH signatures, as OpenSSH's PROTOCOL.sshsig describes them, so that ``ssh-keygen -Y verify`` can check a seal.
+"""SSH signatures as OpenSSH's PROTOCOL.sshsig describes them, so that ``ssh-keygen -Y verify`` can check a seal.
 
-Read strictly. Accepted: version 1, SHA-256 and SHA-512, and Ed25519 keys, plain (``ssh-ed25519``) or in hardware
-(``sk-ssh-ed25519@openssh.com``; somebody must have touched it). Refused, though ssh-keygen takes some of it: RSA, DSA
-and ECDSA keys, certificates, a reserved field that is not empty, keys of small order (anyone can sign for those),
-bytes after the end, and base64 or carriage returns that ssh-keygen would not write.
+Parsing is strict. Accepted are version 1, SHA-256 and SHA-512, and Ed25519 keys, plain (``ssh-ed25519``) or in hardware
+(``sk-ssh-ed25519@openssh.com``, which must have been touched). Refused, though ssh-keygen accepts some of it, are RSA, DSA and
+ECDSA keys, certificates, a reserved field that is not empty, keys of small order (anyone can sign for those), trailing bytes,
+and base64 or carriage returns that ssh-keygen would not write.
 
-``cryptography`` does the cryptography. It is loaded when it is first needed, because loading takes 50 ms or more.
+``cryptography`` is loaded on first use, because loading it takes 50 ms or more.
 """
 
 import base64
@@ -38,8 +38,8 @@ _ARMOR: Final = re.compile(
     r"-----BEGIN SSH SIGNATURE-----\n((?:[A-Za-z0-9+/=]{1,76}\n)+)-----END SSH SIGNATURE-----\n?"
 )
 _ARMOR_COLUMNS: Final = 70
-# The y coordinates of all points of small order, in both encodings where there are two. Under such a key, one
-# signature fits every message.
+# The y coordinates of all points of small order, in both encodings where there are two. With such a key, one signature
+# fits every message.
 _SMALL_ORDER: Final = frozenset(
     bytes.fromhex(y)
     for y in (
@@ -55,7 +55,7 @@ _SMALL_ORDER: Final = frozenset(
 
 
 class PublicKey(Value, frozen=True, kw_only=True):
-    """An Ed25519 public key, as the bytes that OpenSSH writes in base64. A key that may not sign can't be built."""
+    """An Ed25519 public key in OpenSSH's binary form. A key that may not sign cannot be constructed."""
 
     blob: bytes
 
@@ -109,7 +109,7 @@ class PublicKey(Value, frozen=True, kw_only=True):
 
 
 class SshSignature(Value, frozen=True, kw_only=True):
-    """A signature taken apart. ``armored`` is its one text, in the form that ssh-keygen writes."""
+    """The parts of a signature. ``armored`` is its text, in the form that ssh-keygen writes."""
 
     public_key: PublicKey
     namespace: str
@@ -118,14 +118,14 @@ class SshSignature(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, armored: str) -> Self:
-        """The signature in an armored text, wrapped at any column up to 76; anything else is a ``BadSignature``."""
+        """Parses an armored text, wrapped at any column up to 76; anything else is a ``BadSignature``."""
         short = isinstance(armored, str) and len(armored) <= MAX_ARMOR_CHARS
         found = _ARMOR.fullmatch(armored) if short else None
         blob = _unbase64(found[1].replace("\n", "")) if found else None
         if blob is None:
             raise BadSignature(problem="it is not an armored SSH signature")
         if not blob.startswith(_MAGIC + _VERSION_1):
-            raise BadSignature(problem="it is not of version 1 of the format")
+            raise BadSignature(problem="its format version is not 1")
         try:
             fields, rest = _split(blob.removeprefix(_MAGIC + _VERSION_1), 5)
             key, namespace, reserved, algorithm, signature = fields
@@ -133,7 +133,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         except ValueError:
             raise BadSignature(problem="it is cut short or garbled") from None
         if reserved or rest:
-            raise BadSignature(problem="it holds bytes that have no meaning")
+            raise BadSignature(problem="it has extra bytes")
         if names[1] not in _HASHES:
             raise BadSignature(problem="its hash algorithm is neither sha256 nor sha512")
         return cls(
@@ -153,7 +153,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""])
 
     def check(self, message: bytes) -> None:
-        """Raise a ``BadSignature`` unless the key signed just this message, for this namespace."""
+        """Raises ``BadSignature`` unless the key signed exactly this message, for this namespace."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # As the module's docstring says.
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415  # As above.
 
@@ -165,19 +165,19 @@ class SshSignature(Value, frozen=True, kw_only=True):
         except ValueError:
             raise BadSignature(problem="it is cut short") from None
         if signature_kind != kind.encode() or len(rest) != (5 if kind == _HARDWARE else 0):
-            raise BadSignature(problem="its signature is not of its key's type")
+            raise BadSignature(problem="its type is not that of its key")
         if kind == _HARDWARE:
             if not rest[0] & _TOUCHED:
-                raise BadSignature(problem="nobody touched the hardware key")
+                raise BadSignature(problem="the hardware key was not touched")
             signed = hashlib.sha256(key_fields[2]).digest() + rest + hashlib.sha256(signed).digest()
         try:
             Ed25519PublicKey.from_public_bytes(key_fields[1]).verify(signature, signed)
         except (InvalidSignature, ValueError):
-            raise BadSignature(problem="it does not match what it is said to sign") from None
+            raise BadSignature(problem="it does not match the statement") from None
 
 
 def verify(armored: str, message: bytes, namespace: str) -> PublicKey:
-    """The key that signed this message for this namespace. Whose key it is, is for ``Signers`` to say."""
+    """The key that signed this message for this namespace. ``Signers`` tells whose key it is."""
     signature = SshSignature.read(armored)
     if signature.namespace != namespace:
         raise WrongNamespace(found=signature.namespace, needed=namespace)
@@ -188,7 +188,7 @@ def verify(armored: str, message: bytes, namespace: str) -> PublicKey:
 def sign(
     private_key: "Ed25519PrivateKey", message: bytes, namespace: str, *, hash_algorithm: str = "sha512"
 ) -> str:
-    """An armored signature, the same for the same key and message each time."""
+    """Signs a message. The same key and message give the same armored signature."""
     if hash_algorithm not in _HASHES:
         raise SigningFailed(problem=f"the hash algorithm must be one of {', '.join(sorted(_HASHES))}")
     signed = _to_be_signed(message, _checked_namespace(namespace), hash_algorithm)
@@ -201,7 +201,7 @@ def sign(
 
 
 def load_private_key(key_file: bytes, passphrase: Callable[[], str] | None = None) -> "Ed25519PrivateKey":
-    """The key in an OpenSSH private key file. ``passphrase`` is asked only if the key is encrypted."""
+    """Loads an OpenSSH private key file. ``passphrase`` is called only if the key is encrypted."""
     from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm  # noqa: PLC0415  # As above.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # As above.
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key  # noqa: PLC0415  # As above.
@@ -211,7 +211,7 @@ def load_private_key(key_file: bytes, passphrase: Callable[[], str] | None = Non
     try:
         try:
             key = load_ssh_private_key(key_file, None)
-        except TypeError:  # Which is how it says that the key is encrypted.
+        except TypeError:  # Raised for an encrypted key.
             if passphrase is None:
                 raise SigningFailed(
                     problem="the private key is encrypted; give its passphrase, or use ssh-agent"
@@ -237,9 +237,9 @@ def sign_with_ssh_keygen(
     interactive: bool = False,
     limit_seconds: float = SIGNING_SECONDS,
 ) -> str:
-    """An armored signature by ``ssh-keygen -Y sign``: for keys in ssh-agent (give the ``.pub`` file) and in hardware.
+    """Signs by ``ssh-keygen -Y sign``: for keys in ssh-agent (give the ``.pub`` file) and in hardware.
 
-    ``interactive`` lets ssh-keygen ask for a passphrase or a touch on the terminal; otherwise it can't ask anyone.
+    ``interactive`` lets ssh-keygen ask for a passphrase or a touch on the terminal.
     """
     program = shutil.which("ssh-keygen")
     if program is None:
@@ -258,10 +258,10 @@ def sign_with_ssh_keygen(
     except subprocess.TimeoutExpired:
         raise SigningFailed(problem=f"ssh-keygen did not answer within {limit_seconds} seconds") from None
     except (OSError, ValueError) as error:
-        raise SigningFailed(problem=f"ssh-keygen can't be run: {error}") from None
+        raise SigningFailed(problem=f"ssh-keygen cannot be run: {error}") from None
     if done.returncode != 0:
-        told = (done.stderr or b"").decode("utf-8", "replace").strip()
-        raise SigningFailed(problem=f"ssh-keygen refused ({done.returncode}): {told[-400:]}")
+        message_text = (done.stderr or b"").decode("utf-8", "replace").strip()
+        raise SigningFailed(problem=f"ssh-keygen failed ({done.returncode}): {message_text[-400:]}")
     armored = done.stdout.decode("ascii", "replace")
     verify(armored, message, namespace)
     return SshSignature.read(armored).armored
@@ -273,13 +273,13 @@ def _to_be_signed(message: bytes, namespace: str, hash_algorithm: str) -> bytes:
 
 
 def is_namespace(name: object) -> bool:
-    """Whether this can be a namespace: one name, in which nothing means a pattern or a list."""
+    """Whether a value can be a namespace: one name without patterns or lists."""
     return isinstance(name, str) and _NAMESPACE.fullmatch(name) is not None
 
 
 def _checked_namespace(namespace: str) -> str:
     if not is_namespace(namespace):
-        raise BadSignature(problem=f"{namespace!r:.80} is no namespace")
+        raise BadSignature(problem=f"{namespace!r:.80} is not a valid namespace")
     return namespace
 
 
@@ -288,7 +288,7 @@ def _string(field: bytes) -> bytes:
 
 
 def _split(data: bytes, count: int) -> tuple[list[bytes], bytes]:
-    """The first fields of ``data``, each behind its length, and the rest; a ``ValueError`` if it ends too soon."""
+    """Splits off ``count`` length-prefixed fields; raises ``ValueError`` if the data ends too soon."""
     fields = []
     for _ in range(count):
         end = 4 + int.from_bytes(data[:4])
@@ -300,7 +300,7 @@ def _split(data: bytes, count: int) -> tuple[list[bytes], bytes]:
 
 
 def _unbase64(text: str) -> bytes | None:
-    """The bytes, if this is the one way to write them."""
+    """Decodes base64, but only in its canonical form."""
     try:
         blob = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:

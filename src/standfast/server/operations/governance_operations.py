@@ -5,7 +5,7 @@ from itertools import islice
 
 from standfast.errors import Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
-from standfast.govern.approvals.queue import Decided, Waiting
+from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
@@ -55,7 +55,7 @@ def get_proposal(
     """Return one proposal with the statements that decide it. Each can be signed for some minutes, and used once."""
     memory = gateway.authorize(caller, Permission.GET_PROPOSAL, namespace)
     found = memory.approvals().find(proposal_id)
-    if isinstance(found, Decided):
+    if isinstance(found, DecidedProposal):
         return ProposalResponse(proposal=found.proposal, decided=found)
     return ProposalResponse(
         proposal=found.proposal,
@@ -65,7 +65,7 @@ def get_proposal(
     )
 
 
-def _replaced(memory: Memory, found: Waiting) -> Record | None:
+def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
     name = found.proposal.key.partition("/")[2]
     return next((record for record in records_of(memory, name) if record.band is Band.VAULT), None)
 

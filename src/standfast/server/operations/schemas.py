@@ -15,7 +15,7 @@ from msgspec import Meta
 from standfast.bench.leaderboard import LeaderboardRow, Mean
 from standfast.errors import BadRequest
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
-from standfast.govern.approvals.queue import Decided
+from standfast.govern.approvals.queue import DecidedProposal
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_PAGE_ITEMS,
@@ -285,7 +285,7 @@ class ProposalResponse(Value, frozen=True, kw_only=True):
     record: Record | None = None
     replaces: Record | None = None
     to_sign: tuple[StatementToSign, ...] = ()
-    decided: Decided | None = None
+    decided: DecidedProposal | None = None
 
 
 class DueItem(Value, frozen=True, kw_only=True):
