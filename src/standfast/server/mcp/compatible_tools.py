@@ -15,20 +15,19 @@ from pydantic import BaseModel, Field
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
-from standfast.memory import Memory
-from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.permissions import Permission
 from standfast.server.mcp.tools import (
     DEFAULT_TOKENS,
     WORKFLOW,
     Answer,
     AnyContext,
+    McpTool,
     Namespace,
+    Place,
     Source,
-    Tool,
     ToolAuth,
 )
 from standfast.server.operations import memory_operations
-from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import (
     ForgetBody,
     RecallBody,
@@ -77,63 +76,20 @@ class CompatibleTools:
     def __init__(self, auth: ToolAuth) -> None:
         self._call = auth.call
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[McpTool, ...]:
         """All tools of this class."""
         reads = {"is_read_only": True, "is_idempotent": True}
         return (
-            Tool(
-                name="add_memory",
-                title="Add memory",
-                permission=Permission.REMEMBER,
-                function=self.add_memory,
+            McpTool("add_memory", "Add memory", Permission.REMEMBER, self.add_memory),
+            McpTool("search_memories", "Search memories", Permission.RECALL, self.search_memories, **reads),
+            McpTool("get_memory", "Get memory", Permission.GET_RECORD, self.get_memory, **reads),
+            McpTool(
+                "delete_memory", "Delete memory", Permission.FORGET, self.delete_memory, is_destructive=True
             ),
-            Tool(
-                name="search_memories",
-                title="Search memories",
-                permission=Permission.RECALL,
-                function=self.search_memories,
-                **reads,
-            ),
-            Tool(
-                name="get_memory",
-                title="Get memory",
-                permission=Permission.GET_RECORD,
-                function=self.get_memory,
-                **reads,
-            ),
-            Tool(
-                name="delete_memory",
-                title="Delete memory",
-                permission=Permission.FORGET,
-                function=self.delete_memory,
-                is_destructive=True,
-            ),
-            Tool(
-                name="create_entities",
-                title="Create entities",
-                permission=Permission.REMEMBER,
-                function=self.create_entities,
-            ),
-            Tool(
-                name="add_observations",
-                title="Add observations",
-                permission=Permission.REMEMBER,
-                function=self.add_observations,
-            ),
-            Tool(
-                name="search_nodes",
-                title="Search nodes",
-                permission=Permission.RECALL,
-                function=self.search_nodes,
-                **reads,
-            ),
-            Tool(
-                name="open_nodes",
-                title="Open nodes",
-                permission=Permission.GET_RECORD,
-                function=self.open_nodes,
-                **reads,
-            ),
+            McpTool("create_entities", "Create entities", Permission.REMEMBER, self.create_entities),
+            McpTool("add_observations", "Add observations", Permission.REMEMBER, self.add_observations),
+            McpTool("search_nodes", "Search nodes", Permission.RECALL, self.search_nodes, **reads),
+            McpTool("open_nodes", "Open nodes", Permission.GET_RECORD, self.open_nodes, **reads),
         )
 
     def add_memory(
@@ -159,10 +115,8 @@ class CompatibleTools:
             context,
             Permission.REMEMBER,
             namespace,
-            lambda gateway, caller, where: added(
-                memory_operations.remember(
-                    gateway, caller, where, RememberBody.from_json(body), workflow=WORKFLOW
-                )
+            lambda place: added(
+                memory_operations.remember(*place, RememberBody.from_json(body), workflow=WORKFLOW)
             ),
         )
 
@@ -183,9 +137,7 @@ class CompatibleTools:
             context,
             Permission.RECALL,
             namespace,
-            lambda gateway, caller, where: found(
-                memory_operations.recall(gateway, caller, where, RecallBody.from_json(query_body))
-            ),
+            lambda place: found(memory_operations.recall(*place, RecallBody.from_json(query_body))),
         )
 
     def get_memory(self, memory_id: str, context: AnyContext, namespace: Namespace = None) -> Answer:
@@ -195,11 +147,9 @@ class CompatibleTools:
             context,
             Permission.GET_RECORD,
             namespace,
-            lambda gateway, caller, where: ForeignShape(
+            lambda place: ForeignShape(
                 plain=_as_memory(
-                    memory_operations.get_record(
-                        gateway, caller, where, RecordQuery.from_json(query_body)
-                    ).records[0]
+                    memory_operations.get_record(*place, RecordQuery.from_json(query_body)).records[0]
                 )
             ),
         )
@@ -217,9 +167,7 @@ class CompatibleTools:
             context,
             Permission.FORGET,
             namespace,
-            lambda gateway, caller, where: memory_operations.forget(
-                gateway, caller, where, ForgetBody.from_json(body), workflow=WORKFLOW
-            ),
+            lambda place: memory_operations.forget(*place, ForgetBody.from_json(body), workflow=WORKFLOW),
         )
 
     def create_entities(
@@ -251,9 +199,9 @@ class CompatibleTools:
     ) -> Answer:
         unique = list(dict.fromkeys(said))
 
-        def observed(gateway: Gateway, caller: Caller, where: str) -> ForeignShape:
+        def observed(place: Place) -> ForeignShape:
             body = [_observation(name, text, source, kinds.get(name)) for name, text in unique]
-            responses = memory_operations.remember_all(gateway, caller, where, body, workflow=WORKFLOW)
+            responses = memory_operations.remember_all(*place, body, workflow=WORKFLOW)
             by_entity: dict[str, list[dict[str, Any]]] = {}
             for (name, text), response in zip(unique, responses, strict=True):
                 one = {"observation": text, "verdict": response.verdict.value, "reasons": response.reasons}
@@ -272,17 +220,12 @@ class CompatibleTools:
         """Search for entities; best matches first."""
         query_body = {"query": query, "tokens": DEFAULT_TOKENS * 5}
 
-        def found(memory: Memory) -> ForeignShape:
-            items = memory_operations.recall_from(memory, RecallBody.from_json(query_body)).selected
-            names = [_entity_of(item["memory_id"]) for item in items]
-            return _nodes(memory, list(dict.fromkeys(name for name in names if name)))
+        def found(place: Place) -> ForeignShape:
+            response = memory_operations.recall(*place, RecallBody.from_json(query_body))
+            names = [_entity_of(item["memory_id"]) for item in response.selected]
+            return _nodes(place, Permission.RECALL, list(dict.fromkeys(name for name in names if name)))
 
-        return self._call(
-            context,
-            Permission.RECALL,
-            namespace,
-            lambda gateway, caller, where: found(gateway.authorize(caller, Permission.RECALL, where)),
-        )
+        return self._call(context, Permission.RECALL, namespace, found)
 
     def open_nodes(self, names: list[str], context: AnyContext, namespace: Namespace = None) -> Answer:
         """Return entities by name, with all their observations."""
@@ -290,9 +233,7 @@ class CompatibleTools:
             context,
             Permission.GET_RECORD,
             namespace,
-            lambda gateway, caller, where: _nodes(
-                gateway.authorize(caller, Permission.GET_RECORD, where), names
-            ),
+            lambda place: _nodes(place, Permission.GET_RECORD, names),
         )
 
 
@@ -310,7 +251,9 @@ def _entity_of(memory_id: str) -> str | None:
     return name if mark and memory_id.startswith(ENTITY_PREFIX) else None
 
 
-def _nodes(memory: Memory, names: list[str]) -> ForeignShape:
+def _nodes(place: Place, permission: Permission, names: list[str]) -> ForeignShape:
+    gateway, caller, namespace = place
+    memory = gateway.authorize(caller, permission, namespace)
     nodes = []
     for name in names[:MAX_PAGE_ITEMS]:
         rows = memory.store.scan(memory.namespace, prefix=f"{Band.LEDGER}/{ENTITY_PREFIX}{name}#")

@@ -18,7 +18,7 @@ from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
 from standfast.server.edge.middleware import OPERATION_IN_SCOPE
 from standfast.server.mcp.compatible_tools import CompatibleTools
-from standfast.server.mcp.tools import AnyContext, Authenticate, OwnTools, Tool, ToolAuth
+from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import VERSION, Gateway
 from standfast.server.operations.schemas import RecordQuery, RecordsQuery
@@ -60,7 +60,7 @@ def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]
     return server
 
 
-def all_tools(auth: ToolAuth) -> tuple[Tool, ...]:
+def all_tools(auth: ToolAuth) -> tuple[McpTool, ...]:
     """Every tool that the server offers."""
     return OwnTools(auth).tools() + CompatibleTools(auth).tools()
 
@@ -78,8 +78,8 @@ def _add_resources(server: MCPServer[Any], auth: ToolAuth) -> None:
                 context,
                 Permission.GET_RECORD,
                 namespace,
-                lambda gateway, caller, where: memory_operations.get_record(
-                    gateway, caller, where, RecordQuery.from_json({"memory_id": memory_id})
+                lambda place: memory_operations.get_record(
+                    *place, RecordQuery.from_json({"memory_id": memory_id})
                 ),
             )
         )
@@ -97,9 +97,7 @@ def _add_resources(server: MCPServer[Any], auth: ToolAuth) -> None:
                 context,
                 Permission.LIST_RECORDS,
                 namespace,
-                lambda gateway, caller, where: memory_operations.list_records(
-                    gateway, caller, where, RecordsQuery(at=at)
-                ),
+                lambda place: memory_operations.list_records(*place, RecordsQuery(at=at)),
             )
         )
 

@@ -45,8 +45,9 @@ RequestKey = Annotated[
 ]
 Authenticate = Callable[[Any], Caller]
 """Returns who makes a call, given the call's context; raises ``Unauthenticated``."""
-ToolOperation = Callable[[Gateway, Caller, str], Value]
-"""An operation on a namespace, with its input bound."""
+Place = tuple[Gateway, Caller, str]
+ToolOperation = Callable[[Place], Value]
+"""An operation with its input bound; it takes the gateway, the caller and the namespace."""
 
 
 class ToolAuth:
@@ -83,7 +84,7 @@ class ToolAuth:
             caller = self._authenticate(context)
             where = namespace or self._default_namespace(caller)
             with self._tracer.span(permission, where):
-                return operation(self.gateway, caller, where).as_json()
+                return operation((self.gateway, caller, where)).as_json()
         except StandfastError as error:
             self.gateway.log_refusal(
                 error, interface="mcp", operation=permission.value, caller=caller, namespace=namespace
@@ -96,8 +97,8 @@ class ToolAuth:
         return home if caller.covers(home) or not own else own[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+@dataclass(frozen=True, slots=True)
+class McpTool:
     """A tool: its function, the permission it needs, and the hints that clients are given."""
 
     name: str
@@ -115,57 +116,17 @@ class OwnTools:
     def __init__(self, auth: ToolAuth) -> None:
         self._call = auth.call
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[McpTool, ...]:
         """All tools of this class."""
         reads = {"is_read_only": True, "is_idempotent": True}
         return (
-            Tool(
-                name="memory_read",
-                title="Recall",
-                permission=Permission.RECALL,
-                function=self.memory_read,
-                **reads,
-            ),
-            Tool(
-                name="memory_remember",
-                title="Remember",
-                permission=Permission.REMEMBER,
-                function=self.memory_remember,
-            ),
-            Tool(
-                name="memory_propose",
-                title="Propose as law",
-                permission=Permission.PROPOSE,
-                function=self.memory_propose,
-            ),
-            Tool(
-                name="memory_history",
-                title="History",
-                permission=Permission.HISTORY,
-                function=self.memory_history,
-                **reads,
-            ),
-            Tool(
-                name="memory_forget",
-                title="Forget",
-                permission=Permission.FORGET,
-                function=self.memory_forget,
-                is_destructive=True,
-            ),
-            Tool(
-                name="memory_verify",
-                title="Verify",
-                permission=Permission.VERIFY,
-                function=self.memory_verify,
-                **reads,
-            ),
-            Tool(
-                name="memory_status",
-                title="Status",
-                permission=Permission.STATUS,
-                function=self.memory_status,
-                **reads,
-            ),
+            McpTool("memory_read", "Recall", Permission.RECALL, self.memory_read, **reads),
+            McpTool("memory_remember", "Remember", Permission.REMEMBER, self.memory_remember),
+            McpTool("memory_propose", "Propose as law", Permission.PROPOSE, self.memory_propose),
+            McpTool("memory_history", "History", Permission.HISTORY, self.memory_history, **reads),
+            McpTool("memory_forget", "Forget", Permission.FORGET, self.memory_forget, is_destructive=True),
+            McpTool("memory_verify", "Verify", Permission.VERIFY, self.memory_verify, **reads),
+            McpTool("memory_status", "Status", Permission.STATUS, self.memory_status, **reads),
         )
 
     def memory_read(  # noqa: PLR0917  # The SDK calls by name.
@@ -189,9 +150,7 @@ class OwnTools:
             context,
             Permission.RECALL,
             namespace,
-            lambda gateway, caller, where: memory_operations.recall(
-                gateway, caller, where, RecallBody.from_json(body)
-            ),
+            lambda place: memory_operations.recall(*place, RecallBody.from_json(body)),
         )
 
     def memory_remember(  # noqa: PLR0917  # The SDK calls by name.
@@ -241,10 +200,8 @@ class OwnTools:
             context,
             permission,
             namespace,
-            lambda gateway, caller, where: memory_operations.remember(
-                gateway,
-                caller,
-                where,
+            lambda place: memory_operations.remember(
+                *place,
                 RememberBody.from_json(body),
                 request_key=request_key,
                 workflow=WORKFLOW,
@@ -265,9 +222,7 @@ class OwnTools:
             context,
             Permission.HISTORY,
             namespace,
-            lambda gateway, caller, where: memory_operations.history(
-                gateway, caller, where, HistoryQuery.from_json(query)
-            ),
+            lambda place: memory_operations.history(*place, HistoryQuery.from_json(query)),
         )
 
     def memory_forget(
@@ -284,20 +239,19 @@ class OwnTools:
             context,
             Permission.FORGET,
             namespace,
-            lambda gateway, caller, where: memory_operations.forget(
-                gateway, caller, where, ForgetBody.from_json(body), request_key=request_key, workflow=WORKFLOW
+            lambda place: memory_operations.forget(
+                *place, ForgetBody.from_json(body), request_key=request_key, workflow=WORKFLOW
             ),
         )
 
     def memory_verify(self, context: AnyContext) -> Answer:
         """Verify that the whole store is intact. This reads everything, so call it rarely."""
         return self._call(
-            context,
-            Permission.VERIFY,
-            None,
-            lambda gateway, caller, _: governance_operations.verify(gateway, caller),
+            context, Permission.VERIFY, None, lambda place: governance_operations.verify(*place[:2])
         )
 
     def memory_status(self, context: AnyContext, namespace: Namespace = None) -> Answer:
         """Return the newest snapshot, the number of waiting proposals, and your permissions."""
-        return self._call(context, Permission.STATUS, namespace, memory_operations.status)
+        return self._call(
+            context, Permission.STATUS, namespace, lambda place: memory_operations.status(*place)
+        )

@@ -52,12 +52,8 @@ _Response = TypeVar("_Response", RememberResponse, ForgetResponse)
 
 
 def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -> RecallResponse:
-    """Recall the best records for a query within a token budget."""
-    return recall_from(gateway.authorize(caller, Permission.RECALL, namespace), body)
-
-
-def recall_from(memory: Memory, body: RecallBody) -> RecallResponse:
-    """Recall from the requested snapshot of a memory, or from the newest."""
+    """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
+    memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
     package = memory.at(at).recall(body.query, tokens=body.tokens, max_items=body.max_items)
     return _recall_response(package, at)
