@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 
 from standfast.bench.runner import run_policy
 from standfast.clock import ManualClock, RandomIds
-from standfast.errors import InvalidValue
+from standfast.errors import CommitAborted, InvalidValue
+from standfast.limits import MAX_REBASES
 from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import PolicySpec
+from standfast.store.commit import Commit
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Step
+from standfast.vocabulary import Band, Receipt, Step
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import memory_store, sqlite_store
 
@@ -163,6 +165,47 @@ def test_runs_that_spend_at_once_never_overspend(memory: Memory) -> None:
     assert fresh.band_budgets.used_bytes(Band.ACTIVE) <= 600
     assert len(list(fresh.records(band=Band.LEDGER))) == 19
     assert list(fresh.verify()) == []
+
+
+def overtaken(memory: Memory, times: int) -> list[str]:
+    """Let another memory spend the same budget before each of the next commits; the run ids of these."""
+    other, store_commit = budgeted(memory.store, "RecencyBias"), memory.store.commit
+    seen: list[str] = []
+    busy: list[bool] = []
+
+    def commit(given: Commit, *, fence: int | None = None) -> Receipt:
+        if not busy:
+            seen.append(given.run_id)
+            if len(seen) <= times:
+                busy.append(True)
+                other.remember(f"Order {len(seen)} left the depot on day {len(seen)}.", source=HANDBOOK)
+                busy.clear()
+        return store_commit(given, fence=fence)
+
+    memory.store.commit = commit  # type: ignore[assignment,method-assign]  # A store that others are faster at.
+    return seen
+
+
+def test_a_run_whose_budget_others_spend_is_planned_again() -> None:
+    memory = budgeted(memory_store(), "RecencyBias")
+    seen = overtaken(memory, MAX_REBASES - 1)
+    with memory.run(workflow="w", mode="buffered_write", run_id="late") as run:
+        run.remember("Thing 1 changed to 2.", source=HANDBOOK)
+
+    assert seen == ["late", *(f"late~{attempt}" for attempt in range(1, MAX_REBASES))]
+    assert run.receipt is not None
+    assert list(memory.verify()) == []
+
+
+def test_a_run_that_is_always_overtaken_gives_up() -> None:
+    memory = budgeted(memory_store(), "RecencyBias")
+    seen = overtaken(memory, MAX_REBASES)
+    run = memory.run(workflow="w", mode="buffered_write")
+    run.remember("Thing 1 changed to 2.", source=HANDBOOK)
+
+    with pytest.raises(CommitAborted):
+        run.commit()
+    assert len(seen) == MAX_REBASES
 
 
 @pytest.mark.parametrize(

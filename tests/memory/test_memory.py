@@ -285,3 +285,79 @@ def test_rows_beside_a_commit_are_written_with_it_or_not_at_all(memory: Memory) 
     again.commit(extra_writes=[row])
 
     assert "note/1" in memory.store.read("standfast", ["note/1"])
+
+
+def test_a_live_run_knows_what_it_committed_itself(memory: Memory) -> None:
+    """Each live commit makes a new state, and the next claim is judged by it."""
+    live = Memory(memory.store, allow_live=True).run(workflow="triage", mode="live_read_write")
+    first = live.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    again = live.remember("EU refunds take 14 days!", source=HANDBOOK)
+    changed = live.remember("EU refunds take 30 days.", subject="a", source=HANDBOOK)
+    once_more = live.remember("EU refunds take 30 days!", source=HANDBOOK)
+
+    assert (first.verdict, changed.verdict) == (Verdict.SEAL, Verdict.SEAL)
+    assert (again.verdict, once_more.verdict) == (Verdict.VOID, Verdict.VOID)
+    assert all("F8_Novelty" in one.reasons[0] for one in (again, once_more))
+
+
+def test_a_live_run_sees_what_others_committed_meanwhile(memory: Memory) -> None:
+    live = Memory(memory.store, allow_live=True).run(workflow="triage", mode="live_read_write")
+    live.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    learn(memory, "Parcels take 5 days.", "b")
+
+    assert live.remember("Parcels take 5 days!", source=HANDBOOK).verdict is Verdict.VOID
+    assert "Parcels take 5 days." in live.recall("parcels").text
+    live.forget("b", reason="wrong")
+    assert texts(memory, Band.LEDGER) == ["EU refunds take 14 days."]
+
+
+def test_a_claim_that_is_not_accepted_makes_no_duplicate_of_the_next_one(memory: Memory) -> None:
+    with writing(memory) as run:
+        held = run.remember("EU refunds take 14 days.", source=HANDBOOK, hold="ask Ada first")
+        accepted = run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        repeated = run.remember("EU refunds take 14 days.", source=HANDBOOK)
+
+    assert held.verdict is Verdict.HOLD
+    assert accepted.verdict is Verdict.SEAL, accepted.reasons
+    assert repeated.verdict is Verdict.VOID
+
+
+def test_a_run_reads_its_own_snapshot_and_not_its_buffer(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "a")
+    run = writing(memory)
+    learn(memory, "US refunds take 30 days.", "b")
+    run.remember("UK refunds take 28 days.", source=HANDBOOK)
+
+    assert [item.memory_id for item in run.recall("refunds").selection.selected] == ["a"]
+    assert run.identity.memory_snapshot_id == 1
+
+
+def test_each_write_of_a_live_run_is_in_one_commit_only(memory: Memory) -> None:
+    live = Memory(memory.store, allow_live=True).run(workflow="triage", mode="live_read_write")
+    live.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    live.remember("US refunds take 30 days.", subject="b", source=HANDBOOK)
+    live.forget("a", reason="wrong")
+    live.remember("UK refunds take 28 days.", subject="c", source=HANDBOOK)
+    entries = [entry.read() for entry in memory.store.entries()]
+    audited = [
+        write["entry_id"]
+        for entry in entries
+        if entry["kind"] == "audit"
+        for write in entry["body"]["told"]["writes"]
+    ]
+
+    assert sorted(audited) == ["a", "a", "b", "b", "c", "c"], "once for LEDGER, once for ACTIVE"
+    assert sum(entry["kind"] == "erasure" for entry in entries) == 2, "LEDGER and ACTIVE, once each"
+    assert memory.store.head() == 4
+
+
+def test_what_is_forgotten_and_remembered_again_in_the_same_words_loses_its_history(memory: Memory) -> None:
+    learn(memory, "EU refunds take 14 days.", "a")
+    with writing(memory) as run:
+        run.forget("a", reason="asked for by the customer")
+        run.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    old, new = [one for one in memory.history("a") if one.key.startswith("LEDGER")]
+
+    assert (old.record, old.erased_by) == (None, 2)
+    assert new.record is not None
+    assert texts(memory, Band.LEDGER, at=1) == []

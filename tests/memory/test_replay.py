@@ -76,7 +76,7 @@ def test_memory_of_another_tenant_gives_another_answer(recorded: str) -> None:
     [
         ([], "memory as of snapshot 3"),
         (["--namespace", "acme"], "--store"),
-        (["--store", "agent.db", "--memory", AGENT], "not from both"),
+        (["--store", "agent.db", "--memory", AGENT], "not both"),
         (["--store", "no-such.db"], "no such store"),
         (["--store", "empty.db"], "no_such_snapshot"),
         (["--store", "golden.json"], "cannot_open"),

@@ -1,9 +1,9 @@
-"""The sweep: retention carried out, as commits of their own that the ledger tells of.
+"""The retention sweep: archives and deletes what is old, in commits of its own that the ledger records.
 
-What is old is archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases what the record
-ever said; its fingerprints, its reason and the note by which refused content is recognised stay. Age is counted from
-the commit that made the newest version, by the clock that is handed in. What a byte budget let go is deleted at the same
-age, and so is what the budget's stream tells of it.
+Old records are archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases the content of every version.
+Fingerprints, the reason, and the note by which refused content is recognised stay. The age of a record is that of the commit that wrote
+its newest version, by the clock that is passed in. Records that a byte budget expired are deleted at the same age, and so are the rows of
+the budget's stream that repeat them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +31,8 @@ _SECONDS_A_DAY: Final = 86_400
 _SWEPT_BANDS: Final = (Band.ACTIVE, Band.LEDGER, Band.VOID, Band.WITNESS)
 
 
-class Due(NamedTuple):
-    """One thing that is to be moved or deleted, and why."""
+class DueRecord(NamedTuple):
+    """A row that is to be archived or deleted, and why."""
 
     key: str
     version: Version
@@ -42,7 +42,7 @@ class Due(NamedTuple):
 
     @property
     def is_deletion(self) -> bool:
-        """Whether it goes for good."""
+        """Whether it is deleted, and not archived."""
         return not self.decision.keep
 
     @property
@@ -51,7 +51,7 @@ class Due(NamedTuple):
         return self.key.startswith(STREAM)
 
     def write(self) -> Write:
-        """The change that carries it out."""
+        """Return the write that carries it out."""
         namespace = self.version.namespace
         if self.is_deletion or self.record is None:
             return Write.of(namespace, self.key, ActionType.EXPIRE, erases=self.decision.reason)
@@ -59,7 +59,7 @@ class Due(NamedTuple):
         return Write.of(namespace, self.key, ActionType.MERGE, archived.as_json())
 
     def as_json(self) -> dict[str, object]:
-        """What the ledger is told, and what a rehearsal shows."""
+        """Return what the ledger records and a dry run shows."""
         return {
             "action": "delete" if self.is_deletion else "archive",
             "age_days": round(self.age_days, 3),
@@ -69,14 +69,14 @@ class Due(NamedTuple):
         }
 
 
-def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -> Iterator[Due]:
-    """All that is due in a namespace, in the order of its bands and keys; nothing is changed."""
+def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -> Iterator[DueRecord]:
+    """Yield what is due in a namespace, by band and key. Changes nothing."""
     head = store.head() if at is None else at
     ages = _Ages(store, now)
     budgeted = [band for band in _SWEPT_BANDS if store.read(namespace, [f"budget/{band}"], at=head)]
     for band in _SWEPT_BANDS:
         if band in budgeted:
-            yield from _due_where_budgets_expire(store, namespace, band, head, ages)
+            yield from _due_in_budgeted_band(store, namespace, band, head, ages)
         else:
             for version in store.scan(namespace, prefix=f"{band}/", at=head):
                 yield from _due(version, ages)
@@ -87,47 +87,47 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
         yield from _due_in_stream(store, namespace, band, head, ages)
 
 
-def _due(version: Version, ages: "_Ages") -> Iterator[Due]:
+def _due(version: Version, ages: "_Ages") -> Iterator[DueRecord]:
     record, age = record_of(version), ages.of(version)
     decision = decide_retention(record, age)
     if not decision.keep or decision.move_to_band == Tier.COLD:
-        yield Due(version.key, version, record, age, decision)
+        yield DueRecord(version.key, version, record, age, decision)
 
 
-def _due_where_budgets_expire(
+def _due_in_budgeted_band(
     store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
-) -> Iterator[Due]:
-    """What a budget let go has ended, but what it said is still there: it is deleted when it would have been."""
+) -> Iterator[DueRecord]:
+    """Records that a budget expired have ended, but their content is still stored. It is deleted at the usual age."""
     for version in store.newest_versions(namespace, prefix=f"{band}/", at=head):
-        said = _newest_said(store, verified(version))
-        found = () if said is None else _due(said, ages)
+        newest = _newest_with_content(store, verified(version))
+        found = () if newest is None else _due(newest, ages)
         yield from (one for one in found if one.is_deletion or version.content is not None)
 
 
-def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_Ages") -> Iterator[Due]:
-    """Rows go with the records of which they tell; what was never kept, at the age at which it would have gone."""
+def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_Ages") -> Iterator[DueRecord]:
+    """Rows go with the records that they repeat. Rows of records that were never kept go at those records' age."""
     for version in store.scan(namespace, prefix=f"{STREAM}{band}/", at=head):
         key, age = parse(version.content or b"").get("key"), ages.of(version)
-        known = store.history(namespace, key) if key else []
-        if key and not known:
-            goes = not decide_retention({"band": band}, age).keep
+        history = store.history(namespace, key) if key else []
+        if key and not history:
+            is_due = not decide_retention({"band": band}, age).keep
         else:
-            said = _newest_said(store, known[-1]) if known else None
-            goes = bool(known) and (said is None or any(one.is_deletion for one in _due(said, ages)))
-        if goes:
-            yield _deletion(version, age, f"told of what {band} holds no more: deleted")
+            newest = _newest_with_content(store, history[-1]) if history else None
+            is_due = bool(history) and (newest is None or any(one.is_deletion for one in _due(newest, ages)))
+        if is_due:
+            yield _deletion(version, age, f"repeats a record that {band} no longer holds: deleted")
 
 
-def _newest_said(store: Store, version: Version) -> Version | None:
-    """The newest version at a place of which the content is there; ``version`` is the newest of all."""
+def _newest_with_content(store: Store, version: Version) -> Version | None:
+    """Return the newest version of a key that still has its content; ``version`` is the newest of all."""
     if version.content is not None:
         return version
-    told = [one for one in store.history(version.namespace, version.key) if one.content is not None]
-    return told[-1] if told else None
+    with_content = [one for one in store.history(version.namespace, version.key) if one.content is not None]
+    return with_content[-1] if with_content else None
 
 
-def _deletion(version: Version, age: float, reason: str) -> Due:
-    return Due(version.key, version, None, age, RetentionDecision(False, None, reason, 0))
+def _deletion(version: Version, age: float, reason: str) -> DueRecord:
+    return DueRecord(version.key, version, None, age, RetentionDecision(False, None, reason, 0))
 
 
 def sweep(
@@ -136,12 +136,15 @@ def sweep(
     now: datetime,
     *,
     progress: Callable[[int], None] = lambda _: None,
-    beside: ExtraWrites = no_extra_writes,
+    extra_writes: ExtraWrites = no_extra_writes,
 ) -> list[Receipt]:
-    """Carry out what is due, in as many commits as it takes; each is complete in itself, so a crash loses nothing.
+    """Archive and delete what is due, in as many commits as it takes. Each is complete in itself, so a crash loses nothing.
 
-    What a run changes meanwhile is looked at anew; ``progress`` is told how many things are done. ``beside`` is asked, for
-    rows of streams that are to go, what else must be written as of a snapshot.
+    If a run changes a record meanwhile, what is due is read again.
+
+    Args:
+        progress: Called with the number of rows done so far.
+        extra_writes: Returns what else must be written when these keys are erased as of a snapshot.
     """
     receipts: list[Receipt] = []
     done = 0
@@ -151,10 +154,10 @@ def sweep(
         try:
             for is_streamed, group in groupby(found, key=lambda one: one.is_streamed):
                 while page := list(islice(group, FACT_PAGE_WRITES)):
-                    # Each page of a stream changes its budget, and so begins where the one before it ended.
+                    # Each page of a stream changes the band's budget, so it begins at the snapshot of the page before.
                     at = store.head() if is_streamed else head
-                    extra = beside(at, [one.key for one in page])
-                    receipts.append(store.commit(_commit(store, namespace, at, page, extra)))
+                    others = extra_writes(at, [one.key for one in page])
+                    receipts.append(store.commit(_commit(store, namespace, at, page, others)))
                     done += len(page)
                     progress(done)
         except CommitAborted:
@@ -165,19 +168,19 @@ def sweep(
     return receipts
 
 
-def _commit(store: Store, namespace: str, at: int, page: list[Due], extra: Sequence[Write]) -> Commit:
-    told = {"namespace": namespace, "swept": [one.as_json() for one in page]}
+def _commit(store: Store, namespace: str, at: int, page: list[DueRecord], others: Sequence[Write]) -> Commit:
+    content = {"namespace": namespace, "swept": [one.as_json() for one in page]}
     return Commit.of(
         run_id=f"sweep-{store.ids.new_id()}",
         memory_snapshot_id=at,
         policy_set_id=POLICY_SET_ID,
-        writes=[*(one.write() for one in page), *extra],
-        facts=[Fact.of("retention", told)],
+        writes=[*(one.write() for one in page), *others],
+        facts=[Fact.of("retention", content)],
     )
 
 
 class _Ages:
-    """How old versions are, by the commits that made them; each page of commits is looked up once."""
+    """The ages of versions, from their commits. Each page of commits is read once."""
 
     def __init__(self, store: Store, now: datetime) -> None:
         self._store = store
@@ -193,5 +196,5 @@ class _Ages:
                 if made is not None:
                     self._made[applied.memory_snapshot_id] = made
         if snapshot not in self._made:
-            raise Corruption(what=f"snapshot {snapshot}", problem="its commit does not tell when it was made")
+            raise Corruption(what=f"snapshot {snapshot}", problem="its commit has no time")
         return (self._now - self._made[snapshot]).total_seconds() / _SECONDS_A_DAY

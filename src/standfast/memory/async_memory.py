@@ -16,7 +16,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 from standfast.clock import Clock, IdSource
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.judge.judge import Floor
-from standfast.govern.sweep import Due
+from standfast.govern.sweep import DueRecord
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
@@ -324,7 +324,7 @@ class AsyncMemory:
         """Return the queue of proposals. Its methods block: call them with ``asyncio.to_thread``."""
         return self._memory.approvals()
 
-    async def due(self) -> list[Due]:
+    async def due(self) -> list[DueRecord]:
         """Return what a retention sweep would archive or delete now; see ``Memory.due``."""
         return await _in_thread(lambda: list(self._memory.due()))
 

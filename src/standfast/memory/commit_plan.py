@@ -167,11 +167,7 @@ def writes_of(
         for key, reason in forgotten.items()
         if key not in rows
     ]
-    writes += [
-        Write.of(namespace, key, ActionType.EXPIRE)
-        for key in expired
-        if key not in rows and key not in forgotten and key in present
-    ]
+    writes += [Write.of(namespace, key, ActionType.EXPIRE) for key in expired if key in present]
     return writes
 
 

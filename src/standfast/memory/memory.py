@@ -16,7 +16,7 @@ from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge, JudgingContext
 from standfast.govern.policy import MemoryWritePolicy
-from standfast.govern.sweep import Due, due, sweep
+from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS
@@ -280,13 +280,13 @@ class Memory:
         """Return the queue in which proposals wait for a human's signature."""
         return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, extra_writes=self._restarted)
 
-    def due(self) -> Iterator[Due]:
+    def due(self) -> Iterator[DueRecord]:
         """Yield what a retention sweep would archive or delete now. Changes nothing."""
         return due(self.store, self.namespace, self.store.clock.now())
 
     def sweep(self) -> list[Receipt]:
         """Carry out retention: archive and delete what is due, in commits of their own."""
-        return sweep(self.store, self.namespace, self.store.clock.now(), beside=self._restarted)
+        return sweep(self.store, self.namespace, self.store.clock.now(), extra_writes=self._restarted)
 
     def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
         """Return the rows of budgets that must be written when these keys are erased."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.ceilings import decide_recall
-from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.recall.controller import Reading, explain
 from standfast.recall.explanation import Ceiling
 from standfast.recall.package import ContextPackage
@@ -96,7 +96,7 @@ class SnapshotView:
         self,
         query: str,
         *,
-        tokens: int,
+        tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> ContextPackage:
@@ -107,7 +107,7 @@ class SnapshotView:
         self,
         query: str,
         *,
-        tokens: int,
+        tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
     ) -> Reading:

@@ -1,0 +1,134 @@
+"""Wrong arguments are refused before anything is opened, judged, recorded or written."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError
+from standfast.memory import Memory
+from standfast.policies import BandBudget
+from standfast.vocabulary import Band, RememberRequest
+from tests.memory.conftest import HANDBOOK
+
+ACTIVE = BandBudget(band=Band.ACTIVE, max_bytes=600, policy="RecencyBias")
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """An empty memory; nothing here depends on the backend."""
+    return Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"tags": "refunds"}, r"tags must be a list of strings: pass \['refunds'\]"),
+        ({"tags": [1]}, "tags must be a list of strings"),
+        ({"tags": None}, "tags must be a list of strings"),
+        ({"source": "chat"}, "source must be a mapping such as"),
+        ({"source": ["doc", "handbook#4"]}, "source must be a mapping such as"),
+        ({"refs": {"kind": "doc", "id": "a"}}, "refs must be a list of mappings"),
+        ({"refs": ["doc"]}, "refs must be a list of mappings"),
+        ({"subject": ""}, "subject must be 1 to"),
+        ({"subject": 7}, "subject must be 1 to"),
+        ({"propose": "yes"}, "propose must be True or False"),
+        ({"hold": ""}, "hold must be a reason"),
+        ({"role": "robot"}, "'robot' is none of human, "),
+        ({"text": ""}, "text must be a non-empty string"),
+        ({"text": " \n"}, "text must be a non-empty string"),
+        ({"text": b"bytes"}, "text must be a non-empty string"),
+    ],
+)
+def test_what_can_not_be_remembered_is_refused_with_the_reason(
+    memory: Memory, arguments: dict[str, Any], problem: str
+) -> None:
+    named = {"text": "EU refunds take 14 days.", **arguments}
+    run = memory.run(workflow="w", mode="buffered_write")
+
+    with pytest.raises(InvalidValue, match=problem):
+        run.remember(**named)
+    with pytest.raises(InvalidValue, match=problem):
+        memory.remember(**named)
+    assert run.commit() is None, "nothing was buffered"
+    assert run.trace is not None
+    assert run.trace.events == (), "nothing was recorded"
+    assert memory.store.head() == 0
+
+
+def test_a_request_keeps_what_it_was_given_in_a_normal_form() -> None:
+    request = RememberRequest.of(
+        "EU refunds take 14 days.", tags=["b", "a", "b"], source={}, refs=[{"kind": "doc", "id": "x"}]
+    )
+
+    assert request.tags == ("a", "b")
+    assert request.source is None
+    assert request.as_json() == {
+        "text": "EU refunds take 14 days.",
+        "tags": ("a", "b"),
+        "refs": ({"kind": "doc", "id": "x"},),
+        "role": "agent",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"mode": "write"}, "off, read_only, buffered_write, live_read_write"),
+        ({"workflow": ""}, "workflow_id must be"),
+        ({"run_id": ""}, "run_id must be"),
+    ],
+)
+def test_a_run_with_wrong_arguments_does_not_begin(
+    memory: Memory, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InvalidValue, match=problem):
+        memory.run(**{"workflow": "w", **arguments})
+
+
+@pytest.mark.parametrize("arguments", [("", "x"), ("a", ""), (7, "x"), ("a", None)])
+def test_forgetting_needs_a_subject_and_a_reason(memory: Memory, arguments: tuple[Any, Any]) -> None:
+    memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    subject, reason = arguments
+
+    with pytest.raises(InvalidValue, match="non-empty string"):
+        memory.forget(subject, reason=reason)
+    assert memory.store.head() == 1
+
+
+def test_an_unknown_argument_is_a_type_error(memory: Memory, tmp_path: Path) -> None:
+    verbs: list[Callable[..., object]] = [Memory.open, memory.recall, memory.remember]
+    for verb in verbs:
+        with pytest.raises(TypeError, match="namespce"):
+            verb(str(tmp_path / "b.db"), namespce="x")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"namespace": "standfast"},
+        {"namespace": ""},
+        {"namespace": "a\nb"},
+        {"namespace": 7},
+        {"floors": []},
+        {"floors": [object()]},
+        {"budgets": [ACTIVE, ACTIVE]},
+    ],
+    ids=["reserved", "empty", "line break", "number", "no floors", "no floor", "two budgets"],
+)
+def test_wrong_arguments_create_no_file(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(StandfastError):
+        Memory.open(str(tmp_path / "b.db"), **arguments)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("snapshot", [-1, 1, True, "0", None])
+def test_only_a_snapshot_that_was_committed_can_be_read(memory: Memory, snapshot: Any) -> None:
+    with pytest.raises(NoSuchSnapshot):
+        memory.at(snapshot)
+    assert memory.at(0).memory_snapshot_id == 0
