@@ -1,4 +1,4 @@
-"""Runs every benchmark, or those named on the command line, and prints their ratios as a table."""
+"""Runs all benchmarks, or those named as arguments, and prints a table for each."""
 
 import sys
 from importlib import import_module
@@ -26,12 +26,12 @@ BENCHMARKS = [
 
 
 def main(names: list[str]) -> None:
-    """Print one table a benchmark."""
+    """Run the benchmarks and print their tables."""
     console = Console()
     for name in names or BENCHMARKS:
         module = import_module(f"benchmarks.{name}")
         table = Table(title=module.TITLE, title_justify="left", title_style="bold")
-        for heading in ("figure", "measured", "target", "", "detail"):
+        for heading in ("what", "measured", "target", "", "detail"):
             table.add_column(heading, justify="right" if heading in ("measured", "target") else "left")
         with console.status(f"measuring {module.TITLE} …"):
             ratios = module.run()

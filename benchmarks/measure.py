@@ -1,4 +1,4 @@
-"""How a benchmark measures: several ways of doing one thing, interleaved, the best of each compared."""
+"""Measures several implementations in turns and compares the best time of each."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ ROUNDS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """One figure: what was compared, what came out, and what we promise."""
+    """One result: what was compared, the ratio, and the target."""
 
     name: str
     measured: float
@@ -25,9 +25,9 @@ def best_seconds(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Seconds a call, for each way: the best of many rounds in which all ways take turns, so that noise hits all.
+    """Seconds per call of each implementation: the best of many rounds in which they take turns, so that noise hits all.
 
-    Long calls on a busy machine are better measured by the processor's time, ``clock=time.process_time``.
+    For long calls on a busy machine, measure CPU time with ``clock=time.process_time``.
     """
     best = dict.fromkeys(ways, float("inf"))
     for _ in range(rounds):
@@ -40,17 +40,17 @@ def best_seconds(
 
 
 def at_least(name: str, measured: float, bound: float, detail: str = "") -> Ratio:
-    """A figure that should not be smaller than its bound."""
+    """A result that must not be below its bound."""
     return Ratio(name=name, measured=measured, target=f"≥ {bound:g}×", holds=measured >= bound, detail=detail)
 
 
 def at_most(name: str, measured: float, bound: float, detail: str = "", unit: str = "×") -> Ratio:
-    """A figure that should not be larger than its bound."""
+    """A result that must not be above its bound."""
     return Ratio(
         name=name, measured=measured, target=f"≤ {bound:g}{unit}", holds=measured <= bound, detail=detail
     )
 
 
 def shown(name: str, measured: float, detail: str = "") -> Ratio:
-    """A figure that is printed for comparison, without a promise."""
+    """A result without a target, for comparison."""
     return Ratio(name=name, measured=measured, target="", holds=None, detail=detail)

@@ -1,6 +1,6 @@
-"""A whole request through memory: a run that recalls 800 tokens, remembers one thing and commits, against its parts alone.
+"""A whole run (recall 800 tokens, remember one fact, commit), compared with a bare commit and a bare recall.
 
-What it adds to a bare commit and a bare recall is what judging, evidence, the ledger's facts and the trace cost together.
+The rest is the cost of judging, evidence, ledger facts and the trace.
 """
 
 import itertools
@@ -29,7 +29,7 @@ CALLS = 4
 
 
 def run() -> list[Ratio]:
-    """Over one SQLite file that knows a thousand things."""
+    """Measure over one SQLite file with a thousand records."""
     with tempfile.TemporaryDirectory() as folder:
         traces = TraceFolder(Path(folder) / "traces", ids=RandomIds())
         with Memory.open(f"{folder}/agent.db") as memory:
@@ -60,46 +60,46 @@ def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
             rounds=ROUNDS,
         )
     parts = best["recall"] + best["commit"]
-    told = {name: f"{seconds * 1e3:.2f} ms" for name, seconds in best.items()}
+    times = {name: f"{seconds * 1e3:.2f} ms" for name, seconds in best.items()}
     return [
         shown(
             "a whole run against a bare commit",
             best["whole"] / best["commit"],
-            f"{told['whole']} against {told['commit']}",
+            f"{times['whole']} against {times['commit']}",
         ),
         shown(
             "a whole run against a bare recall",
             best["whole"] / best["recall"],
-            f"{KNOWN} records, {told['recall']}",
+            f"{KNOWN} records, {times['recall']}",
         ),
         at_most(
             "a whole run against both together",
             best["whole"] / parts,
             3,
-            "judging, evidence and the trace are the rest",
+            "the rest is judging, evidence and the trace",
         ),
         at_most(
-            "of which recording is, in percent",
+            "share of recording, in percent",
             best["recording"] / best["whole"] * 100,
             25,
-            told["recording"],
+            times["recording"],
             unit=" %",
         ),
         shown(
-            "with its trace written durably",
+            "with the trace written to disk",
             best["whole, trace kept"] / best["whole"],
-            told["whole, trace kept"],
+            times["whole, trace kept"],
         ),
         shown(
             "a whole run against a bare sync",
             best["whole"] / best["sync"],
-            f"the disk's own limit, {told['sync']}",
+            f"the limit of the disk, {times['sync']}",
         ),
     ]
 
 
 def _seed(memory: Memory) -> None:
-    """Facts that differ, so that none is refused as known."""
+    """Write different facts, so that none counts as known."""
     for start in range(0, KNOWN, 200):
         with memory.run(workflow="seed", mode="buffered_write") as opened:
             for number in range(start, start + 200):
@@ -119,7 +119,7 @@ def _request(memory: Memory, number: int) -> Run:
 
 
 def _bare_commit(memory: Memory, number: int) -> None:
-    """The same two rows, not judged."""
+    """Commit the same two rows without judging."""
     store = memory.store
     row = {"memory_id": f"shop/{number}", "text": _fact(number)}
     writes = [
@@ -133,7 +133,7 @@ def _bare_commit(memory: Memory, number: int) -> None:
 
 
 def _recorded_alone(view: SnapshotView, package: ContextPackage, like: Run) -> None:
-    """What is recorded of such a run, with nothing done."""
+    """Record the events of such a run without running it."""
     recorder = Recorder(like.identity, clock=SystemClock(), model=MODEL)
     recorder.retrieval(**view.retrieval_facts(package))
     answer = Remembered(memory_id="shop/1", verdict=Verdict.SEAL, bands=(Band.LEDGER, Band.ACTIVE)).as_json()

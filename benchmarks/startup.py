@@ -1,4 +1,4 @@
-"""What importing Standfast and asking it for help cost over a bare interpreter."""
+"""Start-up time of ``import standfast`` and ``standfast --help``, compared with a bare interpreter."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ ROUNDS = 20
 
 
 def run() -> list[Ratio]:
-    """Milliseconds over a bare interpreter: the best of many starts, taken in turns."""
+    """Milliseconds above a bare interpreter: the best of many interleaved starts."""
     best = dict.fromkeys(PROGRAMS, float("inf"))
     for _ in range(ROUNDS):
         for name, arguments in PROGRAMS.items():

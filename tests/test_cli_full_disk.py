@@ -1,4 +1,4 @@
-"""A disk that is full, at every moment of ``standfast remember``: told in words, and nothing acknowledged is lost."""
+"""A full disk at every write of ``standfast remember``: an error message, and no acknowledged record is lost."""
 
 from itertools import count
 from pathlib import Path
@@ -26,8 +26,8 @@ def _remember(store: str, number: int) -> Result:
 
 
 def _fill_at_every_moment(folder: Path) -> dict[str, int]:
-    """In a process of its own: full from the first write on, from the second …, until a call gets by without it."""
-    faults, store, acknowledged, told = Faults(), str(folder / "store.db"), [0], 0
+    """Fill the disk from the first write on, then from the second, … until a call succeeds without hitting the fault."""
+    faults, store, acknowledged, refused = Faults(), str(folder / "store.db"), [0], 0
     assert _remember(store, 0).exit_code == 0
     for number in count(1):
         faults.arm(Fault("write", number, ENOUGH_OPERATIONS))
@@ -38,7 +38,7 @@ def _fill_at_every_moment(folder: Path) -> dict[str, int]:
         if result.exit_code == 0:
             acknowledged.append(number)
         else:
-            told += 1
+            refused += 1
             assert result.stderr.startswith("Error: "), result.stderr
         if not faults.struck:
             break
@@ -46,10 +46,10 @@ def _fill_at_every_moment(folder: Path) -> dict[str, int]:
     assert verified.exit_code == 0, verified.output
     for number in acknowledged:
         assert f"Gate number {number} opens" in _call(store, "history", f"gate/{number}").output
-    return {"moments": number, "refused": told, "acknowledged": len(acknowledged)}
+    return {"moments": number, "refused": refused, "acknowledged": len(acknowledged)}
 
 
-def test_a_full_disk_is_told_in_words_and_loses_nothing(ram_folder: Path, figures: Figures) -> None:
+def test_a_full_disk_is_reported_and_loses_no_acknowledged_record(ram_folder: Path, figures: Figures) -> None:
     found = in_child(_fill_at_every_moment, ram_folder, folder=ram_folder)
     figures("full disk", found)
 

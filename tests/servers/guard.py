@@ -1,8 +1,8 @@
-"""The guard: a small process that kills the servers when the test process is gone, however it went.
+"""The guard: a small process that ends the servers when the test process has ended, even by SIGKILL.
 
-It runs as a script of its own and hears from the test process through its standard input: `watch 123 15`,
-`forget 123`. The end of that input means that the test process ended, be it by SIGKILL. What is still watched
-is then asked to end by the signal that was named, and killed if it stays.
+It runs as its own script and reads messages of the test process from standard input: `watch 123 15`,
+`forget 123`. The end of the input means that the test process has ended. Each process that is still watched
+then gets the named signal, and is killed if it does not end.
 
 PR_SET_PDEATHSIG would need no process, but it fires when the *thread* that started the server ends, so a test
 that restarts a server from a thread would lose it. It is also not inherited by PostgreSQL's backends, which
@@ -33,18 +33,18 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 def descendants(pid: int) -> tuple[int, ...]:
-    """Everything below a process: its children, their children, and so on."""
+    """All descendants of a process."""
     direct = children(pid)
     return direct + tuple(grandchild for child in direct for grandchild in descendants(child))
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process still runs. A zombie does not: it only waits for its parent to take note."""
+    """Whether the process runs. A zombie does not; it waits to be reaped."""
     return _state_and_parent(pid)[0] not in ("", "Z", "X")
 
 
 def kill_tree(pid: int) -> tuple[int, ...]:
-    """Send SIGKILL to a process and all below it, and say to whom.
+    """Send SIGKILL to a process and all its descendants; returns their pids.
 
     Each is stopped before its children are listed, so that it cannot fork one that the list misses.
     """
@@ -85,10 +85,10 @@ def _state_and_parent(pid: int) -> tuple[str, int]:
 
 
 def stand_guard(messages: Iterable[bytes]) -> None:
-    """Follow the messages to their end, then end whom they left watched.
+    """Read all messages, then end the processes that are still watched.
 
-    A pid does not pass to a stranger meanwhile: a server that ended keeps its pid until the test process
-    takes note, and what the test process took note of, it asks the guard to forget.
+    A pid can't be reused meanwhile: an ended server keeps its pid until the test process reaps it, and the
+    test process then asks the guard to forget it.
     """
     stop_signals: dict[int, int] = {}
     for message in messages:
