@@ -10,17 +10,15 @@ from typing import Final
 
 import msgspec
 
-from standfast.canon import utc_text
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
-from standfast.govern.evidence import build_evidence, content_check, content_fingerprint
+from standfast.govern.evidence import build_evidence, content_check, content_fingerprint, logged_record
+from standfast.govern.judge.claim import NOVELTY_FLOOR
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
-HUMAN_SEAL_FLOOR: Final = "human_seal"
-NOVELTY_FLOOR: Final = "F8_Novelty"
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
 _OPERATION_OF_VERDICT: Final = {
     Verdict.SEAL: Operation.VAULT_WRITE,
@@ -73,7 +71,7 @@ class JudgedRecord:
     @cached_property
     def logged(self) -> Record:
         """The record under an id of its own, for bands where it must not replace the current version."""
-        return logged(self.record)
+        return logged_record(self.record)
 
     @cached_property
     def placed(self) -> tuple[Record, ...]:
@@ -148,34 +146,6 @@ def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now
         policy_set_id=run.policy_set_id,
         operation=_OPERATION_OF_VERDICT[record.verdict],
     )
-
-
-def logged(record: Record) -> Record:
-    """Return a judged record under an id that no other judgement shares."""
-    assert record.evidence is not None, "admit() gives every record its evidence"
-    return msgspec.structs.replace(record, memory_id=f"{record.memory_id}~{record.evidence.hash[:12]}")
-
-
-def human_seal(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
-    """Return the record as law: its evidence holds the judge's findings and the human's seal."""
-    assert record.evidence is not None, "only judged records are sealed"
-    seal_check = msgspec.structs.replace(
-        content_check(record),
-        floor=HUMAN_SEAL_FLOOR,
-        reason=f"{principal} sealed {proposal_id} at {utc_text(now)}",
-    )
-    evidence = build_evidence([*record.evidence.floor_checks, seal_check], Verdict.SEAL, now)
-    return msgspec.structs.replace(record, band=Band.VAULT, verdict=Verdict.SEAL, evidence=evidence)
-
-
-def refused_key(reading: str) -> str:
-    """Return the key of the note that this content was refused. The note outlives the content."""
-    return f"refused/{reading}"
-
-
-def refused_row(reading: str) -> dict[str, str]:
-    """Return that note. It is always the same, so two runs that refuse the same content do not conflict."""
-    return {"refused": reading}
 
 
 def said_key(reading: str, memory_id: str = "") -> str:

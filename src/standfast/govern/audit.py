@@ -16,7 +16,6 @@ import msgspec
 
 from standfast.canon import parse
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.admission import HUMAN_SEAL_FLOOR
 from standfast.govern.approvals.approvals import Decision, ProposalState, check_approval
 from standfast.govern.approvals.queue import (
     DECISION_PREFIX,
@@ -27,7 +26,7 @@ from standfast.govern.approvals.queue import (
     signers_key,
 )
 from standfast.govern.approvals.signers import Signers
-from standfast.govern.evidence import content_fingerprint, is_bound, read_instant
+from standfast.govern.evidence import HUMAN_SEAL_FLOOR, content_fingerprint, is_bound, read_instant
 from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.store.audit import verified
 from standfast.store.protocol import Version

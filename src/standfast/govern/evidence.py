@@ -26,9 +26,10 @@ from standfast.canon import canonical_bytes, fingerprint, normal_string, utc_tex
 from standfast.errors import InvalidValue, StandfastError, TooLarge, UnsupportedType
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
-from standfast.vocabulary import Evidence, FloorCheck, Record, Verdict
+from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
+HUMAN_SEAL_FLOOR: Final = "human_seal"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
 _CONTENT: Final = ("text", "ts_utc", "tags", "refs", "subject", "source")
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
@@ -129,6 +130,24 @@ def is_bound(record: Record) -> bool:
     if evidence is None or evidence.verdict is not record.verdict or read_chain(evidence).problems:
         return False
     return content_check(record) in evidence.floor_checks
+
+
+def logged_record(record: Record) -> Record:
+    """A judged record under an id that no other judgement shares."""
+    assert record.evidence is not None, "every judged record has evidence"
+    return msgspec.structs.replace(record, memory_id=f"{record.memory_id}~{record.evidence.hash[:12]}")
+
+
+def sealed_record(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
+    """The record as law: its evidence holds the judge's findings and the human's seal."""
+    assert record.evidence is not None, "only judged records are sealed"
+    seal_check = msgspec.structs.replace(
+        content_check(record),
+        floor=HUMAN_SEAL_FLOOR,
+        reason=f"{principal} sealed {proposal_id} at {utc_text(now)}",
+    )
+    evidence = build_evidence([*record.evidence.floor_checks, seal_check], Verdict.SEAL, now)
+    return msgspec.structs.replace(record, band=Band.VAULT, verdict=Verdict.SEAL, evidence=evidence)
 
 
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:

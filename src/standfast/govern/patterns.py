@@ -113,3 +113,13 @@ def pattern_record(incident: Incident, level: int) -> Record:
         source=None if kind == "subject" else {"kind": kind, "id": name},
         band=Band.WITNESS,
     )
+
+
+def refused_key(reading: str) -> str:
+    """The key that marks content as rejected, by its fingerprint. It outlives the content."""
+    return f"refused/{reading}"
+
+
+def refused_row(reading: str) -> dict[str, str]:
+    """The row under that key. It is always the same, so that two runs that reject the same content do not conflict."""
+    return {"refused": reading}

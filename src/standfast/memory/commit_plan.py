@@ -14,10 +14,16 @@ from typing import Any, Final
 import msgspec
 
 from standfast.errors import InvalidValue, NotGoverned
-from standfast.govern.admission import JudgedRecord, refused_key, refused_row, said_key
+from standfast.govern.admission import JudgedRecord, said_key
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import content_fingerprint, is_bound
-from standfast.govern.patterns import MAX_INCIDENTS_COUNTED, Incident, detect_patterns
+from standfast.govern.patterns import (
+    MAX_INCIDENTS_COUNTED,
+    Incident,
+    detect_patterns,
+    refused_key,
+    refused_row,
+)
 from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
 from standfast.memory.band_budgets import BandBudgets
 from standfast.store.commit import Commit, Fact, Write

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.govern.admission import refused_key, said_key
+from standfast.govern.admission import said_key
 from standfast.govern.judge.judge import Claim, JudgingContext
+from standfast.govern.patterns import refused_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of

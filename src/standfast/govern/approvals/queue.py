@@ -16,12 +16,12 @@ import msgspec
 from standfast.canon import parse, utc_text
 from standfast.clock import Clock
 from standfast.errors import CommitAborted, Corruption, NoSuchProposal, NotPending, StandfastError
-from standfast.govern.admission import human_seal, logged, refused_key, refused_row
 from standfast.govern.approvals.approvals import Approval, Proposal, ProposalState, check_approval
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
-from standfast.govern.evidence import content_fingerprint
+from standfast.govern.evidence import content_fingerprint, logged_record, sealed_record
 from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.patterns import refused_key, refused_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
@@ -200,7 +200,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _sealed(self, now: datetime) -> Write:
-        record = human_seal(
+        record = sealed_record(
             self.found.record,
             principal=self.approval.principal,
             proposal_id=self.decided.proposal_id,
@@ -214,7 +214,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
     def _refused(self) -> list[Write]:
         """Erases the logged copies, and notes the content's fingerprint so that it is recognised if it comes back."""
         reading = TextReading(self.found.record.text).fingerprint
-        own = logged(self.found.record)
+        own = logged_record(self.found.record)
         reason = f"rejected by {self.approval.principal}"
         keys = keys_with_content_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
         erased = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
