@@ -59,7 +59,6 @@ from standfast.server.operations.schemas import (
     StatusResponse,
     SweepResponse,
     TracesPage,
-    TracesQuery,
     TraceSummary,
     VerifyResponse,
 )
@@ -379,7 +378,7 @@ class RemoteTraces:
 
     def list(self) -> Iterator[TraceSummary]:
         """Yield all traces, by file name."""
-        pages = self._calls.pages("/v1/traces", TracesPage, TracesQuery())
+        pages = self._calls.pages("/v1/traces", TracesPage, PageQuery())
         return (one for page in pages for one in page.traces)
 
     def get(self, run_id: str) -> Trace:

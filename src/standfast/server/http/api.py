@@ -15,16 +15,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from standfast.canon import normal_string, parse
-from standfast.errors import BadRequest, InvalidValue, NotCanonical, StandfastError, StoreError
-from standfast.limits import MAX_NAME_CHARS
-from standfast.server.access.permissions import Permission
+from standfast.errors import BadRequest, InvalidValue, NotCanonical, NotFound, StandfastError, StoreError
+from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
+from standfast.optimize.prompts.overrides import PromptOverride
+from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
 from standfast.server.edge.middleware import METRICS_TYPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
-from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Call, Endpoint
+from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
-from standfast.server.operations import schemas
 from standfast.vocabulary import Value
 
 # The key is checked before a longer body is read. For a short one that would only cost a second turn in a thread.
@@ -90,21 +90,33 @@ class HttpApi:
             caller = context.authorize(request, endpoint.permission, namespace)
         if endpoint.has_body and not _is_json(request):
             return plain_problem(415, "Send the body as application/json.")
-        call = Call(
-            gateway=context.gateway,
-            runs=self.runs,
-            caller=caller,
-            path=request.path_params,
-            input=_input(request, endpoint, body),
-            request_key=_request_key(request) if endpoint.takes_request_key else None,
-            if_version=_version(request) if endpoint.takes_version else 0,
-        )
+        arguments = self._arguments(request, endpoint, caller, body)
         with context.tracer.span(endpoint.permission, namespace):
-            answer = endpoint.handler(call)
-        headers = None if endpoint.version_of is None else {"ETag": f'"{endpoint.version_of(answer)}"'}
+            answer = endpoint.operation(**arguments)
+        headers = {"ETag": f'"{answer.version}"'} if isinstance(answer, PromptOverride) else None
         return Response(
             msgspec.json.encode(answer), endpoint.status, media_type="application/json", headers=headers
         )
+
+    def _arguments(self, request: Request, endpoint: Endpoint, caller: Caller, body: bytes) -> dict[str, Any]:
+        """The arguments of the operation. All of them are checked before it is called."""
+        values: dict[str, Any] = {
+            "self": self.runs,
+            "gateway": self._context.gateway,
+            "caller": caller,
+            **request.path_params,
+        }
+        if "ledger_seq" in endpoint.parameters:
+            values["ledger_seq"] = _ledger_seq(values["seq"])
+        if "body" in endpoint.parameters:
+            values["body"] = _decode(parse(body), endpoint.request, strict=True)
+        if "query" in endpoint.parameters:
+            values["query"] = _decode(_query(request), endpoint.request, strict=False)
+        if endpoint.takes_request_key:
+            values["request_key"] = _request_key(request)
+        if endpoint.takes_version:
+            values["if_version"] = _version(request)
+        return {name: values[name] for name in endpoint.parameters}
 
     async def _healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -151,12 +163,11 @@ def _declared_bytes(request: Request) -> int:
     return int(declared[:12]) if declared.isascii() and declared.isdigit() else _SHORT_BODY_BYTES + 1
 
 
-def _input(request: Request, endpoint: Endpoint, body: bytes) -> Value:
-    if endpoint.has_body:
-        return _decode(parse(body), endpoint.request, strict=True)
-    if endpoint.request is schemas.NoInput:
-        return schemas.NoInput()
-    return _decode(_query(request), endpoint.request, strict=False)
+def _ledger_seq(digits: str) -> int:
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 17
+    if not (is_number and 0 < int(digits) <= SAFE_INTEGER):
+        raise NotFound(what=f"ledger entry {digits!r:.40}")
+    return int(digits)
 
 
 def _decode(plain: object, kind: type[Value], *, strict: bool) -> Value:

@@ -67,7 +67,7 @@ def _in_path(one: Endpoint) -> list[dict[str, Any]]:
 
 
 def _in_query(one: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]:
-    if one.method in ("POST", "PUT"):
+    if "query" not in one.parameters:
         return []
     schema = components[one.request.__name__]
     return [
@@ -103,7 +103,7 @@ def _response(one: Endpoint) -> dict[str, Any]:
         "description": "Success.",
         "content": {"application/json": {"schema": _ref(one.response)}},
     }
-    if one.version_of is not None:
+    if one.has_version:
         response["headers"] = {
             "ETag": {"schema": _VERSION, "description": "The version, in quotation marks."}
         }

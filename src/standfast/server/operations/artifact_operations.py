@@ -32,12 +32,12 @@ from standfast.server.operations.schemas import (
     BenchResponse,
     BudgetReport,
     ComparisonQuery,
+    PageQuery,
     PolicyReport,
     PromptQuery,
     PutPromptBody,
     RollbackBody,
     TracesPage,
-    TracesQuery,
     TraceSummary,
     decode_cursor,
     paginate,
@@ -53,7 +53,7 @@ _results_lock: Final = threading.Lock()
 # Traces.
 
 
-def list_traces(gateway: Gateway, caller: Caller, query: TracesQuery) -> TracesPage:
+def list_traces(gateway: Gateway, caller: Caller, query: PageQuery) -> TracesPage:
     """List the recorded traces by file name. A page reads a bounded number of bytes."""
     folder = _folder(gateway, caller)
     after = "" if query.cursor is None else decode_cursor(query.cursor, str)

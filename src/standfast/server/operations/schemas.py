@@ -344,13 +344,6 @@ class CheckpointResponse(Value, frozen=True, kw_only=True):
 # Traces, bench results and prompts.
 
 
-class TracesQuery(Value, frozen=True, kw_only=True):
-    """Which page of the traces to return."""
-
-    limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: Cursor | None = None
-
-
 class ComparisonQuery(Value, frozen=True, kw_only=True):
     """The ids of the two runs to compare."""
 
