@@ -242,7 +242,7 @@ def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
     result, answer = call("verify"), call("verify", "--json")
 
     assert (result.exit_code, answer.exit_code) == (1, 1)
-    assert "✗ The ledger breaks at entry 1: its content does not have its hash" in result.output
+    assert "✗ The ledger breaks at entry 1: its content does not match its hash" in result.output
     assert any("trigger ledger_never_changes is missing" in p for p in json.loads(answer.stdout)["problems"])
 
 
@@ -256,7 +256,7 @@ def test_verify_reports_a_file_that_was_rolled_back() -> None:
     assert "was acknowledged and is missing" in call("verify").output
     Path("standfast.db-head").unlink()
     assert call("verify").exit_code == 1
-    assert "a signed checkpoint vouches for 4 entries" in call("verify").output
+    assert "a signed checkpoint covers 4 entries" in call("verify").output
 
 
 def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) -> None:

@@ -92,5 +92,5 @@ def test_who_only_reads_a_ledger_that_contradicts_its_checkpoints_is_not_stopped
     with Memory.open(str(path)) as memory:
         problems = list(memory.verify())
 
-    assert any("a signed checkpoint vouches for" in problem for problem in problems)
+    assert any("a signed checkpoint covers" in problem for problem in problems)
     assert _signed_sizes(path) == before

@@ -107,7 +107,7 @@ def test_a_full_disk_is_an_error_and_its_rest_is_torn(
     write = os.write
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
-        with pytest.raises(CheckpointFileFailed, match="in part only"):
+        with pytest.raises(CheckpointFileFailed, match="only a part"):
             mirror.append(NOTES[1])
     torn = mirror.read()
     mirror.append(NOTES[1])

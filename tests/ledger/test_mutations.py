@@ -14,7 +14,7 @@ import pytest
 from standfast.canon import canonical_bytes, parse
 from standfast.clock import seeded
 from standfast.errors import MalformedNote, StandfastError
-from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, _reading, verify_receipt
+from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, _parse_file, verify_receipt
 from standfast.ledger.note import verify
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
 from tests.figures import Figures
@@ -181,7 +181,7 @@ def _line_of_the_mirror(dice: random.Random) -> None:
     note = signed(dice.choice(SIZES))
     found: tuple[str, ...] = (note,)
     while any(one == note or _says_the_same(one, note) for one in found):
-        found = _reading(mutated(dice, json.dumps(note).encode()) + b"\n").notes
+        found = _parse_file(mutated(dice, json.dumps(note).encode()) + b"\n").notes
     if not found:
         raise MalformedNote(problem="the line is torn")
     for one in found:

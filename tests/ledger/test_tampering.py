@@ -87,7 +87,7 @@ def _bytes_shown(kept: Kept, storage: SQLiteStorage, seed: int, count: int, figu
         shown: Any = Shown(storage, [*kept.entries[:place], changed, *kept.entries[place + 1 :]])
         memory = Memory(Store(shown, clock=ManualClock(), ids=CountedIds()))
 
-        told = f"The ledger breaks at entry {entry.seq}: its content does not have its hash"
+        told = f"The ledger breaks at entry {entry.seq}: its content does not match its hash"
         assert next(memory.verify()) == told, f"byte {at} of entry {entry.seq} ^ {mask}"
     figures(PROOF, changed_bytes_found_by_verify=count)
 
@@ -130,7 +130,7 @@ def _bytes_in_files(kept: Kept, folder: Path, seed: int, count: int, figures: Fi
         with problems_at(path) as problems:
             told = list(problems)
 
-        assert told[0] == f"The ledger breaks at entry {entry.seq}: its content does not have its hash"
+        assert told[0] == f"The ledger breaks at entry {entry.seq}: its content does not match its hash"
     figures(PROOF, changed_bytes_in_files=count)
 
 

@@ -1,1 +1,22 @@
-"""The ledger: an append-only chain of entries, each naming the hash of the one before it."""
+"""The ledger: a hash chain of entries, the Merkle tree over them, signed checkpoints of it, and receipts.
+
+Read in this order: ``chain.py``, ``tree.py``, ``note.py`` (signed notes and keys), ``checkpoint.py`` (checkpoints, the
+file that keeps them, receipts), ``notary.py`` (what signs and what verifies).
+"""
+
+from standfast.ledger.chain import Entry
+from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
+from standfast.ledger.notary import Notary
+from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointFile",
+    "Entry",
+    "InclusionReceipt",
+    "KeyFile",
+    "Notary",
+    "SigningKey",
+    "VerifyingKey",
+    "verify_receipt",
+]

@@ -1,7 +1,7 @@
-"""The hash chain. An entry holds the hash of the one before it, so that none can be changed, dropped or swapped unseen.
+"""The hash chain: each entry holds the hash of the one before it, so none can be changed, dropped or swapped unnoticed.
 
-An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes), so that
-the same entries are the leaves of a tree without being hashed again.
+An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes), so the
+same entries are the leaves of a tree without being hashed again.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ _LEAF_PREFIX: Final = b"\x00"
 
 
 class Tip(Value, frozen=True, kw_only=True):
-    """The end of a chain: how many entries it has, and the hash of the last."""
+    """The end of a chain: the number of its entries, and the hash of the last one."""
 
     seq: int = 0
     hash: str = "0" * 64
 
 
 class Entry(Value, frozen=True, kw_only=True):
-    """One sealed entry: its place, its canonical bytes and their hash."""
+    """One entry: its sequence number, its canonical bytes and their hash."""
 
     seq: int
     content: bytes
@@ -32,13 +32,13 @@ class Entry(Value, frozen=True, kw_only=True):
 
     @property
     def tip(self) -> Tip:
-        """The chain's end, if this entry is the last."""
+        """The end of the chain, if this entry is the last."""
         return Tip(seq=self.seq, hash=self.hash)
 
     def read(self) -> dict[str, Any]:
-        """What the entry says."""
-        told: dict[str, Any] = parse(self.content)
-        return told
+        """The content: ``seq``, ``previous``, ``kind``, ``at`` and ``body``."""
+        content: dict[str, Any] = parse(self.content)
+        return content
 
 
 def leaf_hash(content: bytes) -> str:
@@ -47,21 +47,21 @@ def leaf_hash(content: bytes) -> str:
 
 
 def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
-    """The entry that follows ``tip``. ``kind`` says what happened, ``body`` the facts."""
+    """Make the entry that follows ``tip``. ``kind`` says what happened at the instant ``at``; ``body`` has the facts."""
     seq = tip.seq + 1
     content = canonical_bytes({"seq": seq, "previous": tip.hash, "kind": kind, "at": at, "body": body})
     return Entry(seq=seq, content=content, hash=leaf_hash(content))
 
 
 def check(entries: Iterable[Entry], *, start: Tip | None = None) -> Tip:
-    """Walk entries in order from ``start`` and give the chain's end; the first break is raised as ``BrokenChain``."""
+    """Check that entries follow ``start`` and return the end of the chain; the first break raises ``BrokenChain``."""
     tip = start or Tip()
     last = deque(walk(entries, start=tip), maxlen=1)
     return last[0].tip if last else tip
 
 
 def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entry]:
-    """Each entry once it is found to follow the one before it; the first that does not is a ``BrokenChain``."""
+    """Yield each entry that follows the one before it; the first that does not raises ``BrokenChain``."""
     tip = start or Tip()
     seq, previous, sha256 = tip.seq, tip.hash, hashlib.sha256
     for entry in entries:
@@ -69,7 +69,7 @@ def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entr
         if (
             entry.seq != seq + 1
             or sha256(_LEAF_PREFIX + content).hexdigest() != digest
-            # In canonical order these two stand last, so that the link can be checked without reading the rest.
+            # These two fields are the last in canonical order, so the link is checked without parsing the rest.
             or not content.endswith(b',"previous":"%b","seq":%d}' % (previous.encode(), seq + 1))
         ):
             raise _broken(Tip(seq=seq, hash=previous), entry)
@@ -78,9 +78,9 @@ def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entr
 
 
 def _broken(tip: Tip, entry: Entry) -> BrokenChain:
-    """The break between a sound end and the entry that comes next, in words."""
+    """The error for the break between an intact end and the next entry."""
     if entry.seq != tip.seq + 1:
         return BrokenChain(seq=tip.seq + 1, problem=f"it is missing; entry {entry.seq} comes next")
     if leaf_hash(entry.content) != entry.hash:
-        return BrokenChain(seq=entry.seq, problem="its content does not have its hash")
+        return BrokenChain(seq=entry.seq, problem="its content does not match its hash")
     return BrokenChain(seq=entry.seq, problem="it does not follow the entry before it")

@@ -1,11 +1,12 @@
-"""Checkpoints: a tree's size and root as a signed note (c2sp.org/tlog-checkpoint), and the file that mirrors them.
+"""Checkpoints (c2sp.org/tlog-checkpoint), the file that keeps them, and receipts that rest on them.
 
     example.com/behind-the-sofa
     20852163
     CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=
 
-A checkpoint is what an outsider keeps of a ledger: whoever changes, cuts or rolls back the ledger after it can't fit
-the two together again.
+A checkpoint is a signed note of a tree's size and root. Whoever keeps one can prove later that the ledger was changed,
+cut or rolled back. A receipt is an entry, its path to the root, and a checkpoint in which the log has signed that root;
+it can be checked years later with nothing but a public key. ``docs/verify.md`` says how to do that without Standfast.
 """
 
 import base64
@@ -39,12 +40,12 @@ from standfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32
-# A line as a crash leaves it: a JSON string that does not end, nor go on behind a whole signature.
+# A line that a crash cut short: a JSON string that does not end, and has nothing behind a whole signature.
 _CUT_SHORT: Final = re.compile(rb'"(?!.*u2014 [^ ]+ [A-Za-z0-9+/=]+\\n.)(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
 
 
 class Checkpoint(Value, frozen=True, kw_only=True):
-    """The size and root of the tree of the log ``origin``. ``text`` is what is signed."""
+    """The size and root of the tree of the log ``origin``. Its ``text`` is what is signed."""
 
     origin: str
     size: int
@@ -55,51 +56,53 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         self._require_name("origin", self.origin)
         self._require(
             type(self.size) is int and 0 <= self.size <= MAX_TREE_SIZE,
-            f"size must be a whole number from 0 to {MAX_TREE_SIZE}",
+            f"size must be an integer from 0 to {MAX_TREE_SIZE}",
         )
         self._require_digest("root_hash", self.root_hash)
-        self._require(self.size > 0 or self.root_hash == EMPTY_ROOT, "the empty tree has another root_hash")
+        self._require(
+            self.size > 0 or self.root_hash == EMPTY_ROOT, "root_hash is not that of the empty tree"
+        )
         for line in self.extensions:
             self._require_name("a line of extensions", line)
 
     @property
     def text(self) -> str:
-        """The checkpoint as lines of text, each ended by a newline."""
+        """The checkpoint as lines of text."""
         root = base64.b64encode(bytes.fromhex(self.root_hash)).decode()
         return "".join(f"{line}\n" for line in (self.origin, self.size, root, *self.extensions))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The checkpoint that ``text`` gave; anything else is a ``MalformedCheckpoint``."""
+        """Read the checkpoint from its ``text``; anything else is a ``MalformedCheckpoint``."""
         if not isinstance(text, str) or not text.endswith("\n"):
             raise MalformedCheckpoint(problem="it does not end in a newline")
-        # Not splitlines: Unicode knows more line ends than a note does.
+        # Not splitlines, which also splits at line ends that only Unicode knows.
         lines = text[:-1].split("\n")
         if len(lines) < 3:
             raise MalformedCheckpoint(problem="it has fewer than three lines")
         origin, size, root, *extensions = lines
         if not _SIZE.fullmatch(size):
-            raise MalformedCheckpoint(problem="its second line is no size in decimal digits")
+            raise MalformedCheckpoint(problem="its second line is not a size in decimal digits")
         root_hash = decoded_base64(root)
         if root_hash is None or len(root_hash) != _HASH_BYTES:
-            raise MalformedCheckpoint(problem="its third line is no SHA-256 in base64")
+            raise MalformedCheckpoint(problem="its third line is not a SHA-256 in base64")
         try:
             return cls(origin=origin, size=int(size), root_hash=root_hash.hex(), extensions=tuple(extensions))
         except InvalidValue as error:
             raise MalformedCheckpoint(problem=error.facts["problem"]) from None
 
     def sign(self, keys: Iterable[SigningKey]) -> str:
-        """The checkpoint as a note signed by each key. One of them must be the log's own, named as its origin."""
+        """Sign the checkpoint with each key. One of them must be the log's own: its name is the origin."""
         keys = tuple(keys)
         _require_own(self, (key.name for key in keys))
         return sign_note(self.text, keys)
 
     @classmethod
     def verify(cls, note: str, keys: Iterable[VerifyingKey]) -> Self:
-        """The checkpoint in a note that the log has signed with one of these keys.
+        """Return the checkpoint in a note that the log has signed with one of these keys.
 
-        Raises what ``open_note`` does, ``MalformedCheckpoint`` for a note about something else, and ``ForeignLog`` if
-        no signer is named as the origin: a key vouches for its own log only.
+        Raises what ``open_note`` raises, ``MalformedCheckpoint`` if the note is no checkpoint, and ``ForeignLog`` if no
+        signer is named as the origin, because a key speaks for its own log only.
         """
         text, signers = open_note(note, keys)
         checkpoint = cls.parse(text)
@@ -107,7 +110,7 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         return checkpoint
 
     def verify_extends(self, older: "Checkpoint", proof: Sequence[str]) -> None:
-        """Return if the proof shows that this tree extends the older checkpoint's; both must be verified already."""
+        """Check the proof that this tree extends an older one; ``BadConsistency`` if not. Verify both checkpoints first."""
         if older.origin != self.origin:
             raise ForeignLog(origin=older.origin, expected=self.origin)
         verify_consistency(
@@ -126,11 +129,10 @@ def _require_own(checkpoint: Checkpoint, names: Iterable[str]) -> None:
 
 
 class CheckpointFileContent(Value, frozen=True, kw_only=True):
-    """What a mirror holds: its notes in the order of appending, and where it holds something else.
+    """The notes in a file of checkpoints, in order and not verified, and the numbers of its damaged lines, from 1 on.
 
-    ``torn_lines`` are the numbers, from 1 on, of the lines that hold no whole note: what a crash in the middle of an
-    append leaves, or a hand. ``healed_lines`` are those of them that were only cut short and that a whole note follows:
-    the crash is over. The notes are as they were found; verify them.
+    ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short and that a whole note
+    follows, so the crash is over.
     """
 
     notes: tuple[str, ...]
@@ -139,36 +141,36 @@ class CheckpointFileContent(Value, frozen=True, kw_only=True):
 
 
 class CheckpointFile:
-    """An append-only file of signed checkpoints, kept away from the database that they vouch for.
+    """An append-only file of signed checkpoints, kept apart from the database that they vouch for.
 
-    Each line is one note as a JSON string, so that a torn line never runs into the next. Nothing is ever rewritten
-    or cut; a file system's append-only flag suits it. Processes may share the file.
+    Each line is one note as a JSON string, so that a torn line never runs into the next. Nothing is rewritten or cut,
+    so a file system's append-only flag can be set. Processes may share the file.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
     def append(self, note: str) -> None:
-        """Add one signed checkpoint. On return it is on the disk; after a ``CheckpointFileFailed`` it may be, or in part."""
+        """Add one signed checkpoint durably. After ``CheckpointFileFailed`` it may be there, or a part of it."""
         Checkpoint.parse(unverified_text(note))
         with self._locked() as descriptor:
             _append_line(descriptor, note)
             sync_folder(self.path.parent)
 
     def extend(self, following: Callable[[CheckpointFileContent], str | None]) -> None:
-        """Add the note that ``following`` makes of what is kept, if it makes one, while nobody else can add any."""
+        """Add the note that ``following`` makes of the present content, if any, while no other process can add one."""
         with self._locked() as descriptor:
-            kept = _reading(_whole(descriptor))
-            if not kept.notes:
-                # That there is a file must be as durable as what is made because of it.
+            content = _parse_file(_read_all(descriptor))
+            if not content.notes:
+                # The file itself must be durable before anything is made that relies on it.
                 sync_folder(self.path.parent)
-            if (note := following(kept)) is not None:
+            if (note := following(content)) is not None:
                 _append_line(descriptor, note)
 
     def read(self) -> CheckpointFileContent:
-        """All that the file holds; nothing, if there is no file yet."""
+        """Read the file; a missing one is empty."""
         try:
-            return _reading(self.path.read_bytes())
+            return _parse_file(self.path.read_bytes())
         except FileNotFoundError:
             return CheckpointFileContent(notes=())
         except OSError as error:
@@ -176,7 +178,7 @@ class CheckpointFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The open file, made if there is none, which nobody else adds to meanwhile."""
+        """Open or create the file, and keep other processes from adding to it meanwhile."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -195,27 +197,27 @@ def _append_line(descriptor: int, note: str) -> None:
     line = json.dumps(note).encode() + b"\n"
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        # An earlier append was torn. Its rest stays as a line of its own.
+        # An earlier append was torn. What it left becomes a line of its own.
         line = b"\n" + line
     if os.write(descriptor, line) != len(line):
-        raise OSError("the line was written in part only; the disk may be full")
+        raise OSError("only a part of the line was written; the disk may be full")
     os.fsync(descriptor)
 
 
-def _whole(descriptor: int) -> bytes:
-    size, found = os.fstat(descriptor).st_size, b""
-    while len(found) < size and (piece := os.pread(descriptor, size - len(found), len(found))):
-        found += piece
-    return found
+def _read_all(descriptor: int) -> bytes:
+    size, content = os.fstat(descriptor).st_size, b""
+    while len(content) < size and (chunk := os.pread(descriptor, size - len(content), len(content))):
+        content += chunk
+    return content
 
 
-def _reading(content: bytes) -> CheckpointFileContent:
+def _parse_file(content: bytes) -> CheckpointFileContent:
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    found = [_note_in(line) for line in lines]
-    last_whole = max((number for number, note in enumerate(found, 1) if note is not None), default=0)
-    torn = [number for number, note in enumerate(found, 1) if note is None]
+    notes = [_note_in(line) for line in lines]
+    last_whole = max((number for number, note in enumerate(notes, 1) if note is not None), default=0)
+    torn = [number for number, note in enumerate(notes, 1) if note is None]
     return CheckpointFileContent(
-        notes=tuple(note for note in found if note is not None),
+        notes=tuple(note for note in notes if note is not None),
         torn_lines=tuple(torn),
         healed_lines=tuple(n for n in torn if n < last_whole and _CUT_SHORT.fullmatch(lines[n - 1])),
     )
@@ -230,9 +232,9 @@ def _note_in(line: bytes) -> str | None:
 
 
 class InclusionReceipt(Value, frozen=True, kw_only=True):
-    """An entry's text, its place in a tree, the proof that it stands there, and a signed checkpoint of that tree.
+    """An entry's text, its index in a tree, the proof of it, and a signed checkpoint of that tree.
 
-    Being built proves nothing; ``verify_receipt`` does.
+    A receipt proves something only after ``verify_receipt``.
     """
 
     entry: str
@@ -246,7 +248,7 @@ class InclusionReceipt(Value, frozen=True, kw_only=True):
         self._require(
             type(self.leaf_index) is type(self.tree_size) is int
             and 0 <= self.leaf_index < self.tree_size <= MAX_TREE_SIZE,
-            f"leaf_index and tree_size must be whole numbers, 0 <= leaf_index < tree_size <= {MAX_TREE_SIZE}",
+            f"leaf_index and tree_size must be integers, 0 <= leaf_index < tree_size <= {MAX_TREE_SIZE}",
         )
         self._require(
             isinstance(self.inclusion_proof, tuple) and len(self.inclusion_proof) <= MAX_PROOF_HASHES,
@@ -257,7 +259,7 @@ class InclusionReceipt(Value, frozen=True, kw_only=True):
         self._require_text("checkpoint", self.checkpoint, most_bytes=MAX_NOTE_BYTES)
 
     def _require_text(self, field: str, text: str, *, most_bytes: int) -> None:
-        """A receipt travels as JSON, whose strings are in NFC; any other text would come back changed."""
+        """A receipt is sent as JSON, whose strings are in NFC; any other text would come back changed."""
         try:
             fits = (
                 len(text) <= most_bytes and normal_string(text) == text and len(text.encode()) <= most_bytes
@@ -268,7 +270,7 @@ class InclusionReceipt(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, entry: Entry, tree: Tree, checkpoint_note: str) -> Self:
-        """The receipt of an entry that is a leaf of ``tree``, for the size that the signed checkpoint names."""
+        """Make the receipt of an entry of ``tree``, for the size that the signed checkpoint names."""
         size = Checkpoint.parse(unverified_text(checkpoint_note)).size
         return cls(
             entry=entry.content.decode(),
@@ -280,11 +282,11 @@ class InclusionReceipt(Value, frozen=True, kw_only=True):
 
 
 def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> dict[str, Any]:
-    """What the entry says, if the log with this key has vouched for it. Needs no store, network or clock.
+    """Return the content of the entry, if the log with this key has signed for it. Needs no store, network or clock.
 
-    Every way to fail is a ``NotProven`` of its own: what ``Checkpoint.verify`` and ``verify_inclusion`` raise,
-    ``SizeMismatch`` between receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log has
-    vouched for something that no honest ledger holds.
+    Every failure is a ``NotProven``: what ``Checkpoint.verify`` and ``verify_inclusion`` raise, ``SizeMismatch`` between
+    receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log has signed for something that no
+    honest ledger holds.
     """
     checkpoint = Checkpoint.verify(receipt.checkpoint, (verifying_key,))
     if checkpoint.size != receipt.tree_size:
@@ -297,19 +299,19 @@ def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> di
         root=checkpoint.root_hash,
         proof=receipt.inclusion_proof,
     )
-    return _entry_at(receipt.leaf_index, content)
+    return _parse_entry(receipt.leaf_index, content)
 
 
-def _entry_at(index: int, content: bytes) -> dict[str, Any]:
+def _parse_entry(index: int, content: bytes) -> dict[str, Any]:
     try:
-        told = parse(content)
+        entry = parse(content)
     except NotCanonical as error:
         raise MalformedEntry(index=index, problem=str(error)) from None
-    if not isinstance(told, dict) or canonical_bytes(told) != content:
-        raise MalformedEntry(index=index, problem="it is no canonical JSON object")
-    seq = told.get("seq")
+    if not isinstance(entry, dict) or canonical_bytes(entry) != content:
+        raise MalformedEntry(index=index, problem="it is not a canonical JSON object")
+    seq = entry.get("seq")
     if type(seq) is not int:
-        raise MalformedEntry(index=index, problem="it has no number")
+        raise MalformedEntry(index=index, problem="it has no sequence number")
     if seq != index + 1:
         raise MisplacedEntry(seq=seq, index=index, expected=index + 1)
-    return told
+    return entry

@@ -1,8 +1,8 @@
-"""The notary: signs the ledger's head, keeps the signed checkpoints outside the store, and hands out receipts.
+"""The notary signs the ledger's head, keeps the checkpoints outside the store, and hands out receipts.
 
-It never signs what contradicts an earlier checkpoint of its own: a ledger that was changed, cut or rolled back gets
-no new signature, but an error that says so. It looks, decides and signs while it holds the file of checkpoints, so that
-of two processes with different ledgers under one name, one at most is signed for.
+It never signs what contradicts an earlier checkpoint of its own: a ledger that was changed, cut or rolled back gets an
+error instead of a signature. It checks and signs while it holds the file of checkpoints, so of two processes with
+different ledgers under one name, at most one gets a signature.
 """
 
 import threading
@@ -26,30 +26,28 @@ from standfast.ledger.tree import Tree
 from standfast.limits import SCAN_PAGE_RECORDS
 
 EntriesAfter = Callable[[int], Iterable[Entry]]
-"""The ledger's entries from after a place on, in order."""
+"""Returns the ledger's entries behind a sequence number, in order."""
 
 
 class Notary:
-    """Signs for one log, whose name is its key's. Threads may share it, processes the files."""
+    """Signs for one log, which has the name of the key. Threads may share a notary, and processes its files."""
 
-    def __init__(
-        self, key: SigningKey | KeyFile, mirror: CheckpointFile, entries_after: EntriesAfter
-    ) -> None:
-        self._held = key
-        self._mirror = mirror
+    def __init__(self, key: SigningKey | KeyFile, file: CheckpointFile, entries_after: EntriesAfter) -> None:
+        self._key_source = key
+        self._file = file
         self._entries_after = entries_after
         self._lock = threading.RLock()
         self._tree = Tree()
         self._tip = Tip()
-        self._extended: set[str] = set()
+        self._verified_notes: set[str] = set()
         self._last: str | None = None
 
     @classmethod
     def for_store_file(cls, path: Path, entries_after: EntriesAfter) -> Self:
-        """The notary of a store's file: its key, its public half and its checkpoints stand beside the file.
+        """The notary of a store's file, with the key and the checkpoints next to the file.
 
-        The key is made when it is first needed. Whoever can change the store can take it; to hold against them, keep
-        the checkpoints, or the key, elsewhere.
+        The key is created when it is first needed. Whoever can change the store can also read the key; to be safe from
+        them, keep the checkpoints or the key elsewhere.
         """
         return cls(
             KeyFile(path.with_name(path.name + "-log.key"), name=log_name(path)),
@@ -57,49 +55,55 @@ class Notary:
             entries_after,
         )
 
-    def kept(self) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...], tuple[int, ...]]:
-        """The checkpoints that were signed so far, the key that must have signed them, and torn lines between them.
+    def checkpoints(self) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...], tuple[int, ...]]:
+        """The checkpoints signed so far, the key that must have signed them, and the numbers of torn lines.
 
-        No checkpoints but a key means that they are missing, because their file is made before the key is. A line that
-        a crash cut short counts as torn only until another follows it.
+        A key without checkpoints means that these are missing, because their file is created before the key. A line
+        that a crash cut short counts as torn only until another one follows it.
         """
-        found = self._mirror.read()
-        key = self._held.public() if isinstance(self._held, KeyFile) else self._held.verifying_key
-        is_expected = found.notes or (isinstance(self._held, KeyFile) and not self._mirror.path.exists())
+        found = self._file.read()
+        key = (
+            self._key_source.public()
+            if isinstance(self._key_source, KeyFile)
+            else self._key_source.verifying_key
+        )
+        is_expected = found.notes or (isinstance(self._key_source, KeyFile) and not self._file.path.exists())
         torn = tuple(sorted(set(found.torn_lines) - set(found.healed_lines)))
         return found.notes, (key,) if key is not None and is_expected else (), torn
 
     @property
     def _key(self) -> SigningKey:
-        return self._held.load() if isinstance(self._held, KeyFile) else self._held
+        return self._key_source.load() if isinstance(self._key_source, KeyFile) else self._key_source
 
     @property
     def verifying_key(self) -> VerifyingKey:
-        """What others need to check what is signed here."""
+        """The public key, with which others verify what is signed here."""
         return self._key.verifying_key
 
     def checkpoint(self) -> str:
-        """The signed checkpoint of the present head, mirrored; the one that is there already, if nothing was added."""
+        """Sign the present head and append it to the file; return the existing checkpoint if nothing was added."""
         with self._lock:
-            self._mirror.extend(self._following)
+            self._file.extend(self._following)
             assert self._last is not None, "a checkpoint was found or made"
             return self._last
 
     def is_behind(self) -> bool:
-        """Whether the newest checkpoint leaves entries out, as after a crash, and who asks could sign a newer one."""
-        notes, keys, _ = self.kept()
-        can_sign = not isinstance(self._held, KeyFile) or self._held.is_at_hand(signed_before=bool(notes))
+        """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign a newer one."""
+        notes, keys, _ = self.checkpoints()
+        can_sign = not isinstance(self._key_source, KeyFile) or self._key_source.can_sign(
+            signed_before=bool(notes)
+        )
         return can_sign and next(iter(self._entries_after(_newest_size(notes, keys))), None) is not None
 
-    def _following(self, kept: CheckpointFileContent) -> str | None:
-        """The checkpoint to add to those that are kept; None if the present head has one."""
-        # Only now, because what another process has signed before is in the ledger by now.
+    def _following(self, content: CheckpointFileContent) -> str | None:
+        """The checkpoint to add to the file; None if the present head has one."""
+        # Only now, because everything that another process signed before is in the ledger by now.
         self._catch_up()
         self._last = None
-        for note in kept.notes:
-            if note not in self._extended and self._is_own(note):
-                self._extended.add(note)
-            if note in self._extended and _size_of(note) == len(self._tree):
+        for note in content.notes:
+            if note not in self._verified_notes and self._is_own(note):
+                self._verified_notes.add(note)
+            if note in self._verified_notes and _size_of(note) == len(self._tree):
                 self._last = note
         if self._last is not None:
             return None
@@ -108,7 +112,7 @@ class Notary:
         return self._last
 
     def receipt(self, seq: int) -> InclusionReceipt:
-        """Proof that entry ``seq`` is in the ledger, under the newest checkpoint; it has been verified."""
+        """Make the receipt of entry ``seq`` under the newest checkpoint, and verify it."""
         with self._lock:
             note = self.checkpoint()
             if type(seq) is not int or not 0 < seq <= len(self._tree):
@@ -120,19 +124,19 @@ class Notary:
             return receipt
 
     def consistency_proof(self, older: str, newer: str | None = None) -> tuple[str, ...]:
-        """Proof that a newer checkpoint (by default that of the present head) extends an older one."""
+        """Prove that a newer checkpoint (by default that of the present head) extends an older one."""
         with self._lock:
             note = self.checkpoint() if newer is None else newer
             sizes = [Checkpoint.verify(one, [self.verifying_key]).size for one in (older, note)]
             return self._tree.consistency_proof(*sizes)
 
     def _catch_up(self) -> None:
-        """Take in what was added to the ledger. The end that is known must still be there."""
+        """Add the new entries of the ledger to the tree. The last known entry must still be there."""
         entries = iter(self._entries_after(max(self._tip.seq - 1, 0)))
         if self._tip.seq:
             known = next(entries, None)
             if known is None or known.tip != self._tip:
-                problem = "it was there and is missing or another; the store was rolled back"
+                problem = "it is missing or was replaced; the store was rolled back"
                 raise BrokenChain(seq=self._tip.seq, problem=problem)
         added = walk(entries, start=self._tip)
         while page := list(islice(added, SCAN_PAGE_RECORDS)):
@@ -140,11 +144,11 @@ class Notary:
             self._tip = page[-1].tip
 
     def _is_own(self, note: str) -> bool:
-        """Whether this log has signed it; if it did, and the ledger is no later state of it, that is a ``BrokenChain``."""
+        """Whether this log has signed a note. If the ledger contradicts it, that is a ``BrokenChain``."""
         try:
             older = Checkpoint.verify(note, [self.verifying_key])
         except StandfastError:
-            # Another key's, or a hand's; verifying tells of it, and signing does not depend on it.
+            # Not of this key. Verification reports it; signing does not depend on it.
             return False
         if problem := contradiction(older, self._tree):
             raise BrokenChain(seq=min(older.size, len(self._tree) + 1), problem=problem)
@@ -152,7 +156,7 @@ class Notary:
 
 
 def _newest_size(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> int:
-    """How many entries the newest checkpoint of these keys vouches for."""
+    """The number of entries in the newest checkpoint of these keys."""
     for note in reversed(notes):
         with suppress(StandfastError):
             return Checkpoint.verify(note, keys).size
@@ -164,27 +168,27 @@ def _size_of(note: str) -> int:
 
 
 def contradiction(checkpoint: Checkpoint, tree: Tree, sound_size: int = 0) -> str | None:
-    """Why this tree can't be a later state of the checkpoint's, or None. Up to ``sound_size`` it is known to hold."""
+    """Why this tree is not a later state of the checkpoint's tree, or None. The first ``sound_size`` entries are intact."""
     size = checkpoint.size
     if size > len(tree):
-        return f"a signed checkpoint vouches for {size} entries; from {len(tree) + 1} on they are missing or broken"
+        return f"a signed checkpoint covers {size} entries, but from {len(tree) + 1} on they are missing or broken"
     if tree.root(size) != checkpoint.root_hash:
-        return f"a signed checkpoint of {size} entries has another root; of {sound_size + 1} to {size} some were changed"
+        return f"a signed checkpoint of {size} entries has another root; entries between {sound_size + 1} and {size} were changed"
     return None
 
 
 def problems_of_ledger(
     entries: Iterable[Entry], notes: Sequence[str] = (), keys: Sequence[VerifyingKey] = ()
 ) -> Iterator[str]:
-    """What is wrong with a ledger and its checkpoints, the first break of the chain first."""
+    """Yield one message per problem of a ledger and its checkpoints, the first break of the chain first."""
     hashes: list[str] = []
     try:
         for entry in walk(entries):
-            hashes.append(entry.hash)  # noqa: PERF401  # What was found sound before a break counts too.
+            hashes.append(entry.hash)  # noqa: PERF401  # The entries before a break count too.
     except BrokenChain as error:
         yield str(error)
     if keys and not notes:
-        yield "the checkpoints are missing, and the log has a key; find them, or sign the present head to begin anew"
+        yield "the log has a key, but its checkpoints are missing; restore their file, or sign the present head to begin anew"
     if notes:
         yield from _problems_of_checkpoints(Tree(hashes), notes, keys)
 
@@ -199,7 +203,7 @@ def _problems_of_checkpoints(tree: Tree, notes: Sequence[str], keys: Sequence[Ve
         else:
             checkpoints.append((checkpoint.size, number, checkpoint))
     sound_size = 0
-    # By size, so that the first contradiction tells between which two checkpoints the break is.
+    # By size, so that the first contradiction shows between which two checkpoints the break is.
     for size, number, checkpoint in sorted(checkpoints, key=lambda one: one[:2]):
         if problem := contradiction(checkpoint, tree, sound_size):
             yield f"checkpoint {number}: {problem}"

@@ -1,4 +1,4 @@
-"""Signed notes, as C2SP specifies them (c2sp.org/signed-note): text, an empty line, and a line for each signature.
+"""Signed notes (c2sp.org/signed-note) and the keys that sign them: text, an empty line, and a line for each signature.
 
     If you think cryptography is the answer to your problem,
     then you don't know what your problem is.
@@ -15,13 +15,10 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, Self
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import Any, Final, NamedTuple, Self
 
 from standfast.durable import write_new
 from standfast.errors import ForgedNote, InvalidValue, LogKeyFailed, MalformedNote, UnsignedNote
@@ -32,13 +29,13 @@ _ED25519: Final = b"\x01"
 _KEY_BYTES: Final = 32
 _KEY_ID_BYTES: Final = 4
 _SIGNATURE_LINE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
-_VERIFYING_KEY: Final = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})")
+_KEY_TEXT: Final = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+={0,2})")
 _CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f]")
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class VerifyingKey(Value, frozen=True, kw_only=True):
-    """A public key under a name. ``text`` is what to publish: ``name+key id+base64``."""
+    """A named public key. ``text`` is its published form: ``name+key id+base64``."""
 
     name: str
     public_bytes: bytes
@@ -56,7 +53,7 @@ class VerifyingKey(Value, frozen=True, kw_only=True):
 
     @property
     def key_id(self) -> str:
-        """Eight hexadecimal digits that tell keys of one name apart. Not secret, and not proof of anything."""
+        """Eight hexadecimal digits that distinguish keys of one name. Not secret, and not a proof."""
         hashed = hashlib.sha256(self.name.encode() + b"\n" + _ED25519 + self.public_bytes)
         return hashed.digest()[:_KEY_ID_BYTES].hex()
 
@@ -67,16 +64,18 @@ class VerifyingKey(Value, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key that ``text`` gave; anything else is an ``InvalidValue``."""
-        name, key_id, public_bytes = _key_parts(text, what=cls.__name__)
+        """Read the key from its ``text``; anything else is an ``InvalidValue``."""
+        name, key_id, public_bytes = _parse_key(text, what=cls.__name__)
         key = cls(name=name, public_bytes=public_bytes)
-        key._require(key.key_id == key_id, "its id does not fit its name and bytes")
+        key._require(key.key_id == key_id, "its id does not match its name and bytes")
         return key
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether the signature was made by this key over this message."""
+        """Whether this key made the signature over this message."""
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # As in ``_ed25519``.
+
         try:
-            _loaded(self.public_bytes).verify(signature, message)
+            _public_key(self.public_bytes).verify(signature, message)
         except InvalidSignature:
             return False
         return True
@@ -84,7 +83,7 @@ class VerifyingKey(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """A private key under a name. It prints without its secret; only ``secret_text`` tells it."""
+    """A named private key. Its representation leaves the secret out; ``secret_text`` holds it."""
 
     name: str
     seed: bytes = field(repr=False)
@@ -92,47 +91,119 @@ class SigningKey:
     def __post_init__(self) -> None:
         if type(self.seed) is not bytes or len(self.seed) != _KEY_BYTES:
             raise InvalidValue(what="SigningKey", problem=f"seed must be {_KEY_BYTES} bytes")
-        # The public half checks the name, which both have.
+        # Building the public half checks the name.
         _ = self.verifying_key
 
     @classmethod
     def generate(cls, name: str) -> Self:
-        """A new key. Its secret comes from the system's randomness and nowhere else, on purpose."""
-        return cls(name=name, seed=Ed25519PrivateKey.generate().private_bytes_raw())
+        """Create a new key. Its secret comes from the system's randomness and can't be passed in, on purpose."""
+        return cls(name=name, seed=_ed25519().Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key that ``secret_text`` gave; anything else is an ``InvalidValue`` that does not repeat the text."""
+        """Read the key from its ``secret_text``; anything else is an ``InvalidValue`` that does not repeat the text."""
         prefix = "PRIVATE+KEY+"
         if not isinstance(text, str) or not text.startswith(prefix):
             raise InvalidValue(what=cls.__name__, problem=f"it must start with {prefix}")
-        name, key_id, seed = _key_parts(text.removeprefix(prefix), what=cls.__name__)
+        name, key_id, seed = _parse_key(text.removeprefix(prefix), what=cls.__name__)
         key = cls(name=name, seed=seed)
         if key.verifying_key.key_id != key_id:
-            raise InvalidValue(what=cls.__name__, problem="its id does not fit its name and bytes")
+            raise InvalidValue(what=cls.__name__, problem="its id does not match its name and bytes")
         return key
 
     @property
     def secret_text(self) -> str:
-        """The key as one word of text, secret included: for a file that only its owner reads."""
+        """The key as one word of text, secret included, for a file that only its owner reads."""
         encoded = base64.b64encode(_ED25519 + self.seed).decode()
         return f"PRIVATE+KEY+{self.name}+{self.verifying_key.key_id}+{encoded}"
 
     @property
     def verifying_key(self) -> VerifyingKey:
         """The public half."""
-        public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
+        public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
         return VerifyingKey(name=self.name, public_bytes=public.public_bytes_raw())
 
     def signature_line(self, message: bytes) -> str:
         """The line that signs ``message``."""
-        signature = Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
-        marked = bytes.fromhex(self.verifying_key.key_id) + signature
-        return f"— {self.name} {base64.b64encode(marked).decode()}\n"
+        signature = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
+        encoded = base64.b64encode(bytes.fromhex(self.verifying_key.key_id) + signature).decode()
+        return f"— {self.name} {encoded}\n"
+
+
+class KeyFile:
+    """The log's signing key in a file, created at its first use, with the public half in a ``.pub`` file next to it.
+
+    Only the owner can read the file. ``name`` is the key's name when it is created; afterwards the file decides.
+    """
+
+    def __init__(self, path: Path, *, name: str) -> None:
+        self.path = path
+        self.public_path = path.with_suffix(".pub")
+        self._name = name
+        self._loaded: SigningKey | None = None
+
+    def load(self) -> SigningKey:
+        """Read the key, or create it. Two processes that create it at once get the same one."""
+        if self._loaded is None:
+            try:
+                if not self.path.exists():
+                    self._create()
+                self._loaded = SigningKey.parse(self.path.read_text(encoding="ascii").strip())
+                self._publish(self._loaded.verifying_key)
+            except (OSError, UnicodeDecodeError) as error:
+                raise self._failed(error) from error
+        return self._loaded
+
+    def public(self) -> VerifyingKey | None:
+        """Read the public half; None if there is no key. Nothing is created, and the secret is not needed."""
+        try:
+            if self.path.exists() and os.access(self.path, os.R_OK):
+                return SigningKey.parse(self.path.read_text(encoding="ascii").strip()).verifying_key
+            if self.public_path.exists():
+                return VerifyingKey.parse(self.public_path.read_text(encoding="ascii").strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._failed(error) from error
+        return None
+
+    def can_sign(self, *, signed_before: bool) -> bool:
+        """Whether this process could sign: it can read the secret, or there is none yet and it could create one."""
+        if self.path.exists():
+            return os.access(self.path, os.R_OK)
+        is_elsewhere = signed_before or self.public_path.exists()
+        return not is_elsewhere and os.access(self.path.parent, os.W_OK)
+
+    def _create(self) -> None:
+        key = SigningKey.generate(self._name)
+        draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")
+        write_new(draft, f"{key.secret_text}\n".encode("ascii"), mode=0o600)
+        try:
+            # A link fails if the file exists, where a rename would replace another process's key.
+            os.link(draft, self.path)
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink()
+
+    def _publish(self, key: VerifyingKey) -> None:
+        """Write the public half if it is missing. Not every process that signs may write there."""
+        if not self.public_path.exists() and os.access(self.path.parent, os.W_OK):
+            draft = self.public_path.with_name(f"{self.public_path.name}.{os.getpid()}")
+            draft.unlink(missing_ok=True)
+            write_new(draft, f"{key.text}\n".encode("ascii"), mode=0o644)
+            draft.replace(self.public_path)
+
+    def _failed(self, error: Exception) -> LogKeyFailed:
+        problem = (isinstance(error, OSError) and error.strerror) or "it does not hold text"
+        return LogKeyFailed(file=str(self.path), problem=problem)
+
+
+def log_name(path: Path) -> str:
+    """The name of the log of a store's file, in characters that a signature line can hold."""
+    return f"standfast/{_NOT_IN_A_NAME.sub('-', path.stem)[:MAX_LOG_NAME_CHARS]}"
 
 
 class OpenedNote(NamedTuple):
-    """A verified note: its text, and which of the known keys have signed it."""
+    """A verified note: its text, and the known keys that have signed it."""
 
     text: str
     signers: tuple[VerifyingKey, ...]
@@ -145,28 +216,30 @@ class _Signature(NamedTuple):
 
 
 def sign(text: str, keys: Iterable[SigningKey]) -> str:
-    """The note of this text, signed by each key in the order given. Text that no note can hold is a ``MalformedNote``."""
+    """Sign a text with each key, in this order. A text that no note can hold is a ``MalformedNote``."""
     try:
         message = text.encode()
     except (AttributeError, UnicodeEncodeError):
-        raise MalformedNote(problem="its text can't be written in UTF-8") from None
+        raise MalformedNote(problem="its text can't be encoded in UTF-8") from None
     note = text + "\n" + "".join(key.signature_line(message) for key in dict.fromkeys(keys))
-    # Checked here as strictly as there, so that whatever can be signed can also be verified.
+    # As strict as verification, so that whatever can be signed can also be verified.
     if _split(note)[0] != text:
         raise MalformedNote(problem="its text does not end in a newline")
     return note
 
 
 def verify(note: str, keys: Iterable[VerifyingKey]) -> str:
-    """The note's text, if a known key has signed it and no known key's signature is wrong; see ``open_note``."""
+    """Return the text of a note that a known key has signed; see ``open_note``."""
     return open_note(note, keys).text
 
 
 def open_note(note: str, keys: Iterable[VerifyingKey]) -> OpenedNote:
-    """The note's text and its signers among the known keys.
+    """Verify a note against the known keys. Signatures of unknown keys are ignored.
 
-    Signatures of unknown keys are passed over. A known key's signature that does not fit is a ``ForgedNote``, even if
-    another one fits; without any that fits the note is an ``UnsignedNote``, and anything else a ``MalformedNote``.
+    Raises:
+        ForgedNote: A known key's signature is wrong, even if another one is right.
+        UnsignedNote: No known key has signed it.
+        MalformedNote: It is not a signed note.
     """
     known: dict[tuple[str, str], VerifyingKey] = {}
     for key in keys:
@@ -190,12 +263,12 @@ def open_note(note: str, keys: Iterable[VerifyingKey]) -> OpenedNote:
 
 
 def unverified_text(note: str) -> str:
-    """The text of a well-formed note, whoever has signed it: to look it over, never to believe it."""
+    """The text of a well-formed note, whoever has signed it. Never trust it."""
     return _split(note)[0]
 
 
 def decoded_base64(text: str) -> bytes | None:
-    """The bytes that this standard base64 stands for, or None. One form only: no spaces, no stray bits at the end."""
+    """Decode standard base64 in its one canonical form; None for anything else."""
     try:
         decoded = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -204,13 +277,13 @@ def decoded_base64(text: str) -> bytes | None:
 
 
 def _split(note: str) -> tuple[str, list[_Signature]]:
-    """Text and signatures of a note, none of them verified yet."""
+    """The text and the signatures of a note, not verified."""
     if not isinstance(note, str) or len(note) > MAX_NOTE_BYTES:
-        raise MalformedNote(problem=f"it is no text of at most {MAX_NOTE_BYTES} bytes")
+        raise MalformedNote(problem=f"it is not a text of at most {MAX_NOTE_BYTES} bytes")
     try:
         size_bytes = len(note.encode())
     except UnicodeEncodeError:
-        raise MalformedNote(problem="it can't be written in UTF-8") from None
+        raise MalformedNote(problem="it can't be encoded in UTF-8") from None
     if size_bytes > MAX_NOTE_BYTES:
         raise MalformedNote(problem=f"it takes {size_bytes} bytes, more than {MAX_NOTE_BYTES}")
     if control := _CONTROL.search(note):
@@ -222,98 +295,37 @@ def _split(note: str) -> tuple[str, list[_Signature]]:
         raise MalformedNote(problem="it does not end in an empty line and then signature lines")
     if len(lines) > MAX_SIGNATURES:
         raise MalformedNote(problem=f"it has {len(lines)} signatures, more than {MAX_SIGNATURES}")
-    return text + "\n", [_signature(line) for line in lines]
+    return text + "\n", [_parse_signature(line) for line in lines]
 
 
-def _signature(line: str) -> _Signature:
+def _parse_signature(line: str) -> _Signature:
     matched = _SIGNATURE_LINE.fullmatch(line)
-    marked = decoded_base64(matched[2]) if matched else None
-    if matched is None or marked is None or len(marked) <= _KEY_ID_BYTES:
-        raise MalformedNote(problem=f"{line!r:.80} is no signature line")
-    return _Signature(matched[1], marked[:_KEY_ID_BYTES].hex(), marked[_KEY_ID_BYTES:])
+    decoded = decoded_base64(matched[2]) if matched else None
+    if matched is None or decoded is None or len(decoded) <= _KEY_ID_BYTES:
+        raise MalformedNote(problem=f"{line!r:.80} is not a signature line")
+    return _Signature(matched[1], decoded[:_KEY_ID_BYTES].hex(), decoded[_KEY_ID_BYTES:])
 
 
 def _listed(keys: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{name:.80}+{key_id}" for name, key_id in islice(keys, MAX_LISTED_KEYS))
 
 
-def _key_parts(text: str, *, what: str) -> tuple[str, str, bytes]:
-    matched = _VERIFYING_KEY.fullmatch(text) if isinstance(text, str) else None
+def _parse_key(text: str, *, what: str) -> tuple[str, str, bytes]:
+    matched = _KEY_TEXT.fullmatch(text) if isinstance(text, str) else None
     encoded = decoded_base64(matched[3]) if matched else None
     if matched is None or encoded is None or encoded[:1] != _ED25519:
         raise InvalidValue(what=what, problem="it must be name+8 hexadecimal digits+base64 of an Ed25519 key")
     return matched[1], matched[2], encoded[1:]
 
 
+@cache
+def _ed25519() -> Any:
+    """The module of ``cryptography``. Most users of the store never sign, so they do not pay for its import."""
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # As above.
+
+    return ed25519
+
+
 @lru_cache(maxsize=64)
-def _loaded(public_bytes: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(public_bytes)
-
-
-def log_name(path: Path) -> str:
-    """The name of the log of a store's file: what a note's signature line can hold of the file's name."""
-    return f"standfast/{_NOT_IN_A_NAME.sub('-', path.stem)[:MAX_LOG_NAME_CHARS]}"
-
-
-class KeyFile:
-    """A signing key in a file. Its name is given when it is made, and told by the file from then on."""
-
-    def __init__(self, path: Path, *, name: str) -> None:
-        self.path = path
-        self.public_path = path.with_suffix(".pub")
-        self._name = name
-        self._loaded: SigningKey | None = None
-
-    def load(self) -> SigningKey:
-        """The key. Of two processes that make it at once, both get the one that was there first."""
-        if self._loaded is None:
-            try:
-                if not self.path.exists():
-                    self._make()
-                self._loaded = SigningKey.parse(self.path.read_text(encoding="ascii").strip())
-                self._publish(self._loaded.verifying_key)
-            except (OSError, UnicodeDecodeError) as error:
-                raise self._failed(error) from error
-        return self._loaded
-
-    def public(self) -> VerifyingKey | None:
-        """The public half, for whoever only verifies: nothing is made, and the secret is not needed. None if there is none."""
-        try:
-            if self.path.exists() and os.access(self.path, os.R_OK):
-                return SigningKey.parse(self.path.read_text(encoding="ascii").strip()).verifying_key
-            if self.public_path.exists():
-                return VerifyingKey.parse(self.public_path.read_text(encoding="ascii").strip())
-        except (OSError, UnicodeDecodeError) as error:
-            raise self._failed(error) from error
-        return None
-
-    def is_at_hand(self, *, signed_before: bool) -> bool:
-        """Whether whoever asks could sign: the secret is theirs to read, or nobody has one yet and they could make it."""
-        if self.path.exists():
-            return os.access(self.path, os.R_OK)
-        is_another_s = signed_before or self.public_path.exists()
-        return not is_another_s and os.access(self.path.parent, os.W_OK)
-
-    def _make(self) -> None:
-        key = SigningKey.generate(self._name)
-        draft = self.path.with_name(f"{self.path.name}.{key.verifying_key.key_id}")
-        write_new(draft, f"{key.secret_text}\n".encode("ascii"), mode=0o600)
-        try:
-            # A link fails where a rename would replace another's key.
-            os.link(draft, self.path)
-        except FileExistsError:
-            return
-        finally:
-            draft.unlink()
-
-    def _publish(self, key: VerifyingKey) -> None:
-        """Put the public half beside it, where a crash or another's hand left none. Not all who sign may write there."""
-        if not self.public_path.exists() and os.access(self.path.parent, os.W_OK):
-            draft = self.public_path.with_name(f"{self.public_path.name}.{os.getpid()}")
-            draft.unlink(missing_ok=True)
-            write_new(draft, f"{key.text}\n".encode("ascii"), mode=0o644)
-            draft.replace(self.public_path)
-
-    def _failed(self, error: Exception) -> LogKeyFailed:
-        problem = (isinstance(error, OSError) and error.strerror) or "it is no text"
-        return LogKeyFailed(file=str(self.path), problem=problem)
+def _public_key(public_bytes: bytes) -> Any:
+    return _ed25519().Ed25519PublicKey.from_public_bytes(public_bytes)

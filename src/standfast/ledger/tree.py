@@ -1,8 +1,8 @@
-"""The Merkle tree of RFC 6962 over the chain's entry hashes, and the two proofs that it can give.
+"""The Merkle tree of RFC 6962 over the hashes of the ledger's entries, and its two kinds of proofs.
 
-``Tree`` belongs to whoever holds all entries. ``verify_inclusion`` and ``verify_consistency`` need only what is public
-(the algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2), and raise when anything at all is wrong: there is no answer
-that a caller could forget to look at.
+``Tree`` needs all entries. ``verify_inclusion`` and ``verify_consistency`` need only what is public (they are the
+algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2). They raise if anything is wrong, so that a caller can't forget to
+look at an answer.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ _HEX_DIGEST: Final = re.compile(f"[0-9a-f]{{{_HEX_DIGITS}}}")
 
 
 class Tree:
-    """A tree that grows by leaves and remembers every root it ever had.
+    """A tree that grows by leaves and can compute every root it ever had.
 
-    Adding a leaf takes constant time on average; a root or a proof, for this size or an earlier one, takes time
-    logarithmic in the size. Two hashes are held for each leaf.
+    Adding a leaf takes constant time on average; a root or a proof, for this or an earlier size, takes logarithmic time.
+    The tree holds two hashes for each leaf.
     """
 
     def __init__(self, leaf_hashes: Iterable[str] = ()) -> None:
@@ -41,7 +41,7 @@ class Tree:
         self.extend((leaf_hash,))
 
     def extend(self, leaf_hashes: Iterable[str]) -> None:
-        """Add leaves at the right: all of them, or none if one is no SHA-256 in lower-case hexadecimal digits."""
+        """Add leaves at the right: all of them, or none if one is not a SHA-256 in lower-case hexadecimal digits."""
         self._levels[0].extend(_leaves(list(leaf_hashes)))
         sha256 = hashlib.sha256
         height = 0
@@ -57,12 +57,12 @@ class Tree:
             height += 1
 
     def root(self, size: int | None = None) -> str:
-        """The root of the first ``size`` leaves; of all of them, if no size is given."""
+        """The root of the first ``size`` leaves, or of all."""
         size = len(self) if size is None else self._known(size)
         return self._range_hash(0, size).hex() if size else EMPTY_ROOT
 
     def inclusion_proof(self, index: int, size: int) -> tuple[str, ...]:
-        """The proof that leaf ``index`` (from 0 on) is in the tree of the first ``size`` leaves."""
+        """Prove that leaf ``index`` (from 0 on) is in the tree of the first ``size`` leaves."""
         if type(index) is not int or not 0 <= index < self._known(size):
             raise InvalidValue(what="index", problem=f"a tree of {size} leaves has no leaf {_shown(index)}")
         start, end = 0, size
@@ -78,9 +78,9 @@ class Tree:
         return tuple(digest.hex() for digest in reversed(proof))
 
     def consistency_proof(self, old_size: int, new_size: int) -> tuple[str, ...]:
-        """The proof that the tree of the first ``new_size`` leaves extends the one of the first ``old_size``.
+        """Prove that the tree of the first ``new_size`` leaves extends the one of the first ``old_size``.
 
-        It is empty if the sizes are equal, and if the old tree is the empty one, which every tree extends.
+        The proof is empty if the sizes are equal, or if the old tree is empty, because every tree extends that.
         """
         if self._known(old_size) > self._known(new_size):
             raise InvalidValue(what="old_size", problem=f"{old_size} is more than the new size, {new_size}")
@@ -95,7 +95,7 @@ class Tree:
                 proof.append(self._range_hash(start, middle))
                 start = middle
         if start:
-            # What is left is not the old tree itself, so the verifier can't know its hash.
+            # The rest is not the old tree itself, so the verifier can't know its hash.
             proof.append(self._range_hash(start, end))
         return tuple(digest.hex() for digest in reversed(proof))
 
@@ -105,7 +105,7 @@ class Tree:
         return size
 
     def _range_hash(self, start: int, end: int) -> bytes:
-        """The root over the leaves from ``start`` to before ``end``, where a subtree starts: complete ones, joined."""
+        """The root over the leaves from ``start`` (where a subtree starts) to before ``end``: complete subtrees, joined."""
         digest = b""
         while start < end:
             height = ((end - start) & -(end - start)).bit_length() - 1
@@ -116,17 +116,16 @@ class Tree:
 
 
 def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
-    """Return if the proof shows that the leaf stands at ``index`` in the tree of that size and root.
+    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``BadInclusion`` if not.
 
-    Anything else is a ``BadInclusion``. The size steers the computation, but only the root is proven: take both from
-    one verified checkpoint.
+    The size guides the computation, but only the root is proven. Take both from one verified checkpoint.
     """
 
     def refuse(problem: str) -> NoReturn:
         raise BadInclusion(index=_shown(index), size=_shown(size), problem=problem) from None
 
     if not (_is_size(size) and _is_size(index) and index < size):
-        refuse("there is no such place")
+        refuse("there is no such leaf")
     try:
         digest, wanted, *path = _digests((leaf_hash, root), proof)
     except ValueError as error:
@@ -140,9 +139,9 @@ def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof:
 def verify_consistency(
     *, old_size: int, old_root: str, new_size: int, new_root: str, proof: Sequence[str]
 ) -> None:
-    """Return if the proof shows that the new tree holds the old one unchanged, followed by what was added since.
+    """Check the proof that the new tree extends the old one unchanged; ``BadConsistency`` if not.
 
-    Anything else is a ``BadConsistency``. Sizes and roots belong together: take each pair from a verified checkpoint.
+    Sizes and roots belong together. Take each pair from a verified checkpoint.
     """
 
     def refuse(problem: str) -> NoReturn:
@@ -167,11 +166,11 @@ def verify_consistency(
         path.insert(0, wanted_old)
     if not path:
         refuse("the proof is too short")
-    place, last = old_size - 1, new_size - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
+    node, last = old_size - 1, new_size - 1
+    while node & 1:
+        node, last = node >> 1, last >> 1
     old = new = path[0]
-    for sibling, is_left in _climb(path[1:], place, last, refuse):
+    for sibling, is_left in _climb(path[1:], node, last, refuse):
         old, new = (_node(sibling, old), _node(sibling, new)) if is_left else (old, _node(new, sibling))
     if old != wanted_old:
         refuse("the proof leads to another old root")
@@ -180,17 +179,17 @@ def verify_consistency(
 
 
 def _climb(
-    path: Sequence[bytes], place: int, last: int, refuse: Callable[[str], NoReturn]
+    path: Sequence[bytes], node: int, last: int, refuse: Callable[[str], NoReturn]
 ) -> Iterator[tuple[bytes, bool]]:
-    """The hashes beside the way from a place up to the root, each with whether it stands on the left of the way."""
+    """The sibling hashes on the way from a node up to the root, each with whether it is on the left of the way."""
     for sibling in path:
         if not last:
             refuse("the proof is too long")
-        is_left = bool(place & 1) or place == last
+        is_left = bool(node & 1) or node == last
         yield sibling, is_left
-        while is_left and not place & 1 and place:
-            place, last = place >> 1, last >> 1
-        place, last = place >> 1, last >> 1
+        while is_left and not node & 1 and node:
+            node, last = node >> 1, last >> 1
+        node, last = node >> 1, last >> 1
     if last:
         refuse("the proof is too short")
 
@@ -200,18 +199,18 @@ def _node(left: bytes, right: bytes) -> bytes:
 
 
 def _left_size(size: int) -> int:
-    """The largest power of two below ``size``: so many leaves stand left of the root."""
+    """The largest power of two below ``size``: the number of leaves on the left of the root."""
     return 1 << (size - 1).bit_length() - 1
 
 
 def _leaves(hashes: list[str]) -> list[bytes]:
-    """The bytes of leaf hashes. They are looked at all together, because one by one takes longer than hashing them."""
+    """The bytes of leaf hashes. They are checked all together, because one by one takes longer than hashing them."""
     try:
         text = "".join(hashes)
-        is_sound = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None
+        is_valid = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None
     except TypeError:
-        is_sound = False
-    if not is_sound:
+        is_valid = False
+    if not is_valid:
         raise InvalidValue(what="leaf_hash", problem="it must be 64 lower-case hexadecimal digits")
     raw = bytes.fromhex(text)
     return [raw[start : start + 32] for start in range(0, len(raw), 32)]
@@ -226,15 +225,15 @@ def _is_size(number: object) -> bool:
 
 
 def _shown(number: object) -> object:
-    """A number as an error tells it. Python can't print every integer, nor JSON every object."""
+    """A number for an error message. Python can't print every integer, nor JSON every object."""
     return number if _is_size(number) else "?"
 
 
-def _digests(given: tuple[str, str], proof: object) -> list[bytes]:
-    """The two given hashes and then those of the proof, as bytes; a ``ValueError`` says what is none."""
+def _digests(roots: tuple[str, str], proof: object) -> list[bytes]:
+    """Two hashes and then those of the proof, as bytes; a ``ValueError`` says what is wrong."""
     if not isinstance(proof, list | tuple) or len(proof) > MAX_PROOF_HASHES:
-        raise ValueError(f"the proof is no list of at most {MAX_PROOF_HASHES} hashes")
-    hashes = (*given, *proof)
+        raise ValueError(f"the proof is not a list of at most {MAX_PROOF_HASHES} hashes")
+    hashes = (*roots, *proof)
     if not all(map(_is_digest, hashes)):
         raise ValueError("a hash is not 64 lower-case hexadecimal digits")
     return [bytes.fromhex(digest) for digest in hashes]

@@ -301,7 +301,7 @@ class Memory:
 
         Yields one message per problem; yields nothing if everything is intact.
         """
-        notes, keys, torn = ((), (), ()) if self._notary is None else self._notary.kept()
+        notes, keys, torn = ((), (), ()) if self._notary is None else self._notary.checkpoints()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         yield from self.store.verify(notes, keys)
         yield from problems_of_governance(self.store)

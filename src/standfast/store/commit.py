@@ -163,16 +163,6 @@ class Commit(Value, frozen=True, kw_only=True):
                 "commit in several runs"
             )
 
-    def beside(self, writes: Iterable[Write]) -> Self:
-        """The same attempt with further writes: they happen with it, or not at all."""
-        return type(self).of(
-            run_id=self.run_id,
-            memory_snapshot_id=self.memory_snapshot_id,
-            policy_set_id=self.policy_set_id,
-            writes=[*self.writes, *writes],
-            facts=self.facts,
-        )
-
     def as_bytes(self) -> bytes:
         """The commit as a staged buffer stores it."""
         return msgspec.json.encode(self)
