@@ -62,17 +62,17 @@
     │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
     │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
-    ├── TraceError                trace                  a trace can't be recorded, read, kept or replayed
+    ├── TraceError                trace                  a trace can't be recorded, read, stored or replayed
     │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or breaks its schema
     │   ├── ForeignTraceVersion   trace_version          written under another version of a contract
     │   ├── DamagedTrace          damaged_trace          its hash does not fit its content
     │   ├── RecorderFinished      recorder_finished      nothing can be added to a finished trace
     │   ├── ProfileConflict       profile_conflict       one tool has two profiles in one run
-    │   ├── TraceExists           trace_exists           another trace of that name is kept already
+    │   ├── TraceExists           trace_exists           the folder holds a different trace of that run
     │   ├── TraceFolderFailed     trace_folder_failed    the folder of traces can't be written or read
     │   ├── RetentionTooShort     retention_too_short    traces are kept longer than this
-    │   ├── NotReplayable         not_replayable         the run can't be played again from this artifact
-    │   ├── ReplayDiverged        replay_diverged        the agent called what the recorded run never called
+    │   ├── NotReplayable         not_replayable         the run can't be replayed from this artifact
+    │   ├── ReplayDiverged        replay_diverged        the agent made a call that the recorded run never made
     │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded
     ├── BenchError                bench                  the benchmark can't do this
     │   ├── BadEpisode            bad_episode            a line of an episode file is no episode

@@ -77,9 +77,7 @@ class ReplayDiverged(TraceError):
     """The agent made a call that the recorded run never made, so there is no result for it."""
 
     code = "replay_diverged"
-    says = (
-        "The agent diverged: the recorded run did not call {tool_name} with {normalized_args} this often."
-    )
+    says = "The agent diverged: the recorded run did not call {tool_name} with {normalized_args} this often."
 
 
 class RecordedFailure(TraceError):
