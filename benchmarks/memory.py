@@ -34,11 +34,11 @@ def run() -> list[Ratio]:
         traces = TraceFolder(Path(folder) / "traces", ids=RandomIds())
         with Memory.open(f"{folder}/agent.db") as memory:
             _seed(memory)
-            kept = Memory(memory.store, traces=traces)
-            return _measured(memory, kept, Path(folder))
+            recorded = Memory(memory.store, traces=traces)
+            return _measured(memory, recorded, Path(folder))
 
 
-def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
+def _measured(memory: Memory, recorded: Memory, folder: Path) -> list[Ratio]:
     numbers = itertools.count(KNOWN)
     last, view, package = _request(memory, next(numbers)), memory.at(1), memory.recall(QUERY, tokens=800)
     with (folder / "synced").open("wb", buffering=0) as file:
@@ -50,7 +50,7 @@ def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
         best = best_seconds(
             {
                 "whole": lambda: _request(memory, next(numbers)),
-                "whole, trace kept": lambda: _request(kept, next(numbers)),
+                "whole, trace stored": lambda: _request(recorded, next(numbers)),
                 "recall": lambda: memory.recall(QUERY, tokens=800),
                 "commit": lambda: _bare_commit(memory, next(numbers)),
                 "recording": lambda: _recorded_alone(view, package, last),
@@ -87,8 +87,8 @@ def _measured(memory: Memory, kept: Memory, folder: Path) -> list[Ratio]:
         ),
         shown(
             "with the trace written to disk",
-            best["whole, trace kept"] / best["whole"],
-            times["whole, trace kept"],
+            best["whole, trace stored"] / best["whole"],
+            times["whole, trace stored"],
         ),
         shown(
             "a whole run against a bare sync",

@@ -120,10 +120,10 @@ def test_the_law_that_would_be_replaced_is_shown() -> None:
 
 def test_nothing_is_signed_without_confirmation() -> None:
     proposal_id = propose()
-    asked = call("approvals", "approve", proposal_id, "--key", "alice", stdin="n\n")
+    declined = call("approvals", "approve", proposal_id, "--key", "alice", stdin="n\n")
 
-    assert asked.exit_code == 1
-    assert LAW in asked.stdout, "what would be signed is shown first"
+    assert declined.exit_code == 1
+    assert LAW in declined.stdout, "what would be signed is shown first"
     assert texts(Band.VAULT) == []
     assert call("approvals", "approve", proposal_id, "--key", "alice", stdin="y\n").exit_code == 0
 
@@ -269,8 +269,8 @@ def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) 
     (elsewhere / "log.pub").write_text(key + "\n", encoding="ascii")
     os.chdir(elsewhere)
 
-    for given in (key, "log.pub"):
-        result = call("verify", "--receipt", "receipt.json", "--public-key", given)
+    for public_key in (key, "log.pub"):
+        result = call("verify", "--receipt", "receipt.json", "--public-key", public_key)
         assert (result.exit_code, result.output[:44]) == (0, "receipt.json: standfast/standfast vouches fo")
     answer = answer_of("verify", "--receipt", "receipt.json", "--public-key", key)
     assert (answer["entry"]["seq"], answer["log"], answer["problem"]) == (1, "standfast/standfast", None)

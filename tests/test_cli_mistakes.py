@@ -68,8 +68,8 @@ def filled(name: str, value: str) -> list[str]:
     arguments, options = parts(name)
     needed = [f"{one.opts[-1]}={value}" for one in options if one.required]
     needed += ["--yes" for one in LEAVES[name].params if "--yes" in one.opts]
-    given = [value] * sum(max(1, one.nargs) for one in arguments)
-    return [*needed, "--", *given] if given else needed
+    values = [value] * sum(max(1, one.nargs) for one in arguments)
+    return [*needed, "--", *values] if values else needed
 
 
 @pytest.mark.parametrize("name", QUIET)

@@ -69,7 +69,7 @@ def remember_command(
 
 
 def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
-    # A rejected text is kept among the rejected ones; naming that band would say the same word twice.
+    # "rejected → rejected" would say the same word twice.
     bands = [band.label for band in remembered.bands if band is not Band.VOID]
     where = f" → {', '.join(bands)}" if bands else ""
     click.echo(f"{remembered.verdict.label}: {remembered.memory_id}{where}")

@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
 
 
 class RootGroup(LazyGroup):
-    """The ``standfast`` command: prints every error in the form that was asked for, with its exit code."""
+    """The ``standfast`` command: prints every error as text or JSON, with its exit code."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)

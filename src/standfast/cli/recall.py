@@ -104,7 +104,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "deny_classifications": list(self.denied) or None,
             },
         }
-        given = {
+        set_options = {
             part: {name: value for name, value in fields.items() if value is not None}
             for part, fields in parts.items()
         }
@@ -114,7 +114,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "store_paths": paths,
                 "now_utc": self.now_utc,
                 "dropped": self.dropped,
-                **given,
+                **set_options,
             }
         )
 

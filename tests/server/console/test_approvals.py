@@ -88,10 +88,10 @@ def test_verification_shows_details_only_to_keys_for_all_namespaces(tmp_path: Pa
             client.get("/console/ledger")
         intact = words_of(operator.post("/console/ledger"))
         entries = harness.gateway.store._storage._entries  # type: ignore[attr-defined]
-        kept = entries[4]
-        entries[4] = msgspec.structs.replace(kept, hash="0" * 64)
+        original = entries[4]
+        entries[4] = msgspec.structs.replace(original, hash="0" * 64)
         broken, limited = words_of(operator.post("/console/ledger")), words_of(agent.post("/console/ledger"))
-        entries[4] = kept
+        entries[4] = original
 
     assert "No problem found" in intact
     assert "entry 5" in broken.lower()

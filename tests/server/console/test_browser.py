@@ -87,8 +87,8 @@ else:
 
     def test_the_content_security_policy_alone_stops_a_script(address: str, page: Page) -> None:
         """The browser gets a page with an injected script, under the headers of our pages."""
-        told = list[str]()
-        page.on("console", lambda message: told.append(message.text))
+        messages = list[str]()
+        page.on("console", lambda message: messages.append(message.text))
 
         def with_a_hole(route: Route) -> None:
             answer = route.fetch()
@@ -102,7 +102,7 @@ else:
         page.unroute_all()
 
         assert (planted, holes) == ("undefined", 1)
-        assert sum("Content Security Policy" in text for text in told) >= 3
+        assert sum("Content Security Policy" in text for text in messages) >= 3
 
     def test_every_step_works_by_keyboard(address: str, chrome: Browser, harness: SampleServer) -> None:
         page = chrome.new_page()
@@ -214,10 +214,10 @@ else:
         assert "alice@example.com" in said
 
     def _focused(page: Page) -> str:
-        told: str = page.evaluate(
+        name: str = page.evaluate(
             "(document.activeElement.innerText || document.activeElement.id || '').trim()"
         )
-        return told
+        return name
 
     def _tab_to(page: Page, name: str, first: object = None) -> None:
         """Press Tab until something of this name has the focus; it must come within reach."""

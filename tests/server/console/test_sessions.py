@@ -115,9 +115,9 @@ def test_a_revoked_key_ends_its_sessions_at_once(own_server: SampleServer) -> No
 def test_a_cookie_is_worthless_after_signing_out(harness: SampleServer) -> None:
     with browser_client(harness, harness.operator) as client:
         client.get("/console/")
-        kept = client.client.cookies[COOKIE]
+        old_cookie = client.client.cookies[COOKIE]
         left = client.post("/console/logout")
-        client.client.cookies.set(COOKIE, kept, path="/console")
+        client.client.cookies.set(COOKIE, old_cookie, path="/console")
 
         assert left.status_code == 303
         assert client.get("/console/").headers["location"].startswith("/console/login")

@@ -39,9 +39,9 @@ class PageRequest:
     def parse_query(self, kind: type[_Query], **fields: Any) -> _Query:
         """The query string as a request value. Empty fields, as forms send them, count as missing."""
         known = {one.name for one in msgspec.structs.fields(kind)}
-        given = {name: text for name, text in self.query.items() if text and name in known}
+        texts = {name: text for name, text in self.query.items() if text and name in known}
         try:
-            return msgspec.convert(given | fields, kind, strict=False)
+            return msgspec.convert(texts | fields, kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidValue(what="address", problem=str(error)) from None
 

@@ -99,8 +99,8 @@ def _environment() -> Environment:
 
 def link(page: str, namespace: str | None = None, /, **fields: object) -> str:
     """The address of a page with these query fields; None leaves one out."""
-    given = {"in": namespace, **fields}
-    query = urlencode({name: str(value) for name, value in given.items() if value is not None})
+    values = {"in": namespace, **fields}
+    query = urlencode({name: str(value) for name, value in values.items() if value is not None})
     return f"{ROOT}/{page}" + (f"?{query}" if query else "")
 
 
