@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
-from standfast.errors import InvalidSettings, UnknownPolicy
+from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
 from standfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
@@ -76,6 +76,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     band_budgets_bytes: dict[Band, int] = {}
     """The byte budget of each band. A band without one keeps everything."""
 
+    floors: dict[str, dict[str, bool | int | float]] = {}
+    """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard`` and those of a single floor."""
+
     def __post_init__(self) -> None:
         if not self.store:
             _refuse("store", "it is empty; give a path or a URL")
@@ -85,6 +88,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "live_read_write gives up reproducibility; to use it, also set allow_live_read_write = true",
             )
         self._check_bands()
+        self._check_floors()
+
+    def _check_floors(self) -> None:
+        """Check the floors' options now, so that a mistake does not wait for the first write."""
+        if self.floors:
+            from standfast.govern.judge import FloorRegistry, Judge  # noqa: PLC0415  # Slow to import, and rarely needed.
+
+            try:
+                Judge(FloorRegistry.shipped().configured(self.floors))
+            except InvalidValue as error:
+                _refuse("floors", str(error))
 
     def _check_bands(self) -> None:
         """Check policies and budgets now, so that a mistake does not wait for the first commit."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from standfast.errors import InvalidSettings, InvalidValue, MissingExtra, StandfastError
 from standfast.govern.approvals.signers import Signers
+from standfast.govern.judge import FloorRegistry
 from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
@@ -36,6 +37,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
     return Memory(
         store,
         namespace=namespace,
+        floors=FloorRegistry.shipped().configured(settings.floors),
         strict=settings.strict,
         allow_live=settings.allow_live_read_write,
         notary=notary,

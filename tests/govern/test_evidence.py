@@ -274,7 +274,7 @@ def test_hashing_hostile_values_gives_a_hash_or_a_typed_error(checks: Any, verdi
 
 
 def _as_read_from_plain_json(evidence: Evidence, verdict: Verdict) -> ChainReading:
-    """The longer way: nothing about these checks is known from before."""
+    """Reads the evidence after it was stored as JSON and parsed again."""
     return read_chain(parse(canonical_bytes(evidence.as_json())) | _spelled(evidence), verdict)
 
 
@@ -300,7 +300,7 @@ def _spelled(evidence: Evidence) -> dict[str, Any]:
     st.sampled_from(Verdict),
     st.sampled_from(Verdict),
 )
-def test_evidence_that_is_known_reads_as_evidence_that_is_not(
+def test_evidence_reads_the_same_after_it_was_stored(
     checks: list[FloorCheck], verdict: Verdict, judged: Verdict
 ) -> None:
     try:
@@ -316,7 +316,7 @@ def test_evidence_that_is_known_reads_as_evidence_that_is_not(
     )
 
 
-def test_a_check_is_known_by_what_it_is_and_not_by_what_it_equals() -> None:
+def test_a_check_with_true_for_a_score_is_refused_though_it_equals_a_sound_one() -> None:
     sound = FloorCheck(floor="F1_Amanah", score=1.0, passed=True)
     build_evidence([sound], "SEAL", datetime(2026, 1, 1, tzinfo=UTC))
     odd: Any = FloorCheck(floor="F1_Amanah", score=True, passed=True)

@@ -246,8 +246,8 @@ def test_what_stands_in_a_band_without_having_been_allowed_there_is_told(memory:
     problems = list(memory.verify())
 
     assert len(problems) == 2
-    assert any("VAULT/a" in problem and "no human's decision" in problem for problem in problems)
-    assert any("LEDGER/b" in problem and "not of this content" in problem for problem in problems)
+    assert any("VAULT/a" in problem and "without a human's decision" in problem for problem in problems)
+    assert any("LEDGER/b" in problem and "made for other content" in problem for problem in problems)
 
 
 def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Memory) -> None:

@@ -36,7 +36,7 @@
     │   ├── CheckpointFileFailed          checkpoint_file_failed          the file of checkpoints can't be written or read
     │   └── LogKeyFailed          log_key_failed         the key that signs checkpoints can't be made or read
     ├── ApprovalError             approval               an approval is refused, or can't be made
-    │   ├── BadSignature          bad_signature          it can't be read, or does not match what it is said to sign
+    │   ├── BadSignature          bad_signature          it cannot be read, or does not match the statement
     │   ├── UnusableKey           unusable_key           no key that may sign: not Ed25519, malformed or weak
     │   ├── WrongNamespace        wrong_namespace        signed, or allowed, for another purpose
     │   ├── InvalidSigners        invalid_signers        a list of signers can't be read
