@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from standfast import ActionType, Step
 from standfast.bench.episodes import Episode
-from standfast.bench.metrics import ActionCounts, evaluate
+from standfast.bench.metrics import ActionCounts, WorthCurve, evaluate
 from standfast.bench.runner import (
     CURVE_POINTS,
     Entrant,
@@ -22,7 +22,7 @@ from standfast.bench.runner import (
 from standfast.errors import PolicyFailed
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
-from standfast.policies.write_policy import BUILT_IN, SKIP, Hindsight, PolicySpec, Track, expire, write
+from standfast.policies.write_policy import BUILT_IN, SKIP, Hindsight, PolicySpec, Track, expire, merge, write
 from tests.bench.episodes import made, small
 
 
@@ -66,7 +66,59 @@ def test_every_formula_of_section_four() -> None:
     )
 
 
-def test_empty_denominators_give_nought() -> None:
+def test_steps_without_a_utility_label_are_worth_nothing() -> None:
+    steps = made("a", "b", "c").steps
+    episode = Episode(steps, {"critical_steps": [0], "utility_by_step": {"1": 2.5}})
+
+    assert _graded({0, 1, 2}, episode).utility == 2.5
+    assert _graded({0, 2}, episode).utility == 0
+
+
+def test_actions_are_counted_by_kind_and_rejections_separately() -> None:
+    def twice(step: Step, _: ByteMemoryStore) -> Any:
+        yield write(step)
+        yield write(step)
+        yield from SKIP
+
+    counts = run_policy(_Scripted(twice), small(3).steps, ByteMemoryStore(ByteBudget(10_000)))
+
+    assert counts.emitted == {"SKIP": 3, "WRITE": 6, "MERGE": 0, "EXPIRE": 0}
+    assert counts.refused == {"SKIP": 0, "WRITE": 3, "MERGE": 0, "EXPIRE": 0}
+
+
+def test_the_worth_curve_follows_bases_deltas_and_orphans() -> None:
+    steps = [Step(t=t, observation={"api": "a", "v": t}) for t in range(9)]
+    script = [
+        [write(steps[0])],
+        [merge(steps[1], 0)],
+        [merge(steps[2], 0)],
+        [expire(1)],  # a delta whose base is stored
+        [expire(0)],  # the base, which orphans timestep 2
+        [expire(2)],  # an orphan
+        [write(steps[6])],
+        [write(steps[7])],  # unlabelled
+        [expire(7), expire(7), write(steps[8])],  # the second is rejected; unlabelled
+    ]
+    worth = WorthCurve({0: 5, 1: 3, 2: 2, 6: 4})
+    store = ByteMemoryStore(ByteBudget(10_000))
+    for step, actions in zip(steps, script, strict=True):
+        worth.after(step, [(action, store.apply(action, step)) for action in actions], store)
+
+    assert worth.points == [5, 8, 10, 7, 0, 0, 4, 4, 4]
+
+
+def test_an_unlabelled_base_with_an_unlabelled_delta_is_worth_nothing() -> None:
+    steps = [Step(t=t, observation={"api": "a", "v": t}) for t in range(4)]
+    script = [[write(steps[0])], [merge(steps[1], 0)], [merge(steps[2], 0), expire(1)], [expire(0)]]
+    worth = WorthCurve({2: 7})
+    store = ByteMemoryStore(ByteBudget(10_000))
+    for step, actions in zip(steps, script, strict=True):
+        worth.after(step, [(action, store.apply(action, step)) for action in actions], store)
+
+    assert worth.points == [0, 0, 7, 0]
+
+
+def test_empty_denominators_give_zero() -> None:
     graded = _graded(set(), made("a", "b"))
 
     assert (graded.recall, graded.precision, graded.f1, graded.avg_staleness) == (0, 0, 0, 0)
@@ -182,8 +234,8 @@ def test_tracks_show_what_they_say() -> None:
     assert track_view(steps, Track.PRIVILEGED)[0].metadata == {"mode": "m", "priority": 0.5}
 
 
-class _Rude:
-    """Does as its function says, with steps and store at hand."""
+class _Scripted:
+    """A policy made from a function."""
 
     track: ClassVar = Track.UNPRIVILEGED
 
@@ -208,7 +260,9 @@ def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
 def test_a_policy_that_fails_is_told_with_its_place(policy: Callable[..., Any], t: int) -> None:
     steps = small(10).steps
     with pytest.raises(PolicyFailed) as caught:
-        run_policy(_Rude(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1"))
+        run_policy(
+            _Scripted(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1")
+        )
 
     assert caught.value.facts["t"] == t
     assert "file line 1" in str(caught.value)
@@ -224,7 +278,7 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
             assert len(store) == 1
 
     store = ByteMemoryStore(ByteBudget(10_000))
-    run_policy(_Rude(careful), small(20).steps, store)
+    run_policy(_Scripted(careful), small(20).steps, store)
 
     assert store.retained() == {19}
 

@@ -12,10 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import Settings
+from standfast.bench.conditions import CONDITIONS
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.leaderboard import Mean, mean_of, size_name
+from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
+from standfast.cli.bench import BYTE_MODELS, REGIMES
+from standfast.cli.bench import CONDITIONS as CLI_CONDITIONS
 from standfast.errors import InvalidSettings
+from standfast.policies import ByteModel
 from tests.bench.episodes import small
 
 POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"]
@@ -213,3 +218,9 @@ def test_intervals_are_students() -> None:
     assert mean_of([1.0, 3.0]).half == pytest.approx(12.706)
     assert mean_of([1.0] * 50) == Mean(1.0, 0.0, 50)
     assert [size_name(n) for n in (100, 1_024, 10_240, 1 << 20)] == ["100 B", "1 KB", "10 KB", "1 MB"]
+
+
+def test_the_command_lines_choices_are_the_benchmarks() -> None:
+    assert list(REGIMES) == [regime.value for regime in Regime]
+    assert list(CLI_CONDITIONS) == list(CONDITIONS)
+    assert list(BYTE_MODELS) == [model.value for model in ByteModel]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
+from standfast.limits import MAX_BUDGET_BYTES
 from standfast.policies.byte_model import ByteModel, PriceList, estimate_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore, Rejection
 
@@ -188,7 +189,83 @@ def test_stores_that_share_a_budget_use_the_same_bytes() -> None:
     assert (left.held_bytes, right.held_bytes) == (0, budget.used_bytes)
 
 
-@pytest.mark.parametrize("max_bytes", [0, -1, 1.5, True, "1KB", 1 << 60])
+def test_a_budget_counts_what_is_used_to_the_byte() -> None:
+    budget = ByteBudget(10)
+
+    assert budget.consume(10)
+    assert (budget.used_bytes, budget.remaining()) == (10, 0)
+    assert budget.consume(0)
+    assert not budget.consume(1)
+    budget.credit(4)
+    assert (budget.used_bytes, budget.remaining()) == (6, 4)
+    assert not budget.consume(5)
+    assert repr(budget) == "ByteBudget(6 of 10 bytes used)"
+    assert ByteBudget(MAX_BUDGET_BYTES).remaining() == MAX_BUDGET_BYTES
+
+
+def test_only_answers_that_depend_on_the_budgets_size_are_marked() -> None:
+    first, second = _step(0, v=1), _step(1, v=2)
+    cost = estimate_bytes(first)
+
+    store = _store(cost)
+    assert store.offer(first)
+    assert store.fits(first)
+    assert store.has_room(cost)
+    assert store.apply(_write(first))
+    marks = [store.limit_felt]
+    assert not store.has_room(1)
+    assert [*marks, store.limit_felt] == [False, True]
+
+    for refused in (_write(second), _merge(second, 0)):
+        store = _store(cost)
+        store.apply(_write(first))
+        assert not store.apply(refused)
+        assert store.limit_felt
+
+    store = _store(cost)
+    assert store.budget.max_bytes == cost
+    assert store.limit_felt
+
+
+def test_a_fork_holds_the_same_and_changes_alone() -> None:
+    store = _store()
+    store.apply(_write(_step(0, v=1)))
+    store.apply(_merge(_step(1, v=2), 0))
+    fork = store.fork()
+
+    assert list(fork.items()) == list(store.items())
+    assert (fork.held_bytes, fork.retained(), fork.limit_felt) == (store.held_bytes, {0, 1}, False)
+    assert fork.budget.used_bytes == store.held_bytes
+    assert fork.limit_felt
+    assert fork.fork().limit_felt
+    assert fork.apply(_merge(_step(2, v=33), 0))
+    assert fork.apply(_expire(1))
+    assert (list(store.deltas_of(0)), list(fork.deltas_of(0))) == ([1], [2])
+    assert store.budget.used_bytes == store.held_bytes != fork.held_bytes
+
+
+def test_an_orphan_costs_its_bytes_and_is_not_retained() -> None:
+    store = _store(100)
+    store.add_orphan(_step(7, v=1), parent_t=3, byte_cost=40)
+    item = store.item_at(7)
+
+    assert item is not None
+    assert (item.step.t, item.step.observation, item.merge_parent_t, item.written_at) == (7, {}, 3, 7)
+    assert (store.held_bytes, store.budget.remaining(), store.retained()) == (40, 60, set())
+    assert list(store.deltas_of(3)) == [7]
+    assert store.apply(_expire(7))
+    assert (store.held_bytes, store.budget.remaining(), len(store)) == (0, 100, 0)
+
+
+def test_a_skip_is_accepted_and_clears_the_last_rejection() -> None:
+    store = _store()
+    assert not store.apply(_expire(3))
+
+    assert store.apply(MemoryAction(action=ActionType.SKIP))
+    assert store.rejection is None
+
+
+@pytest.mark.parametrize("max_bytes", [0, -1, 1.5, True, "1KB", MAX_BUDGET_BYTES + 1])
 def test_a_budget_that_is_no_number_of_bytes_is_refused(max_bytes: Any) -> None:
     with pytest.raises(InvalidValue, match="max_bytes must be a whole number from 1"):
         ByteBudget(max_bytes)

@@ -1,14 +1,18 @@
 """Policies are found by name, one's own among them, and what can't be found is told in words."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from standfast.bench.runner import Entrant
-from standfast.errors import UnknownPolicy
-from standfast.policies import write_policy
-from standfast.policies.write_policy import PolicySpec, Track, policy_names
+from standfast import MemoryAction, Step
+from standfast.bench.runner import Entrant, run_policy
+from standfast.errors import EndlessPolicy, UnknownPolicy
+from standfast.limits import MAX_IDLE_ACTIONS
+from standfast.policies import ByteBudget, ByteMemoryStore, apply_policy, expire, write, write_policy
+from standfast.policies.write_policy import SKIP, PolicySpec, Track, policy_names
+from tests.bench.episodes import small
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -27,6 +31,13 @@ class Mine:
 class Cheat(Mine):
     track = "oracle"
 
+class Lost(Mine):
+    track = "nowhere"
+
+class Learner(Mine):
+    def learn(self, step, utility):
+        pass
+
 class Torn:
     def __init__(self):
         raise ValueError("not today")
@@ -41,10 +52,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module with policies of a user's own, importable for this test."""
     (tmp_path / "own_policies.py").write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    yield_from_here = tmp_path
     write_policy._load.cache_clear()
     sys.modules.pop("own_policies", None)
-    return yield_from_here
+    return tmp_path
 
 
 def test_the_documents_twelve_are_there_and_ours() -> None:
@@ -83,6 +93,10 @@ def test_names_are_understood_as_people_write_them(text: str, name: str) -> None
         ("Nobody", "there is none of that name"),
         ("AlwaysWrite(", "write Name, or Name"),
         ("UniformSample(every)", "not setting=value"),
+        ("UniformSample(=5)", "not setting=value"),
+        ("UniformSample(every=)", "not setting=value"),
+        ("UniformSample(every=5, every=6)", "given twice"),
+        ("AlwaysWrite(p=1)", "it has none"),
         ("UniformSample(each=5)", "no setting 'each'"),
         ("UniformSample(every=0)", "must be 1 or more"),
         ("no.such:Policy", "can't be loaded"),
@@ -95,6 +109,50 @@ def test_what_is_no_policy_is_told_in_words(text: str, told: str) -> None:
         PolicySpec.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("RandomPolicy(p=0.25,seed=7)", (("p", 0.25), ("seed", 7))),
+        ("RandomPolicy(seed=7, p=1)", (("p", 1), ("seed", 7))),
+        ("RandomPolicy()", ()),
+        ("no_mem", ()),
+    ],
+)
+def test_settings_are_json_values_sorted_by_name(text: str, settings: tuple[tuple[str, object], ...]) -> None:
+    assert PolicySpec.parse(text).settings == settings
+
+
+def test_a_seed_in_the_settings_wins_over_the_runs_seed() -> None:
+    def draws(text: str, seed: int) -> set[int]:
+        store = ByteMemoryStore(ByteBudget(10**6))
+        run_policy(PolicySpec.parse(text).build(seed=seed), small(40).steps, store)
+        return store.retained()
+
+    assert draws("RandomPolicy(seed=7)", 1) == draws("RandomPolicy(seed=7)", 2) == draws("RandomPolicy", 7)
+    assert draws("RandomPolicy", 1) != draws("RandomPolicy", 2)
+
+
+def test_a_policy_may_emit_a_thousand_actions_without_effect_and_no_more() -> None:
+    class Patient:
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+        def select(self, step: Step, store: ByteMemoryStore) -> Iterator[MemoryAction]:  # noqa: ARG002  # The protocol's signature.
+            for number in range(self.count):
+                yield expire(5) if number % 2 else SKIP[0]
+            yield write(step)
+
+    step = Step(t=3, observation="x")
+    store = ByteMemoryStore(ByteBudget(100))
+    applied = apply_policy(Patient(MAX_IDLE_ACTIONS), step, store)
+
+    assert [accepted for _, accepted in applied] == [True, False] * (MAX_IDLE_ACTIONS // 2) + [True]
+    assert applied[-1][0] == write(step)
+    with pytest.raises(EndlessPolicy, match="timestep 3") as caught:
+        apply_policy(Patient(MAX_IDLE_ACTIONS + 1), step, ByteMemoryStore(ByteBudget(100)))
+    assert caught.value.facts["actions"] == MAX_IDLE_ACTIONS
+
+
 def test_a_users_own_policy_is_one_class_with_select(own: Path) -> None:
     spec = PolicySpec.parse("own_policies:Mine")
 
@@ -105,6 +163,10 @@ def test_a_users_own_policy_is_one_class_with_select(own: Path) -> None:
 def test_a_policy_that_claims_the_oracle_track_without_its_method_is_refused(own: Path) -> None:
     with pytest.raises(UnknownPolicy, match="go together"):
         PolicySpec.parse("own_policies:Cheat")
+    with pytest.raises(UnknownPolicy, match="the bandit track go together"):
+        PolicySpec.parse("own_policies:Learner")
+    with pytest.raises(UnknownPolicy, match="no track 'nowhere'"):
+        PolicySpec.parse("own_policies:Lost")
     with pytest.raises(UnknownPolicy, match="not today"):
         PolicySpec.parse("own_policies:Torn")
 

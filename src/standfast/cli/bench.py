@@ -58,11 +58,13 @@ def generate(  # noqa: PLR0917  # One argument for each option.
 ) -> None:
     """Write synthetic episodes into FOLDER. The same settings give the same bytes on every machine."""
     from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
+    from standfast.bench.episodes import file_hash  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.synthetic import synthetic_name  # noqa: PLC0415  # As above.
 
     if (regime == "adversarial") != (against is not None):
         raise click.UsageError("--regime adversarial and --against go together")
     settings = bench.DriftSettings(steps=steps, regime=bench.Regime(regime), seed=seed, drift_rate=drift_rate)
-    file = os.fspath(Path(folder) / bench.synthetic_name(settings, episodes, against))
+    file = os.fspath(Path(folder) / synthetic_name(settings, episodes, against))
     count = bench.write_jsonl(
         file,
         (
@@ -73,7 +75,7 @@ def generate(  # noqa: PLR0917  # One argument for each option.
         ),
     )
     if as_json:
-        print_json({"file": file, "episodes": count, "sha256": bench.file_hash(file)})
+        print_json({"file": file, "episodes": count, "sha256": file_hash(file)})
     else:
         click.echo(f"{count} episodes in {file}")
 
@@ -95,12 +97,12 @@ def _source_option(default: str) -> Callable[[_F], _F]:
 
 
 def _write_episode(episode: "Episode", out: str, *, as_json: bool) -> None:
-    from standfast import bench  # noqa: PLC0415  # As above.
+    from standfast.bench.episodes import file_hash, write_jsonl  # noqa: PLC0415  # As above.
 
-    bench.write_jsonl(out, [episode])
+    write_jsonl(out, [episode])
     steps, critical = len(episode.steps), len(episode.labels.critical_steps)
     if as_json:
-        print_json({"file": out, "steps": steps, "critical": critical, "sha256": bench.file_hash(out)})
+        print_json({"file": out, "steps": steps, "critical": critical, "sha256": file_hash(out)})
     else:
         click.echo(f"{steps} steps, {critical} of them critical, in {out}")
 
@@ -225,6 +227,8 @@ def run(  # noqa: PLR0917  # One argument for each option.
     continues where it stopped when it is called again. One worker or many give the same results, to the byte.
     """
     from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
+    from standfast.bench.grid import PRIMARY_BUDGETS  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.synthetic import default_files, episode_files  # noqa: PLC0415  # As above.
     from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
     from standfast.policies import ByteModel, policy_names  # noqa: PLC0415  # As above.
 
@@ -232,8 +236,8 @@ def run(  # noqa: PLR0917  # One argument for each option.
         raise click.UsageError("--engine dask and --scheduler go together")
     chosen = bench.dask_cluster(scheduler) if scheduler is not None else bench.process_pool(workers)
     grid, units = bench.plan_grid(
-        bench.episode_files(sources) if sources else bench.default_files(out),
-        budgets=budgets or bench.PRIMARY_BUDGETS,
+        episode_files(sources) if sources else default_files(out),
+        budgets=budgets or PRIMARY_BUDGETS,
         policies=policies or policy_names(),
         seed=seed,
         byte_model=ByteModel(byte_model),

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -50,10 +50,8 @@ class WritePolicy(Protocol):
 
     Actions are applied one by one while ``select`` yields them, so a generator sees what its last action did. An action that
     the store rejects costs nothing. The same steps over an equal store must give the same actions: beyond the store, a policy
-    knows only the steps before and its seed.
+    knows only the steps before and its seed. A class may declare its ``track``; without one it is ``Track.UNPRIVILEGED``.
     """
-
-    track: ClassVar[Track]
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
         """Return the actions for this step: any number of them."""

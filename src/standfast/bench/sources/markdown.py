@@ -50,24 +50,16 @@ _THANKS: Final = re.compile(r"\(?(?:Thanks to|thanks|by)?\s*@[\w-]+[^)]*\)?[!.]?
 _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
 INTRODUCTION_CHARS: Final = 60
 
-_KINDS: Final = (
-    ("deprecation", re.compile(r"\bdeprecat", re.IGNORECASE)),
-    (
-        "removal",
-        re.compile(
-            r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    ("fix", re.compile(r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b", re.IGNORECASE)),
-    (
-        "internal",
-        re.compile(r"\brefactor|\bCI\b|\btests?\b|\bchore\b|\binternal|\blint|\bbump\b", re.IGNORECASE),
-    ),
-    ("docs", re.compile(r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b", re.IGNORECASE)),
-    ("added", re.compile(r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow", re.IGNORECASE)),
-    ("changed", re.compile(r"\bchang(?:e|es|ed)\b|\bupdat|\brenam|\bmov(?:e|ed)\b|\bimprov", re.IGNORECASE)),
-)
+_KIND_WORDS: Final = {
+    "deprecation": r"\bdeprecat",
+    "removal": r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
+    "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
+    "internal": r"\brefactor|\bCI\b|\btests?\b|\bchore\b|\binternal|\blint|\bbump\b",
+    "docs": r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b",
+    "added": r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow",
+    "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\brenam|\bmov(?:e|ed)\b|\bimprov",
+}
+_KINDS: Final = {kind: re.compile(words, re.IGNORECASE) for kind, words in _KIND_WORDS.items()}
 _BREAKING: Final = re.compile(r"⚠|\bbreaking changes?\b|\*\*\(?breaking", re.IGNORECASE)
 _SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
 
@@ -103,24 +95,18 @@ def changelog_episode(content: str, *, source: str, name: str) -> Episode:
     if _newest_first(notes):
         order = {version: place for place, version in enumerate(reversed(releases))}
         notes.sort(key=lambda note: order[note.version])
-    return label_episode(
-        list(_touches(notes, source)),
-        source=source,
-        mode="changelog",
-        episode_id=name,
-        halve_superseded=False,
-    )
+    events = list(_changelog_events(notes, source))
+    return label_episode(events, source=source, mode="changelog", episode_id=name, halve_superseded=False)
 
 
-def _touches(notes: list[ChangelogNote], source: str) -> Iterator[DriftEvent]:
+def _changelog_events(notes: list[ChangelogNote], source: str) -> Iterator[DriftEvent]:
     number_of = {
         version: number for number, version in enumerate(dict.fromkeys(note.version for note in notes))
     }
     last: dict[str, int] = {}
     known: set[tuple[str, str]] = set()
     for note in notes:
-        area = _area(note)
-        api = f"{source}:{area}"
+        api = f"{source}:{_area(note)}"
         kind = kind_of_note(note)
         words = (api, re.sub(r"[\W_]+", "", note.text).casefold())
         kinds = ("duplicate",) if words in known else (kind,)
@@ -149,7 +135,7 @@ def kind_of_note(note: ChangelogNote) -> str:
         return "internal"
     if re.search(r"\bdocs?\b|\bdocumentation\b", note.section, re.IGNORECASE):
         return "docs"
-    return next((kind for kind, words in _KINDS if words.search(note.text)), "other")
+    return next((kind for kind, words in _KINDS.items() if words.search(note.text)), "other")
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:

@@ -84,24 +84,17 @@ def operations(document: dict[str, Any], *, source: str, with_host: bool = False
 
 def observation_of(operation: ApiOperation | None, name: str, version: str) -> dict[str, Any]:
     """Return the observation of an operation's state; None is an operation that was removed."""
-    if operation is None:
-        return {
-            "api": name,
-            "params": [],
-            "required": [],
-            "deprecated": True,
-            "enums": {},
-            "status": "removed",
-            "version": version,
-        }
-    fields = sorted(operation.enums)[:MAX_ENUM_FIELDS]
+    shown = operation or ApiOperation(
+        name=name, params=frozenset(), required=frozenset(), deprecated=True, enums={}
+    )
+    fields = sorted(shown.enums)[:MAX_ENUM_FIELDS]
     return {
         "api": name,
-        "params": sorted(operation.params),
-        "required": sorted(operation.required),
-        "deprecated": operation.deprecated,
-        "enums": {field: _shortened(sorted(operation.enums[field])) for field in fields},
-        "status": "active",
+        "params": sorted(shown.params),
+        "required": sorted(shown.required),
+        "deprecated": shown.deprecated,
+        "enums": {field: _shortened(sorted(shown.enums[field])) for field in fields},
+        "status": "active" if operation is not None else "removed",
         "version": version,
     }
 
@@ -181,11 +174,12 @@ class _Reader:
             required.update(field for field in _list(part.get("required")) if isinstance(field, str))
 
     def _answer(self, operation: dict[str, Any], enums: dict[str, frozenset[str]]) -> None:
-        responses = _dict(operation.get("responses"))
-        good = sorted(code for code in map(str, responses) if code.startswith("2"))
-        if not good:
+        # YAML reads status codes as numbers.
+        responses = {str(code): answer for code, answer in _dict(operation.get("responses")).items()}
+        success = min((code for code in responses if code.startswith("2")), default=None)
+        if success is None:
             return
-        answer = self.resolve(responses.get(good[0], responses.get(_number(good[0]))))
+        answer = self.resolve(responses[success])
         schema = self.resolve(answer["schema"]) if "schema" in answer else self._content(answer)
         for part in self._parts(schema):
             for field, schema_or_ref in _dict(part.get("properties")).items():
@@ -232,10 +226,6 @@ def _list(value: Any) -> list[Any]:
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _number(text: str) -> Any:
-    return int(text) if text.isdigit() else text
 
 
 def operation_changes(
@@ -315,13 +305,8 @@ def openapi_episode(
     if not stream.events:
         raise InvalidValue(what="Episode", problem="nothing changed between these versions")
     events = stream.baselines() + list(_with_repetitions(stream.events, redundancy, seed))
-    return label_episode(
-        events,
-        source=source,
-        mode="openapi",
-        episode_id=fingerprint([source, seed])[:12],
-        halve_superseded=True,
-    )
+    episode_id = fingerprint([source, seed])[:12]
+    return label_episode(events, source=source, mode="openapi", episode_id=episode_id, halve_superseded=True)
 
 
 class _Stream:
@@ -390,20 +375,9 @@ def _with_repetitions(events: list[DriftEvent], redundancy: float, seed: int) ->
 
 def versions_from_git(repository: str, path: str, *, most: int = 10_000) -> Iterator[SpecVersion]:
     """Yield the versions of a file along a repository's first parents: the last of each day, oldest first."""
-    log = _git(
-        repository,
-        "log",
-        "--first-parent",
-        "--reverse",
-        "--date=format-local:%Y-%m-%d",
-        "--format=%H %cd",
-        "--",
-        path,
-    )
-    last_of_day = {}
-    for line in log.decode("ascii", "replace").splitlines():
-        commit, _, day = line.partition(" ")
-        last_of_day[day] = commit
+    form = ("--date=format-local:%Y-%m-%d", "--format=%cd %H")
+    log = _git(repository, "log", "--first-parent", "--reverse", *form, "--", path).decode("ascii", "replace")
+    last_of_day = dict(line.split(" ", 1) for line in log.splitlines())
     if not last_of_day:
         raise BadFile(file=f"{repository}: {path}", problem="no commit touches this path")
     for day, commit in sorted(last_of_day.items())[:most]:
