@@ -1,9 +1,17 @@
-"""How the public API is used, for the type checker to read: `make check` fails when a type is lost."""
+"""How the public API is used, for the type checker to read: ``make check`` fails when a type is lost.
 
+Nothing here is run. Each function uses one part of the API and asserts the types that a user's editor would show.
+"""
+
+import asyncio
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, assert_type
+from pathlib import Path
+from typing import Any, Literal, assert_type
 
 import standfast
+
+HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 
 
 def canonical_json(value: object) -> None:
@@ -11,6 +19,7 @@ def canonical_json(value: object) -> None:
     assert_type(standfast.canonical_bytes(value), bytes)
     assert_type(standfast.fingerprint(value), str)
     assert_type(standfast.parse(b"{}"), Any)
+    assert_type(standfast.NORMALIZATION_VERSION, Literal["json-v1"])
 
 
 def vocabulary(clock: standfast.Clock, ids: standfast.IdSource) -> standfast.Record:
@@ -30,7 +39,180 @@ def errors() -> str:
     except standfast.NotCanonical as error:
         assert_type(error.facts, dict[str, Any])
         return error.code
+    except (standfast.StoreError, standfast.TraceError, standfast.ApprovalError) as error:
+        return error.code
     return ""
+
+
+def opening(folder: Path) -> standfast.Memory:
+    """Every option of a memory has a type."""
+    return standfast.Memory.open(
+        str(folder / "agent.db"),
+        namespace="acme",
+        create=True,
+        clock=standfast.SystemClock(),
+        ids=standfast.RandomIds(),
+        floors=standfast.FloorRegistry.shipped(),
+        strict=True,
+        allow_live=False,
+        notary=None,
+        traces=standfast.TraceFolder(folder / "traces", ids=standfast.RandomIds()),
+        budgets=[standfast.BandBudget(band=standfast.Band.ACTIVE, max_bytes=900, policy="RecencyBias")],
+    )
+
+
+def verbs(memory: standfast.Memory) -> None:
+    """The verbs without a run."""
+    answer = memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK, tags=["refunds"])
+    assert_type(answer, standfast.Remembered)
+    assert_type(answer.receipt, standfast.Receipt | None)
+    assert_type(answer.verdict, standfast.Verdict)
+    assert_type(memory.recall("refunds"), standfast.ContextPackage)
+    assert_type(memory.recall("refunds", tokens=500, bands=["VAULT"]).text, str)
+    assert_type(memory.forget("a", reason="asked for"), standfast.Receipt)
+
+
+def a_run(memory: standfast.Memory, model: standfast.ModelConfig) -> None:
+    """A run and what it records."""
+    with memory.run(workflow="triage", mode="buffered_write", agent="bot", model=model) as run:
+        assert_type(run, standfast.Run)
+        assert_type(run.recall("refunds", tokens=800), standfast.ContextPackage)
+        assert_type(run.remember("EU refunds take 14 days.", source=HANDBOOK), standfast.Remembered)
+        run.forget("a", reason="wrong")
+
+        @run.tool(profile=standfast.ToolProfile.whole("weather"))
+        def weather(city: str, days: int = 1) -> list[str]:
+            return [city] * days
+
+        with run.event(role="agent", interceptor="tools") as event:
+            assert_type(weather("Cork", days=2), list[str])
+            event.decide("look_up")
+        with run.lane():
+            run.guardrail("spend-limit")
+        run.output({"type": "text", "sections": ["answer"]})
+    assert_type(run.commit(), standfast.Receipt | None)
+    assert_type(run.receipt, standfast.Receipt | None)
+    assert_type(run.trace, standfast.Trace | None)
+    assert_type(run.identity, standfast.RunIdentity)
+    assert_type(run.recorder, standfast.Recorder)
+
+
+def looking_back(memory: standfast.Memory) -> None:
+    """Time travel, history and proof."""
+    view = memory.at(1)
+    assert_type(view, standfast.SnapshotView)
+    assert_type(view.recall("refunds"), standfast.ContextPackage)
+    assert_type(view.records(band=standfast.Band.LEDGER), Iterator[standfast.Record])
+    assert_type(memory.records(), Iterator[standfast.Record])
+    assert_type(memory.history("a"), list[standfast.HistoryEntry])
+    assert_type(memory.diff(0), list[standfast.RecordChange])
+    assert_type(memory.due(), Iterator[standfast.DueRecord])
+    assert_type(memory.sweep(), list[standfast.Receipt])
+    assert_type(memory.verify(), Iterator[str])
+    assert_type(memory.checkpoint(), str | None)
+    assert_type(memory.receipt(1), standfast.InclusionReceipt)
+    assert_type(memory.approvals(), standfast.ApprovalQueue)
+
+
+async def from_async_code(url: str) -> None:
+    """The same verbs as coroutines; async tools keep their types."""
+    async with await standfast.AsyncMemory.open(url, namespace="acme") as memory:
+        assert_type(memory, standfast.AsyncMemory)
+        async with memory.run(workflow="triage", mode="buffered_write") as run:
+            assert_type(run, standfast.AsyncRun)
+            assert_type(await run.recall("refunds"), standfast.ContextPackage)
+            assert_type(await run.remember("EU refunds take 14 days."), standfast.Remembered)
+            await run.forget("a", reason="wrong")
+
+            @run.tool()
+            async def weather(city: str) -> int:
+                await asyncio.sleep(0)
+                return len(city)
+
+            async with run.event(role="agent", interceptor="tools", decision_type="look_up"):
+                assert_type(await weather("Cork"), int)
+            assert_type(await run.commit(), standfast.Receipt | None)
+        assert_type(await memory.remember("x", source=HANDBOOK), standfast.Remembered)
+        assert_type(await memory.recall("x"), standfast.ContextPackage)
+        assert_type(await memory.forget("x", reason="y"), standfast.Receipt)
+        view = await memory.at(1)
+        assert_type(view, standfast.AsyncSnapshotView)
+        assert_type(await view.records(), list[standfast.Record])
+        assert_type(await memory.records(), list[standfast.Record])
+        assert_type(await memory.due(), list[standfast.DueRecord])
+        assert_type(await memory.verify(), list[str])
+
+
+def agent(run: standfast.AgentRun) -> None:
+    """A function that takes a run of memory or a replayed one."""
+    assert_type(run.remember("x"), standfast.Remembered)
+    run.output({"type": "text", "sections": []})
+
+
+def traces(left: standfast.Trace, right: standfast.Trace, memory: standfast.Memory) -> None:
+    """Comparing and replaying."""
+    from standfast.traces.replay import replay
+
+    assert_type(standfast.compare(left, right), standfast.Comparison)
+    assert_type(standfast.compare(left, right).is_equivalent, bool)
+    assert_type(replay(left, agent, memory=memory.at(1)).trace, standfast.Trace)
+    calls = [call for event in left.events for call in event.tool_calls]
+    assert_type(calls, list[standfast.ToolCall])
+
+
+class Shouting:
+    """A floor of a user's own."""
+
+    name = "F10_Shouting"
+    threshold = 0.5
+    hard = False
+
+    def check(self, claim: standfast.Claim, context: standfast.JudgingContext) -> standfast.Finding:
+        """Refuse capitals."""
+        return standfast.Finding(0.0 if claim.record.text.isupper() and context.vault else 1.0, "shouting")
+
+
+def governing(record: standfast.Record) -> None:
+    """Floors, the judge and who may sign."""
+    registry = standfast.FloorRegistry.shipped()
+    registry.register(Shouting())
+    floor: standfast.Floor = Shouting()
+    judgement = standfast.Judge([floor]).judge(standfast.Claim(record=record))
+    assert_type(judgement, standfast.Judgement)
+    assert_type(judgement.verdict, standfast.Verdict)
+    assert_type(standfast.Signers.parse(""), standfast.Signers)
+
+
+def policies() -> None:
+    """Write policies by name."""
+    assert_type(standfast.policy_names(), list[str])
+    assert_type(standfast.PolicySpec.parse("RecencyBias").build(seed=1), standfast.WritePolicy)
+
+
+def counting(counter: standfast.TokenCounter) -> None:
+    """Token counters."""
+    assert_type(counter.count("EU refunds"), int)
+    assert_type(counter.is_exact, bool)
+
+
+def remote() -> None:
+    """The client has the verbs of memory."""
+    with standfast.Client("http://127.0.0.1:8765", key="sf_key") as memory:
+        assert_type(memory, standfast.Client)
+        assert_type(memory.diff(0), list[standfast.RecordChange])
+        assert_type(memory.records(), Iterator[standfast.Record])
+
+
+def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> None:
+    """Loops, mailboxes, prompts and providers."""
+    mailbox: standfast.InMemoryMailbox[str, str] = standfast.InMemoryMailbox(name="requests")
+    any_mailbox: standfast.Mailbox[str, str] = mailbox
+    provider: standfast.ProviderAdapter = standfast.ScriptedProvider({"hello": "world"})
+    loop = standfast.MainLoop[str](adapter=provider, template=template, memory=memory)
+    assert_type(loop, standfast.MainLoop[str])
+    overrides: standfast.PromptOverridesStore = standfast.LocalPromptOverridesStore("overrides")
+    cache: standfast.ResultCache = standfast.InMemoryResultCache()
+    print(any_mailbox, overrides, cache)  # noqa: T201  # Only their types matter.
 
 
 clock: standfast.Clock = standfast.ManualClock()

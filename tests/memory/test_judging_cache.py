@@ -80,24 +80,24 @@ def test_what_is_kept_is_what_reading_anew_gives(
         for look in (*looks, mine.head()):
             at = min(look, mine.head())
             for asked, one in memories.items():
-                assert one.judging_context(at) == _anew(theirs, asked, at)
+                assert one.judging_cache.at(at) == _anew(theirs, asked, at)
 
 
 def test_law_that_nobody_touched_is_not_worked_out_again() -> None:
     store = memory_store()
     memory, other = Memory(store), Memory(Store(store._storage, clock=store.clock, ids=CountedIds()))
     _committed(store, "default", Band.VAULT, 1, ends=False)
-    first = memory.judging_context(store.head())
+    first = memory.judging_cache.at(store.head())
     with memory.run(workflow="w", mode="buffered_write", run_id="a") as run:
         run.remember("The harbour takes sailing boats only.", source=HANDBOOK)
     with other.run(workflow="w", mode="buffered_write", run_id="b") as run:
         run.remember("Tower 7 needs new windows in spring.", source=HANDBOOK)
     _committed(store, "other", Band.VAULT, 1, ends=False)
 
-    assert memory.judging_context(2) is first
+    assert memory.judging_cache.at(2) is first
     _committed(store, "default", Band.WITNESS, 1, ends=False)
-    assert memory.judging_context(store.head()) is not first
-    assert memory.judging_context(store.head()).patterns
+    assert memory.judging_cache.at(store.head()) is not first
+    assert memory.judging_cache.at(store.head()).patterns
 
 
 def test_a_human_s_seal_binds_the_very_next_run_that_speaks_of_its_subject() -> None:

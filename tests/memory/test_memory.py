@@ -1,5 +1,7 @@
 """Memory through its public shape: judged, buffered, committed, looked back at."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
@@ -361,3 +363,19 @@ def test_what_is_forgotten_and_remembered_again_in_the_same_words_loses_its_hist
     assert (old.record, old.erased_by) == (None, 2)
     assert new.record is not None
     assert texts(memory, Band.LEDGER, at=1) == []
+
+
+def test_a_commit_is_built_once_and_a_recall_asks_for_the_head_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+    built, heads = Mock(wraps=Commit.of), Mock(wraps=memory.store.head)
+    monkeypatch.setattr(Commit, "of", built)
+    monkeypatch.setattr(memory.store, "head", heads)
+    row = Write.of("standfast", "note/1", ActionType.WRITE, {"by": "the caller"})
+    run = writing(memory)
+    run.remember("EU refunds take 14 days.", source=HANDBOOK)
+    run.commit(extra_writes=[row])
+    heads.reset_mock()
+    memory.recall("refunds")
+
+    assert built.call_count == 1
+    assert heads.call_count == 1

@@ -56,7 +56,8 @@ def plan_commit(
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
     incidents = incidents_in(allowed)
-    patterns = patterns_in(incidents, _earlier_counts(store, namespace, at, incidents))
+    counts = _earlier_counts(store, namespace, at, incidents)
+    patterns = detect_patterns([incident for incident, _ in incidents], counts)
     spending = budgets.spend(store, namespace, at, [r for one in allowed for r in one.placed], forgotten)
     rows = {
         **spending.rows,
@@ -86,13 +87,6 @@ def plan_commit(
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
     """Return the incidents of these judgements, each with the id of the record that caused it."""
     return [(incident, one.logged.memory_id) for one in judged for incident in one.incidents]
-
-
-def patterns_in(
-    incidents: Iterable[tuple[Incident, str]], earlier: Mapping[Incident, int]
-) -> tuple[Record, ...]:
-    """Return the patterns that these incidents make together with the earlier ones."""
-    return detect_patterns([incident for incident, _ in incidents], earlier)
 
 
 def _earlier_counts(

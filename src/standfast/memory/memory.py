@@ -14,7 +14,7 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
-from standfast.govern.judge.judge import Floor, FloorRegistry, Judge, JudgingContext
+from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
@@ -271,10 +271,6 @@ class Memory:
         return SnapshotView(self.reader, self.store.head() if at is None else at).records(band=band)
 
     # Governing.
-
-    def judging_context(self, at: int) -> JudgingContext:
-        """Return what every judgement at a snapshot may look at: sealed law, and patterns."""
-        return self.judging_cache.at(at)
 
     def approvals(self) -> ApprovalQueue:
         """Return the queue in which proposals wait for a human's signature."""

@@ -332,12 +332,8 @@ class Recorder:
     def _performed(
         self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
     ) -> Any:
-        try:
+        with self._failure_of(begun):
             result = call()
-        except Exception as error:
-            if begun is not None:
-                self._close_call(begun, begun.raised(error))
-            raise
         self._end_call(begun, result, lambda: result if effects is None else effects(result))
         return result
 
@@ -347,14 +343,20 @@ class Recorder:
         call: Callable[[], Awaitable[Any]],
         effects: Callable[[Any], object] | None,
     ) -> Any:
-        try:
+        with self._failure_of(begun):
             result = await call()
+        self._end_call(begun, result, lambda: result if effects is None else effects(result))
+        return result
+
+    @contextmanager
+    def _failure_of(self, begun: CallDraft | None) -> Iterator[None]:
+        """Record the error of a call, and raise it unchanged."""
+        try:
+            yield
         except Exception as error:
             if begun is not None:
                 self._close_call(begun, begun.raised(error))
             raise
-        self._end_call(begun, result, lambda: result if effects is None else effects(result))
-        return result
 
     def _end_call(self, call: CallDraft | None, result: object, effects: Callable[[], object]) -> None:
         if call is None:
