@@ -27,7 +27,7 @@ TEMPLATE = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="MessageRole",
+            title="Role",
             body="Please note that you are a calculator.\n\nYou like the sea.\n\nOne and one make two.",
         ),
         Section(key="task", title="Task", body="Add ${a} and ${b}."),

@@ -11,7 +11,7 @@ from standfast.cli import main
 from standfast.memory import Memory
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.optimize import optimize_in_process
-from standfast.optimize.loops.strategies import strategy_of
+from standfast.optimize.loops.strategies import named_strategies
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.wiring import open_overrides, open_provider, read_prompt
 from tests.servers.s3 import REGION
@@ -22,7 +22,7 @@ key = "sum"
 
 [[sections]]
 key = "role"
-title = "MessageRole"
+title = "Role"
 body = '''
 Please note that you are a calculator that people like.
 
@@ -109,7 +109,7 @@ def test_progress_is_told_while_it_goes_on(folder: Path) -> None:
         read_prompt("prompt.toml"),
         Dataset.read_jsonl("data.jsonl"),
         provider=open_provider("scripted", script="rules.jsonl"),
-        strategy=strategy_of(["rewrite"], open_provider("scripted", script="rules.jsonl")),
+        strategy=named_strategies(["rewrite"], open_provider("scripted", script="rules.jsonl")),
         overrides_store=open_overrides("overrides"),
         progress=lambda done, left: told.append((done, left)),
     )

@@ -4,291 +4,287 @@ from standfast.errors.root import StandfastError
 
 
 class PromptError(StandfastError):
-    """A prompt can't be found, rendered or changed like this."""
+    """A prompt can't be found, rendered or changed."""
 
     code = "prompt"
-    says = "The prompt can't be used like this."
+    says = "The prompt can't be used."
 
 
 class UnknownPrompt(PromptError):
-    """Nobody registered a prompt of that name."""
+    """No prompt is registered under this name."""
 
     code = "unknown_prompt"
-    says = "There is no prompt {prompt_key} in namespace {ns}; register it, or check the name."
+    says = "There is no prompt {prompt_key} in namespace {ns}. Register it, or check the name."
 
 
 class UnknownSection(PromptError):
-    """The prompt has no section at that path."""
+    """The prompt has no section at this path."""
 
     code = "unknown_section"
-    says = "Prompt {ns}/{prompt_key} has no section {section}; look at its descriptor."
+    says = "Prompt {ns}/{prompt_key} has no section {section}. Its descriptor lists the sections."
 
 
 class MissingParameter(PromptError):
     """A placeholder has no value."""
 
     code = "missing_parameter"
-    says = "Prompt {ns}/{prompt_key} needs a value for {names}; bind it before rendering."
+    says = "Prompt {ns}/{prompt_key} needs a value for {names}. Bind it before rendering."
 
 
 class MissingOverride(PromptError):
-    """Nothing is stored under the tag that was asked for."""
+    """Nothing is stored under the requested tag."""
 
     code = "missing_override"
-    says = "Prompt {ns}/{prompt_key} has no override with tag {tag}; store one, or ask for fallback=Fallback.TEMPLATE to render the source and be told so."
+    says = "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one, or pass fallback=Fallback.TEMPLATE to render the source instead."
 
 
 class StaleOverride(PromptError):
     """The override was made for another version of the prompt's source."""
 
     code = "stale_override"
-    says = "The override of {ns}/{prompt_key} with tag {tag} does not fit the source at section {section}: {problem}; make it anew, or ask for fallback=Fallback.TEMPLATE."
+    says = "The override of {ns}/{prompt_key} with tag {tag} does not match the source at section {section}: {problem}. Create it again, or pass fallback=Fallback.TEMPLATE to render the source."
 
 
 class BrokenPlaceholders(PromptError):
-    """The new text of a section does not hold the placeholders that its source holds."""
+    """The new text of a section does not have exactly the placeholders of its source."""
 
     code = "broken_placeholders"
-    says = "Section {section} must hold the placeholders {needed} and holds {found}; keep each of them."
+    says = "Section {section} must have the placeholders {needed} but has {found}. Keep all of them and add none."
 
 
 class VersionConflict(PromptError):
-    """Somebody else changed the override since it was read. Nothing was changed now."""
+    """The override changed since it was read. Nothing was written."""
 
     code = "version_conflict"
-    says = "The override of {ns}/{prompt_key} with tag {tag} has version {version} now, not {expected_version}; read it again and decide anew."
+    says = "The override of {ns}/{prompt_key} with tag {tag} has version {version} now, not {expected_version}. Read it again and retry."
 
 
 class InvalidTag(PromptError):
-    """The tag can't be used like this."""
+    """The tag can't be used this way."""
 
     code = "invalid_tag"
-    says = "Tag {tag} can't be used like this: {problem}"
+    says = "Tag {tag} can't be used: {problem}"
 
 
 class OverridesUnavailable(PromptError):
-    """The overrides can't be reached now."""
+    """The overrides store can't be reached."""
 
     code = "overrides_unavailable"
-    says = "The overrides store can't be reached: {problem}; try again when it answers."
+    says = "The overrides store can't be reached: {problem}. Retry when it is available."
 
 
 class DamagedOverride(PromptError):
-    """What is stored is not what was written."""
+    """A stored override does not match its fingerprint."""
 
     code = "damaged_override"
-    says = "The stored override {name} is damaged: {problem}; restore it or delete it."
+    says = "The stored override {name} is damaged: {problem}. Restore it from a backup or delete it."
 
 
 class MailboxError(StandfastError):
-    """A mailbox can't do this, or not now."""
+    """A mailbox operation failed."""
 
     code = "mailbox"
-    says = "The mailbox can't do this."
+    says = "The mailbox operation failed."
 
 
 class MailboxClosed(MailboxError):
-    """The mailbox object has been closed. What lies in the mailbox itself is still there."""
+    """The mailbox object is closed. Messages in the mailbox itself are still there."""
 
     code = "mailbox_closed"
-    says = "Mailbox {mailbox} is closed here; open it again to use it."
+    says = "Mailbox {mailbox} is closed. Open it again to use it."
 
 
 class StaleReceipt(MailboxError):
-    """The message is no longer this receiver's: its time was over, or it has been settled already."""
+    """The message no longer belongs to this receiver: its lease ended, or it is already settled."""
 
     code = "stale_receipt"
-    says = "Mailbox {mailbox} refuses receipt {receipt_handle}: the message is settled or its visibility timeout is over; receive it again, or ask for a longer timeout."
+    says = "Mailbox {mailbox} refuses receipt {receipt_handle}: the message is settled or its visibility timeout ended. Receive it again, or use a longer timeout."
 
 
 class NoReplyAddress(MailboxError):
-    """The sender did not say where a reply goes."""
+    """The message has no reply address."""
 
     code = "no_reply_address"
-    says = (
-        "Message {message_id} of mailbox {mailbox} names no reply_to; send it with one if a reply is wanted."
-    )
+    says = "Message {message_id} of mailbox {mailbox} has no reply_to. Send it with one to get a reply."
 
 
 class UnresolvableReply(MailboxError):
-    """Nobody knows the mailbox that a reply should go to."""
+    """The reply mailbox is unknown."""
 
     code = "unresolvable_reply"
-    says = "Mailbox {mailbox} can't find the reply mailbox {reply_to}; give it a reply_resolver, and register the reply mailbox there."
+    says = "Mailbox {mailbox} can't find the reply mailbox {reply_to}. Pass a reply_resolver, and register the reply mailbox there."
 
 
 class ReplyMailboxClosed(UnresolvableReply):
-    """The mailbox that a reply should go to was closed by its owner: nobody waits for the reply any more."""
+    """The owner of the reply mailbox closed it: nobody waits for the reply."""
 
     code = "reply_mailbox_closed"
-    says = "The reply mailbox {reply_to} was closed by its owner before mailbox {mailbox} could reply; drop the reply."
+    says = "The reply mailbox {reply_to} was closed by its owner before mailbox {mailbox} could reply. Drop the reply."
 
 
 class UnsendableBody(MailboxError):
-    """What was given can't be put into a message."""
+    """The body can't be encoded as a message."""
 
     code = "unsendable_body"
-    says = "Mailbox {mailbox} can't send this: {problem}"
+    says = "Mailbox {mailbox} can't send the body: {problem}"
 
 
 class UndecodableBody(MailboxError):
-    """The bytes of a message are none of ours, or of a kind that this program does not know."""
+    """A message's bytes are invalid, or of a kind that this program does not know."""
 
     code = "undecodable_body"
-    says = "The message can't be read: {problem}"
+    says = "The message can't be decoded: {problem}"
 
 
 class NoSuchDeadLetter(MailboxError):
-    """There is no dead letter of that id."""
+    """There is no dead letter with this id."""
 
     code = "no_such_dead_letter"
-    says = "Mailbox {mailbox} has no dead letter {message_id}; list them with dead_letters()."
+    says = "Mailbox {mailbox} has no dead letter {message_id}. List them with dead_letters()."
 
 
 class MailboxUnavailable(MailboxError):
-    """The server behind the mailbox does not answer, or refuses. What it took before is kept."""
+    """The mailbox's server can't be reached. Messages sent before are kept."""
 
     code = "mailbox_unavailable"
-    says = "Mailbox {mailbox} can't reach its server: {problem}; try again when it answers."
+    says = "Mailbox {mailbox} can't reach its server: {problem}. Retry when it is available."
 
 
 class ProviderError(StandfastError):
-    """The model gave no answer."""
+    """A model request failed."""
 
     code = "provider"
-    says = "The model gave no answer."
+    says = "The model request failed."
 
 
 class ProviderUnavailable(ProviderError):
-    """The provider could not be reached or was overloaded, also after trying again."""
+    """The provider could not be reached or was overloaded, even after retries."""
 
     code = "provider_unavailable"
-    says = "{provider} could not be reached: {problem}; try again later."
+    says = "{provider} could not be reached: {problem}. Retry later."
 
 
 class ProviderTimeout(ProviderError):
-    """The provider did not answer in time, also after trying again."""
+    """The provider did not answer in time, even after retries."""
 
     code = "provider_timeout"
-    says = "{provider} did not answer within {timeout_seconds} seconds; allow more, or ask for less."
+    says = "{provider} did not answer within {timeout_seconds} seconds. Raise timeout_seconds, or ask for a shorter answer."
 
 
 class ProviderRefused(ProviderError):
-    """The provider refused the request; the same request would be refused again."""
+    """The provider refused the request. Repeating it would not help."""
 
     code = "provider_refused"
-    says = "{provider} refused the request: {problem}; check the model's name, the key and the request."
+    says = "{provider} refused the request: {problem}. Check the model's name, the API key and the request."
 
 
 class ProviderGarbled(ProviderError):
-    """The provider's answer is no answer in its own protocol."""
+    """The provider's answer can't be used."""
 
     code = "provider_garbled"
-    says = "{provider} answered with something that is no answer: {problem}"
+    says = "{provider} gave an unusable answer: {problem}"
 
 
 class EvalError(StandfastError):
-    """The evaluation can't be done like this."""
+    """An evaluation can't be done."""
 
     code = "eval"
-    says = "The evaluation can't be done like this."
+    says = "The evaluation can't be done."
 
 
 class InvalidDataset(EvalError):
-    """A dataset can't be read, or can't be used."""
+    """A dataset can't be read or used."""
 
     code = "invalid_dataset"
     says = "The dataset {dataset} can't be used: {problem}"
 
 
 class InvalidEvaluator(EvalError):
-    """An evaluator can't be built from what was given."""
+    """An evaluator's configuration is invalid."""
 
     code = "invalid_evaluator"
     says = "The evaluator {evaluator} can't be used: {problem}"
 
 
 class CacheUnavailable(EvalError):
-    """The result cache can't be reached. Results are not lost by it, only made again."""
+    """The result cache can't be reached. Results are computed again."""
 
     code = "cache_unavailable"
-    says = "The result cache can't be reached: {problem}; without it, everything is evaluated anew."
+    says = "The result cache can't be reached: {problem}. Without it, everything is evaluated again."
 
 
 class LoopError(StandfastError):
-    """A loop can't do this, or not any more."""
+    """A loop failed."""
 
     code = "loop"
-    says = "The loop can't do this."
+    says = "The loop failed."
 
 
 class LoopStopping(LoopError):
-    """The loop was asked to stop in the middle of a request; the request goes back for others."""
+    """The loop stops in the middle of a request, which returns to the queue."""
 
     code = "loop_stopping"
-    says = "The loop {loop} is stopping; the request was given back."
+    says = "The loop {loop} is stopping. The request returned to the queue."
 
 
 class DeadlinePassed(LoopError):
-    """The request came to its turn after its deadline."""
+    """The request's deadline passed before it was processed."""
 
     code = "deadline_passed"
-    says = "Request {request_id} had until {deadline}, and it is {at}; nothing was done."
+    says = "The deadline {deadline} of request {request_id} has passed (it is {at}). Nothing was done."
 
 
 class LoopCrashed(LoopError):
-    """A loop of a group ended with an error, and the group stopped the others."""
+    """A loop of a group crashed, and the group stopped the others."""
 
     code = "loop_crashed"
     says = "The loop {loop} crashed and its group was stopped: {problem}"
 
 
 class LoopStalled(LoopError):
-    """A loop of a group gave no sign of life for too long."""
+    """A loop of a group sent no heartbeat for too long."""
 
     code = "loop_stalled"
-    says = "The loop {loop} gave no sign of life for {stalled_seconds} seconds and its group was stopped; raise stall_seconds if its work takes so long."
+    says = "The loop {loop} sent no heartbeat for {stalled_seconds} seconds and its group was stopped. Raise stall_seconds if requests take that long."
 
 
 class OptimizationError(LoopError):
-    """The optimisation comes to no result."""
+    """An optimization failed."""
 
     code = "optimization"
-    says = "The optimisation came to no result."
+    says = "The optimization failed."
 
 
 class NoBaselinePass(OptimizationError):
-    """The prompt passes no sample as it is, so nothing can be said of a shorter one."""
+    """The baseline passes no sample, so a shorter prompt can't be compared with it."""
 
     code = "no_baseline_pass"
-    says = "Prompt {ns}/{prompt_key} passes none of {samples} samples as it is; mend the prompt, the dataset or the evaluator first."
+    says = "Prompt {ns}/{prompt_key} passes none of {samples} samples. Fix the prompt, the dataset or the evaluator first."
 
 
 class EvalsUnanswered(OptimizationError):
-    """Eval workers did not answer, or only with errors, so nothing is proved either way."""
+    """Evaluation workers did not answer, or only with errors."""
 
     code = "evals_unanswered"
-    says = "{unanswered} of {asked} evaluations of the baseline have no grade ({problem}); see that eval workers run and reach the model, then ask again."
+    says = "{unanswered} of {asked} evaluations of the baseline have no grade ({problem}). Check that evaluation workers run and reach the model, then retry."
 
 
 class BaselineMoved(OptimizationError):
-    """What the report was made for is no longer what the tag holds."""
+    """The tag no longer holds the baseline of the report."""
 
     code = "baseline_moved"
-    says = "The report was made for {expected_digest} of {ns}/{prompt_key}, and tag {tag} holds {digest} now; optimise again."
+    says = "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now. Optimize again."
 
 
 class NoRollback(OptimizationError):
-    """There is nothing to roll back to."""
+    """The tag has no rollback record."""
 
     code = "no_rollback"
-    says = (
-        "There is no rollback record for {ns}/{prompt_key} with tag {tag}; nothing was applied through here."
-    )
+    says = "There is no rollback record for {ns}/{prompt_key} with tag {tag}. Nothing was applied to it."
 
 
 class OptimizationFailed(OptimizationError):
-    """The worker that was asked came to no result, and told why."""
+    """The optimization worker replied with an error."""
 
     code = "optimization_failed"
-    says = "The optimisation came to no result: {problem}"
+    says = "The optimization failed: {problem}"

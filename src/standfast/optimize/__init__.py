@@ -1,1 +1,290 @@
-"""Loops that run agents, evaluate them and shorten their prompts, with what they need: prompts, mailboxes, providers, evals."""
+"""Loops that run agents, evaluate them and shorten their prompts, with what they need.
+
+prompts/    prompts as trees of sections, overrides by tag
+mailboxes/  queues with leases, in memory and on Redis
+providers/  models behind one protocol
+evals/      datasets, evaluators, results and their cache
+loops/      MainLoop, EvalLoop, OptimizeLoop, LoopGroup                  <- START HERE
+
+Names are imported from their modules when they are first used, so that ``import standfast.optimize`` is cheap and a missing
+extra is reported only where it is needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from standfast.optimize.evals.cache import (
+        InMemoryResultCache,
+        LocalResultCache,
+        RedisResultCache,
+        ResultCache,
+    )
+    from standfast.optimize.evals.evaluators import (
+        AllOf,
+        AnyOf,
+        Contains,
+        Evaluator,
+        Exact,
+        JsonSchema,
+        ModelJudge,
+        Numeric,
+        Score,
+        named_evaluator,
+    )
+    from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
+    from standfast.optimize.evals.samples import Dataset, Sample
+    from standfast.optimize.loops.agent import (
+        AgentMemory,
+        AgentSession,
+        AgentTool,
+        Resources,
+        ToolContext,
+        ToRemember,
+    )
+    from standfast.optimize.loops.apply import (
+        LedgerSealer,
+        PromptChange,
+        Sealer,
+        apply_modifications,
+        apply_report,
+        restore,
+        rollback,
+        set_overrides,
+    )
+    from standfast.optimize.loops.eval import EvalLoop
+    from standfast.optimize.loops.gate import GateSettings, RejectReason
+    from standfast.optimize.loops.group import LoopGroup
+    from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
+    from standfast.optimize.loops.optimize import (
+        OptimizeLoop,
+        OptimizeRequest,
+        OptimizeResult,
+        optimize_in_process,
+    )
+    from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, Strategies, StrategySession
+    from standfast.optimize.loops.report import (
+        Modification,
+        OptimizationReport,
+        RejectedModification,
+        html_report,
+    )
+    from standfast.optimize.loops.rewriting import Rewriting, rewriting_strategies
+    from standfast.optimize.loops.strategies import (
+        Ablation,
+        DuplicateRemoval,
+        LLMCompressStrategy,
+        RecallBudget,
+        named_strategies,
+    )
+    from standfast.optimize.loops.worker import WorkerLoop
+    from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+    from standfast.optimize.mailboxes.mailbox import (
+        DeadLetter,
+        DeadReason,
+        InMemoryMailboxResolver,
+        Mailbox,
+        MailboxCounts,
+        MailboxResolver,
+        Message,
+    )
+    from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+    from standfast.optimize.mailboxes.wire import Codec, WireCodec, message_kind
+    from standfast.optimize.prompts.local import LocalPromptOverridesStore
+    from standfast.optimize.prompts.overrides import (
+        OverridesBackend,
+        PromptOverride,
+        PromptOverridesStore,
+        RollbackRecord,
+        SectionOverride,
+    )
+    from standfast.optimize.prompts.prompt import (
+        Fallback,
+        FellBack,
+        Prompt,
+        RenderedPrompt,
+        ResolvedPrompt,
+        descriptor_for_prompt,
+    )
+    from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+    from standfast.optimize.prompts.s3 import S3PromptOverridesStore
+    from standfast.optimize.prompts.template import (
+        InMemoryPromptRegistry,
+        PromptDescriptor,
+        PromptRegistry,
+        PromptTemplate,
+        Section,
+        SectionDescriptor,
+        memory_section,
+    )
+    from standfast.optimize.providers.adapter import (
+        ChatMessage,
+        MessageRole,
+        ModelReply,
+        ModelRequest,
+        ModelToolCall,
+        ProviderAdapter,
+        ProviderConfig,
+        TokenUsage,
+        ToolSpec,
+    )
+    from standfast.optimize.providers.anthropic import AnthropicProvider
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.scripted import ScriptedProvider, scripted_by
+
+__all__ = [
+    "Ablation",
+    "AgentMemory",
+    "AgentSession",
+    "AgentTool",
+    "AllOf",
+    "AnthropicProvider",
+    "AnyOf",
+    "ChatMessage",
+    "Codec",
+    "CompressStrategy",
+    "Contains",
+    "Dataset",
+    "DeadLetter",
+    "DeadReason",
+    "DuplicateRemoval",
+    "EvalLoop",
+    "EvalReport",
+    "EvalRequest",
+    "EvalResult",
+    "Evaluator",
+    "Exact",
+    "Fallback",
+    "FellBack",
+    "GateSettings",
+    "InMemoryMailbox",
+    "InMemoryMailboxResolver",
+    "InMemoryPromptRegistry",
+    "InMemoryResultCache",
+    "JsonSchema",
+    "LLMCompressStrategy",
+    "LedgerSealer",
+    "LocalPromptOverridesStore",
+    "LocalResultCache",
+    "LoopGroup",
+    "Mailbox",
+    "MailboxCounts",
+    "MailboxResolver",
+    "MainLoop",
+    "MainLoopRequest",
+    "MainLoopResult",
+    "Message",
+    "MessageRole",
+    "ModelJudge",
+    "ModelReply",
+    "ModelRequest",
+    "ModelToolCall",
+    "Modification",
+    "Numeric",
+    "OpenAICompatibleProvider",
+    "OptimizationReport",
+    "OptimizeLoop",
+    "OptimizeRequest",
+    "OptimizeResult",
+    "Outcome",
+    "OverridesBackend",
+    "Prompt",
+    "PromptChange",
+    "PromptDescriptor",
+    "PromptOverride",
+    "PromptOverridesStore",
+    "PromptRegistry",
+    "PromptTemplate",
+    "ProviderAdapter",
+    "ProviderConfig",
+    "RecallBudget",
+    "RedisMailbox",
+    "RedisMailboxResolver",
+    "RedisPromptOverridesStore",
+    "RedisResultCache",
+    "RejectReason",
+    "RejectedModification",
+    "RenderedPrompt",
+    "ResolvedPrompt",
+    "Resources",
+    "ResultCache",
+    "Rewriting",
+    "RollbackRecord",
+    "S3PromptOverridesStore",
+    "Sample",
+    "Score",
+    "ScriptedProvider",
+    "Sealer",
+    "Section",
+    "SectionDescriptor",
+    "SectionEdit",
+    "SectionOverride",
+    "Strategies",
+    "StrategySession",
+    "ToRemember",
+    "TokenUsage",
+    "ToolContext",
+    "ToolSpec",
+    "WireCodec",
+    "WorkerLoop",
+    "apply_modifications",
+    "apply_report",
+    "descriptor_for_prompt",
+    "html_report",
+    "memory_section",
+    "message_kind",
+    "named_evaluator",
+    "named_strategies",
+    "optimize_in_process",
+    "restore",
+    "rewriting_strategies",
+    "rollback",
+    "scripted_by",
+    "set_overrides",
+]
+
+_NAMES_OF_MODULE = {
+    "evals.cache": "InMemoryResultCache LocalResultCache RedisResultCache ResultCache",
+    "evals.evaluators": "AllOf AnyOf Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
+    "evals.results": "EvalReport EvalRequest EvalResult Outcome",
+    "evals.samples": "Dataset Sample",
+    "loops.agent": "AgentMemory AgentSession Resources AgentTool ToolContext ToRemember",
+    "loops.apply": "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides",
+    "loops.eval": "EvalLoop",
+    "loops.gate": "GateSettings RejectReason",
+    "loops.group": "LoopGroup",
+    "loops.main": "MainLoop MainLoopRequest MainLoopResult",
+    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult optimize_in_process",
+    "loops.proposals": "CompressStrategy SectionEdit Strategies StrategySession",
+    "loops.report": "Modification OptimizationReport RejectedModification html_report",
+    "loops.rewriting": "Rewriting rewriting_strategies",
+    "loops.strategies": "Ablation DuplicateRemoval LLMCompressStrategy RecallBudget named_strategies",
+    "loops.worker": "WorkerLoop",
+    "mailboxes.in_memory": "InMemoryMailbox",
+    "mailboxes.mailbox": "DeadLetter DeadReason InMemoryMailboxResolver Mailbox MailboxCounts MailboxResolver Message",
+    "mailboxes.redis": "RedisMailbox RedisMailboxResolver",
+    "mailboxes.wire": "Codec WireCodec message_kind",
+    "prompts.local": "LocalPromptOverridesStore",
+    "prompts.overrides": "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride",
+    "prompts.prompt": "Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
+    "prompts.redis": "RedisPromptOverridesStore",
+    "prompts.s3": "S3PromptOverridesStore",
+    "prompts.template": "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor memory_section",
+    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig TokenUsage ToolSpec",
+    "providers.anthropic": "AnthropicProvider",
+    "providers.openai_compatible": "OpenAICompatibleProvider",
+    "providers.scripted": "ScriptedProvider scripted_by",
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,8 @@ from typing import Any
 import redis
 
 from standfast.memory import Memory
-from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult, ToRemember
+from standfast.optimize.loops.agent import ToRemember
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.optimize.providers.scripted import ScriptedProvider

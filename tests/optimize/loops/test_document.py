@@ -29,7 +29,7 @@ prompt = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="MessageRole",
+            title="Role",
             body="You are a reviewer who looks at code with great care and who is always friendly to its author.",
         ),
         Section(key="task", title="Task", body="Review: ${input}"),

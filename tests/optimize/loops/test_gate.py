@@ -19,7 +19,7 @@ from standfast.optimize.loops.gate import (
     rule,
     samples_needed,
 )
-from standfast.optimize.loops.protected_text import objection, protected
+from standfast.optimize.loops.protected_text import protected, static_objection
 from tests.optimize.loops.world import COUNTER, TEMPLATE
 
 GATE = GateSettings()
@@ -75,7 +75,7 @@ def test_a_candidate_that_loses_nothing_passes_if_the_samples_prove_it() -> None
     assert rule(_all(60), _all(60), settings=GATE, level=0.05).passed
     few = rule(_all(20), _all(20), settings=GATE, level=0.05)
     assert few.reason is RejectReason.NOT_ENOUGH_SAMPLES
-    assert "29 would" in few.detail
+    assert "29 could" in few.detail
 
 
 def test_one_sample_that_always_passed_and_never_does_any_more_is_a_regression() -> None:
@@ -143,7 +143,7 @@ def test_what_is_lost_is_seen_without_a_model(section: str, body: str, reason: R
     sections = tuple(
         msgspec.structs.replace(one, body=body) if one.path == (section,) else one for one in before.sections
     )
-    found = objection(before, msgspec.structs.replace(before, sections=sections), counter=COUNTER)
+    found = static_objection(before, msgspec.structs.replace(before, sections=sections), counter=COUNTER)
 
     assert (found[0] if found else None) is reason
 

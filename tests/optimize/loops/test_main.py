@@ -10,8 +10,8 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
 from standfast.memory import Memory
-from standfast.optimize.loops.agent import Tool, ToolContext
-from standfast.optimize.loops.main import MainLoop, MainLoopRequest, ToRemember
+from standfast.optimize.loops.agent import AgentTool, ToolContext, ToRemember
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
@@ -137,8 +137,8 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
         return f"{arguments['word']} means roots"
 
     def script(request: ModelRequest) -> str | ModelReply:
-        if len(request.turns) > 1:
-            return request.turns[-1].text
+        if len(request.messages) > 1:
+            return request.messages[-1].text
         calls = (
             ModelToolCall(call_id="1", name="no such tool", arguments={}),
             ModelToolCall(call_id="2", name="look_up", arguments={"word": "standfast"}),
@@ -151,7 +151,7 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
     loop = _support(
         refunds(),
         adapter=ScriptedProvider(script),
-        tools=[Tool(spec=spec, handler=look_up)],
+        tools=[AgentTool(spec=spec, handler=look_up)],
         overrides_store=store,
     )
     result = loop.execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT, request_id="r7"))
@@ -165,14 +165,14 @@ def test_a_model_that_only_calls_tools_is_stopped() -> None:
     call = ModelToolCall(call_id="1", name="again", arguments={})
     adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))
 
-    with pytest.raises(ProviderGarbled, match="never answered"):
+    with pytest.raises(ProviderGarbled, match="without answering"):
         _support(refunds(), adapter=adapter).execute(MainLoopRequest(request={"question": "?"}))
 
 
 def test_every_tool_has_a_name_of_its_own() -> None:
     spec = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
     ours = ToolSpec(name="prompt.render", description="Not the user's.", parameters={"type": "object"})
-    tool = Tool(spec=spec, handler=lambda _arguments, _context: "")
+    tool = AgentTool(spec=spec, handler=lambda _arguments, _context: "")
     for tools in ([tool, tool], [replace(tool, spec=ours)], [replace(tool, profile=ToolProfile.whole("x"))]):
-        with pytest.raises(InvalidValue, match="name of its own"):
+        with pytest.raises(InvalidValue, match="unique name"):
             _support(refunds(), tools=tools)

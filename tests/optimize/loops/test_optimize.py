@@ -20,7 +20,7 @@ from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings, RejectReason
 from standfast.optimize.loops.optimize import OptimizeRequest
 from standfast.optimize.loops.proposals import Strategies
-from standfast.optimize.loops.report import OptimizationReport, as_lines, html_report
+from standfast.optimize.loops.report import OptimizationReport, html_report, summary_lines
 from standfast.optimize.loops.rewriting import rewriting_strategies
 from standfast.optimize.loops.strategies import Ablation, DuplicateRemoval
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
@@ -144,7 +144,7 @@ def test_too_few_samples_prove_nothing_and_it_is_said(tmp_path: Path) -> None:
     assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_ENOUGH_SAMPLES}
     assert report.confirming_power is not None
     assert report.confirming_power.losses_allowed == -1
-    assert "would" in " ".join(as_lines(report))
+    assert "29 could" in " ".join(summary_lines(report))
 
 
 def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
     report = Estimating(tmp_path, agent(), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
 
     assert (report.tokenizer, report.tokens_are_exact) == ("estimate:chars/4", False)
-    assert "an estimate" in as_lines(report)[0]
+    assert "an estimate" in summary_lines(report)[0]
     assert "an estimate" in html_report(report)
 
 
@@ -315,7 +315,7 @@ def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
     assert "&lt;<" in page or "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "placeholder_dropped" in page
-    assert "o200k_base" in as_lines(report)[0]
+    assert "o200k_base" in summary_lines(report)[0]
     assert report.cost(input_price=1.0, output_price=2.0) > 0
 
 

@@ -13,7 +13,8 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import RequestReused
 from standfast.memory import Memory
-from standfast.optimize.loops.main import MainLoopRequest, MainLoopResult, ToRemember
+from standfast.optimize.loops.agent import ToRemember
+from standfast.optimize.loops.main import MainLoopRequest, MainLoopResult
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, MailboxCounts
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from standfast.optimize.providers.adapter import ModelRequest

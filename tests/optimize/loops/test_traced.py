@@ -16,9 +16,9 @@ from standfast.memory import Memory
 from standfast.optimize.evals.cache import InMemoryResultCache
 from standfast.optimize.evals.results import EvalRequest
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.loops.agent import Tool, ToolContext, identity_of
+from standfast.optimize.loops.agent import AgentTool, ToolContext, ToRemember, model_identity
 from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.main import MainLoop, MainLoopRequest, ToRemember
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
@@ -98,11 +98,11 @@ class Scene:
             overrides_store=store,
             memory=memory,
             workflow="support",
-            tools=[Tool(spec=spec, handler=self._calendar)],
+            tools=[AgentTool(spec=spec, handler=self._calendar)],
         )
 
     def _script(self, request: ModelRequest) -> ModelReply:
-        if len(request.turns) > 1:
+        if len(request.messages) > 1:
             return ModelReply(text=self.answer, model=self.revision)
         call = ModelToolCall(call_id=RandomIds().new_id(), name=self.tool, arguments={"days": self.days})
         return ModelReply(text="", tool_calls=(call,), model=self.revision)
@@ -213,7 +213,7 @@ def test_a_tool_s_profile_says_what_of_its_calls_counts(tmp_path: Path) -> None:
     class Profiled(Scene):
         def loop(self, memory: Memory, folder: Path) -> MainLoop[Any]:
             made = super().loop(memory, folder)
-            tool = Tool(spec=SPEC, handler=self._calendar, profile=profile, effects=lambda said: said)
+            tool = AgentTool(spec=SPEC, handler=self._calendar, profile=profile, effects=lambda said: said)
             return _Support(
                 adapter=made.adapter, template=TEMPLATE, memory=memory, workflow="support", tools=[tool]
             )
@@ -242,7 +242,7 @@ def test_two_loops_over_one_memory_are_proved_equivalent(tmp_path: Path) -> None
 
 
 def test_a_model_without_a_seed_claims_nothing() -> None:
-    identity = identity_of(ProviderConfig(provider="anthropic", model="m", temperature=0.5), repeat=2)
+    identity = model_identity(ProviderConfig(provider="anthropic", model="m", temperature=0.5), repeat=2)
 
     assert identity.stochastic_unseeded
     assert not identity.is_reproducible

@@ -148,7 +148,7 @@ def test_an_error_is_told_to_the_sender_and_the_loop_lives_on(requests: AnyMailb
     [
         ("garbage", "me", DeadReason.UNDECODABLE, ""),
         (17, "me", DeadReason.GIVEN_UP, "takes str, not int"),
-        ("hello", None, DeadReason.GIVEN_UP, "names no reply_to"),
+        ("hello", None, DeadReason.GIVEN_UP, "has no reply_to"),
         ("hello", "nobody", DeadReason.GIVEN_UP, "can't find the reply mailbox nobody"),
     ],
     ids=["garbage", "another kind", "no reply_to", "unknown reply_to"],

@@ -42,7 +42,7 @@ TEMPLATE = PromptTemplate(
     sections=(
         Section(
             key="role",
-            title="MessageRole",
+            title="Role",
             body="You are a calculator that people like.\n\nYou are proud of it, and you like the sea.",
         ),
         Section(

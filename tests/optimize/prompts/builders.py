@@ -13,7 +13,7 @@ TEMPLATE = PromptTemplate(
     ns="agent",
     key="support",
     sections=(
-        Section(key="role", title="MessageRole", body="You help customers.", children=(RULES, TONE)),
+        Section(key="role", title="Role", body="You help customers.", children=(RULES, TONE)),
         memory_section(tokens=800),
         Section(key="task", title="Task", body="Question: ${question}"),
     ),

@@ -54,7 +54,7 @@ def test_the_source_renders_with_headings_values_and_memory() -> None:
     rendered = _render(Prompt(TEMPLATE))
 
     assert rendered.text == (
-        "## MessageRole\n\nYou help customers.\n\n"
+        "## Role\n\nYou help customers.\n\n"
         "### Rules\n\nAnswer in German. You must NEVER guess; say when you do not know.\n\n"
         "### Tone\n\nPlease be so kind as to be polite at all times.\n\n"
         "## Memory\n\nEU refunds take 14 days.\n\n"
@@ -96,7 +96,7 @@ def test_a_stale_override_never_renders_silently(store: LocalPromptOverridesStor
         sections=(
             Section(
                 key="role",
-                title="MessageRole",
+                title="Role",
                 children=(Section(key="tone", title="Tone", body="Be rude."),),
             ),
             *others,

@@ -72,14 +72,14 @@ def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     provider, server = opener()
     server.tool_call = {"name": "look_up", "arguments": {"word": "standfast"}}
     asked = ChatMessage(role=MessageRole.USER, text="What is a standfast?")
-    first = provider.complete(ModelRequest(turns=(asked,), tools=(LOOK_UP,)))
+    first = provider.complete(ModelRequest(messages=(asked,), tools=(LOOK_UP,)))
     [call] = first.tool_calls
     turns = (
         asked,
         ChatMessage(role=MessageRole.ASSISTANT, text="", tool_calls=(call,)),
         ChatMessage(role=MessageRole.TOOL, text="roots", call_id=call.call_id),
     )
-    second = provider.complete(ModelRequest(turns=turns, tools=(LOOK_UP,)))
+    second = provider.complete(ModelRequest(messages=turns, tools=(LOOK_UP,)))
 
     assert call == ModelToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
     assert "look_up" in str(server.asked[0]["tools"])

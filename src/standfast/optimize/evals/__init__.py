@@ -1,7 +1,7 @@
-"""Evals: samples that a prompt is tried on, evaluators that grade the output, results that are never paid for twice.
+"""Evaluations: samples, evaluators that grade outputs, results, and a cache so that nothing is evaluated twice.
 
-samples.py     Sample, Dataset, and its split into a part to choose by and a part to confirm by
-evaluators.py  Evaluator and Score; exact, contains, JSON schema, numeric, composed; judge.py asks a model
+samples.py     Sample, Dataset and its split into a choosing part and a held-out part
+evaluators.py  Evaluator and Score; exact, contains, numeric, JSON schema, combinations, a model as judge
 results.py     EvalRequest, EvalResult (pass, fail or error), EvalReport
-cache.py       results by the content of what was evaluated: in memory, in a folder, on Redis
+cache.py       results by content: in memory, in a folder, on Redis
 """

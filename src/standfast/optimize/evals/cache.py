@@ -1,11 +1,12 @@
-"""Results by the content of what was evaluated, so that nothing is paid for twice and a killed run goes on where it was.
+"""A cache of evaluation results, so that nothing is paid for twice and a killed optimization continues where it was.
 
 A key covers the rendered prompt, the prompt's digest, the sample, the model's configuration, the evaluator and the repeat.
-Errors are never kept.
+Errors are never cached.
 """
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,7 @@ from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.clock import IdSource, RandomIds
 from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Score
-from standfast.optimize.evals.results import EvalResult
+from standfast.optimize.evals.results import EvalResult, Outcome
 from standfast.optimize.evals.samples import Sample
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.vocabulary import Value
@@ -24,7 +25,7 @@ PREFIX: Final = "standfast:eval:"
 
 
 class CacheKey(Value, frozen=True, kw_only=True):
-    """Everything that decides a result."""
+    """Everything that determines a result."""
 
     prompt_digest: str
     rendered_digest: str
@@ -35,12 +36,12 @@ class CacheKey(Value, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The key as one name."""
+        """The hash of the key."""
         return fingerprint(["eval-key/v1", self.as_json()])
 
 
 class CachedGrade(Value, frozen=True, kw_only=True):
-    """What is worth keeping: the output, its grade, and what it cost."""
+    """An output with its score and the tokens it took."""
 
     key: CacheKey
     output: str
@@ -48,12 +49,12 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     usage: TokenUsage
 
     def result(self, *, request_id: str, sample: Sample[Any, Any]) -> EvalResult:
-        """The grade as the answer to a request."""
+        """Return the grade as the result of a request."""
         return EvalResult(
             request_id=request_id,
             sample_id=sample.id,
             repeat=self.key.repeat,
-            outcome="pass" if self.score.passed else "fail",  # type: ignore[arg-type]  # Coerced when it is built.
+            outcome=Outcome.PASS if self.score.passed else Outcome.FAIL,
             score=self.score,
             prompt_digest=self.key.prompt_digest,
             rendered_digest=self.key.rendered_digest,
@@ -63,43 +64,43 @@ class CachedGrade(Value, frozen=True, kw_only=True):
 
 
 class ResultCache(Protocol):
-    """Keeps grades. Two that put the same key put the same grade, or the first one stays."""
+    """Stores grades. If a key is put twice, the first grade stays."""
 
     def get(self, key: CacheKey) -> CachedGrade | None:
-        """The grade, if it is known and whole."""
+        """Return the grade, or None if it is unknown or damaged."""
         ...
 
     def put(self, grade: CachedGrade) -> CachedGrade:
-        """Keep a grade; gives the one that is kept, which may be another's who was first."""
+        """Store a grade and return the stored one, which may be an earlier one."""
         ...
 
 
 class InMemoryResultCache:
-    """Grades of one process."""
+    """Grades in memory, for one process."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, CachedGrade] = {}
+        self._grades: dict[str, CachedGrade] = {}
         self._lock = threading.Lock()
 
     def get(self, key: CacheKey) -> CachedGrade | None:
-        """The grade, if it is known."""
+        """Return the grade, or None."""
         with self._lock:
-            return self._kept.get(key.digest)
+            return self._grades.get(key.digest)
 
     def put(self, grade: CachedGrade) -> CachedGrade:
-        """Keep a grade; the first one stays."""
+        """Store a grade; an earlier one stays."""
         with self._lock:
-            return self._kept.setdefault(grade.key.digest, grade)
+            return self._grades.setdefault(grade.key.digest, grade)
 
 
 class LocalResultCache:
-    """Grades in a folder, for the processes of one machine: a file each, whole or not there."""
+    """Grades in a folder, for the processes of one machine: one file each, written atomically."""
 
     def __init__(self, root: str | os.PathLike[str], *, ids: IdSource | None = None) -> None:
         self._root, self._ids = Path(root), ids or RandomIds()
 
     def get(self, key: CacheKey) -> CachedGrade | None:
-        """The grade, if it is known; a damaged file is as good as none."""
+        """Return the grade, or None if it is unknown or its file is damaged."""
         try:
             return _read(self._file(key).read_bytes(), key)
         except FileNotFoundError:
@@ -108,7 +109,7 @@ class LocalResultCache:
             raise CacheUnavailable(problem=str(error)) from None
 
     def put(self, grade: CachedGrade) -> CachedGrade:
-        """Keep a grade; the first one stays. Losing one to a power cut costs an evaluation, so nothing is synced."""
+        """Store a grade; an earlier one stays. Not synced to disk: a power cut costs one evaluation."""
         file = self._file(grade.key)
         unfinished = file.with_name(f".unfinished-{self._ids.new_id()}")
         try:
@@ -117,9 +118,9 @@ class LocalResultCache:
             try:
                 os.link(unfinished, file)
             except FileExistsError:
-                known = self.get(grade.key)
-                if known is not None:
-                    return known
+                stored = self.get(grade.key)
+                if stored is not None:
+                    return stored
                 unfinished.replace(file)
             finally:
                 unfinished.unlink(missing_ok=True)
@@ -133,37 +134,41 @@ class LocalResultCache:
 
 
 class RedisResultCache:
-    """Grades on a server, for many machines; each ends after ``lifetime_seconds`` if that is given. Extra: ``redis``."""
+    """Grades on a Redis server, for many machines. Needs the extra ``redis``.
+
+    Args:
+        lifetime_seconds: When a grade expires; never, if left out.
+    """
 
     def __init__(self, *, client: Any, lifetime_seconds: float | None = None) -> None:
         try:
             from redis import RedisError  # noqa: PLC0415  # Only its users need it.
         except ImportError:
             raise MissingExtra(feature="The Redis result cache", extra="redis") from None
-        self._client, self._their_error = client, RedisError
+        self._client, self._redis_error = client, RedisError
         self._lifetime_ms = None if lifetime_seconds is None else int(lifetime_seconds * 1000)
 
     def get(self, key: CacheKey) -> CachedGrade | None:
-        """The grade, if it is known."""
-        content = self._ask(lambda: self._client.get(PREFIX + key.digest))
+        """Return the grade, or None."""
+        content = self._call(lambda: self._client.get(PREFIX + key.digest))
         return None if content is None else _read(content, key)
 
     def put(self, grade: CachedGrade) -> CachedGrade:
-        """Keep a grade; the first one stays."""
+        """Store a grade; an earlier one stays."""
         name, content = PREFIX + grade.key.digest, _content(grade)
-        if self._ask(lambda: self._client.set(name, content, nx=True, px=self._lifetime_ms)):
+        if self._call(lambda: self._client.set(name, content, nx=True, px=self._lifetime_ms)):
             return grade
         return self.get(grade.key) or grade
 
-    def _ask(self, call: Any) -> Any:
+    def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except self._their_error as error:
+        except self._redis_error as error:
             raise CacheUnavailable(problem=str(error)) from None
 
 
-def kept(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
-    """The grade as the cache keeps it. Without a cache, or where it is away, it is good all the same: who asks next pays."""
+def store_grade(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
+    """Store a grade and return the stored one; without a cache, or if it is unavailable, return the grade itself."""
     if cache is None:
         return grade
     try:
@@ -173,17 +178,17 @@ def kept(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
 
 
 def _content(grade: CachedGrade) -> bytes:
-    told = canonical_bytes(grade.as_json())
-    return fingerprint_of_bytes(told).encode() + b"\n" + told + b"\n"
+    encoded = canonical_bytes(grade.as_json())
+    return fingerprint_of_bytes(encoded).encode() + b"\n" + encoded + b"\n"
 
 
 def _read(content: bytes, key: CacheKey) -> CachedGrade | None:
-    mark, _, told = content.partition(b"\n")
-    told = told.removesuffix(b"\n")
-    if fingerprint_of_bytes(told).encode() != mark:
+    digest, _, encoded = content.partition(b"\n")
+    encoded = encoded.removesuffix(b"\n")
+    if fingerprint_of_bytes(encoded).encode() != digest:
         return None
     try:
-        grade = CachedGrade.from_json(msgspec.json.decode(told))
+        grade = CachedGrade.from_json(msgspec.json.decode(encoded))
     except (StandfastError, msgspec.MsgspecError):
         return None
     return grade if grade.key == key else None

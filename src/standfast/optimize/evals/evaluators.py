@@ -1,8 +1,8 @@
-"""Who grades an output. An evaluator is a value: its id names everything that can change a grade."""
+"""Evaluators grade outputs: exact match, contains, numeric, JSON schema, all/any of several, and a model as judge."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 
 
 class Score(Value, frozen=True, kw_only=True):
-    """A grade: passed or not, a value between 0 and 1, and why."""
+    """A grade: passed or not, a value from 0 to 1, and the reason."""
 
     passed: bool
     value: float
@@ -29,20 +29,20 @@ class Score(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, passed: bool, reason: str = "") -> "Score":
-        """All or nothing."""
+        """Return a score of 1 or 0."""
         return cls(passed=passed, value=1.0 if passed else 0.0, reason=reason)
 
 
 class Evaluator(Protocol):
-    """Grades an output. The same output and expectation get the same grade, unless a model judges."""
+    """Grades an output. Equal outputs and expectations get equal grades, unless a model judges."""
 
     @property
     def evaluator_id(self) -> str:
-        """The same for evaluators that grade the same; part of every cached result."""
+        """A hash of everything that can change a grade; part of every cache key."""
         ...
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """The grade of an output."""
+        """Return the score of an output."""
         ...
 
 
@@ -51,29 +51,29 @@ def _id(name: str, *settings: Any) -> str:
 
 
 class Exact:
-    """The output is the expected text, but for space around it, and for case if that is wanted."""
+    """Passes if the output equals the expected text, ignoring surrounding white space and, if wanted, case."""
 
     def __init__(self, *, ignore_case: bool = False) -> None:
         self._ignore_case = ignore_case
         self.evaluator_id = _id("exact", ignore_case)
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """Pass if they are the same."""
-        given, wanted = output.strip(), str(expected).strip()
+        """Compare the texts."""
+        actual, wanted = output.strip(), str(expected).strip()
         if self._ignore_case:
-            given, wanted = given.casefold(), wanted.casefold()
-        return Score.of(given == wanted, "" if given == wanted else f"expected {wanted!r:.200}")
+            actual, wanted = actual.casefold(), wanted.casefold()
+        return Score.of(actual == wanted, "" if actual == wanted else f"expected {wanted!r:.200}")
 
 
 class Contains:
-    """The output holds the expected text, or each of a list of them."""
+    """Passes if the output contains the expected text, or every text of a list."""
 
     def __init__(self, *, ignore_case: bool = True) -> None:
         self._ignore_case = ignore_case
         self.evaluator_id = _id("contains", ignore_case)
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """The share that is there; pass if it is all."""
+        """Return the share of texts that were found; it passes if all were."""
         wanted = [str(part) for part in (expected if isinstance(expected, list | tuple) else [expected])]
         text = output.casefold() if self._ignore_case else output
         missing = [part for part in wanted if (part.casefold() if self._ignore_case else part) not in text]
@@ -83,40 +83,43 @@ class Contains:
 
 
 class Numeric:
-    """The last number in the output is the expected one, within a tolerance, absolute or relative."""
+    """Passes if the last number in the output is the expected one, within an absolute or relative tolerance."""
 
     def __init__(self, *, absolute: float = 0.0, relative: float = 0.0) -> None:
         if absolute < 0 or relative < 0:
-            raise InvalidEvaluator(evaluator="numeric", problem="a tolerance is 0 or more")
-        # As a person wrote them: 0.1 means a tenth, not the double that is nearest to it.
+            raise InvalidEvaluator(evaluator="numeric", problem="tolerances must be 0 or more")
+        # Exact decimals: 0.1 means a tenth, not the nearest double.
         self._absolute, self._relative = Decimal(str(absolute)), Decimal(str(relative))
         self.evaluator_id = _id("numeric", str(self._absolute), str(self._relative))
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """Pass if the difference is within the larger tolerance."""
+        """Compare with the larger of the two tolerances."""
         try:
             wanted = Decimal(str(expected))
         except InvalidOperation:
-            return Score.of(False, f"{expected!r:.80} is no number to expect")
+            return Score.of(False, f"{expected!r:.80} is not a number")
         found = _NUMBER.findall(output)
         if not found:
-            return Score.of(False, "there is no number in the output")
-        given = Decimal(found[-1].replace(",", ""))
+            return Score.of(False, "the output has no number")
+        actual = Decimal(found[-1].replace(",", ""))
         allowed = max(self._absolute, self._relative * abs(wanted))
-        return Score.of(abs(given - wanted) <= allowed, f"{given} instead of {wanted}, within {allowed}")
+        return Score.of(abs(actual - wanted) <= allowed, f"{actual} instead of {wanted}, within {allowed}")
 
 
 class JsonSchema:
-    """The output is JSON that fits a schema: the one given, or each sample's expectation. Its extra is ``evals``."""
+    """Passes if the output is JSON that matches a schema: the given one, or each sample's expected value.
+
+    Needs the extra ``evals``.
+    """
 
     def __init__(self, schema: dict[str, Any] | None = None) -> None:
         try:
-            import jsonschema  # noqa: PLC0415  # Only its users pay for it.
+            import jsonschema  # noqa: PLC0415  # Only loaded where it is used.
             from referencing import Registry, exceptions  # noqa: PLC0415  # As above.
         except ImportError:
             raise MissingExtra(feature="The JSON schema evaluator", extra="evals") from None
         self._library: Any = jsonschema
-        # An empty registry: a schema that refers to an address must not make us fetch it.
+        # An empty registry, so that a reference to a URL is not fetched.
         self._registry: Any = Registry()
         self._unresolvable = exceptions.Unresolvable
         self._schema = schema
@@ -125,13 +128,13 @@ class JsonSchema:
             self._check(schema)
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """Pass if it fits."""
+        """Validate the output."""
         schema = self._schema if self._schema is not None else expected
         self._check(schema)
         try:
             value = json.loads(_unfenced(output))
         except ValueError as error:
-            return Score.of(False, f"no JSON: {error}")
+            return Score.of(False, f"not JSON: {error}")
         validator = self._library.Draft202012Validator(schema, registry=self._registry)
         try:
             problems = sorted(
@@ -149,7 +152,7 @@ class JsonSchema:
 
 
 def _unfenced(output: str) -> str:
-    """JSON that stands in a code fence, as models like to write it, is taken out of it."""
+    """Return the content of a code fence, which models like to put around JSON."""
     text = output.strip()
     if text.startswith("```") and text.endswith("```"):
         return text.partition("\n")[2].rpartition("```")[0]
@@ -157,18 +160,18 @@ def _unfenced(output: str) -> str:
 
 
 class AllOf:
-    """Every one of several evaluators must pass; the value is the least of theirs."""
+    """Passes if all of several evaluators pass; the value is their lowest."""
 
     def __init__(self, *evaluators: Evaluator) -> None:
         self._evaluators = evaluators
 
     @cached_property
     def evaluator_id(self) -> str:
-        """Made of the others' ids."""
+        """A hash of the evaluators' ids."""
         return _id("all-of", *(one.evaluator_id for one in self._evaluators))
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """Pass if all pass."""
+        """Grade with all evaluators."""
         scores = [evaluator(output, expected) for evaluator in self._evaluators]
         failed = [score.reason for score in scores if not score.passed]
         value = min((score.value for score in scores), default=1.0)
@@ -176,18 +179,18 @@ class AllOf:
 
 
 class AnyOf:
-    """At least one of several evaluators must pass; the value is the best of theirs."""
+    """Passes if at least one of several evaluators passes; the value is their highest."""
 
     def __init__(self, *evaluators: Evaluator) -> None:
         self._evaluators = evaluators
 
     @cached_property
     def evaluator_id(self) -> str:
-        """Made of the others' ids."""
+        """A hash of the evaluators' ids."""
         return _id("any-of", *(one.evaluator_id for one in self._evaluators))
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """Pass if any passes."""
+        """Grade with all evaluators."""
         scores = [evaluator(output, expected) for evaluator in self._evaluators]
         passed = any(score.passed for score in scores)
         value = max((score.value for score in scores), default=0.0)
@@ -217,7 +220,7 @@ _VERDICT: Final = re.compile(r"\s*\W*(PASS|FAIL)\b\W*(.*)", re.DOTALL)
 
 
 class ModelJudge:
-    """Grades by asking a model. What is no verdict is an error, never a grade."""
+    """Grades by asking a model for PASS or FAIL. Any other answer is an error, not a grade."""
 
     def __init__(self, provider: ProviderAdapter, *, rubric: str = RUBRIC) -> None:
         self._provider, self._rubric = provider, rubric
@@ -226,33 +229,32 @@ class ModelJudge:
         )
 
     def __call__(self, output: str, expected: Any) -> Score:
-        """The model's verdict. Raises a ``ProviderError`` if it gives none."""
+        """Return the model's verdict, or raise a ``ProviderError``."""
         question = _QUESTION.format(
             rubric=self._rubric, expected=_fenced(as_text(expected)), output=_fenced(output)
         )
         reply = self._provider.complete(ModelRequest.of(question))
         verdict = _VERDICT.match(reply.text)
         if verdict is None:
-            problem = f"the judge said neither PASS nor FAIL: {reply.text!r:.80}"
+            problem = f"the judge answered neither PASS nor FAIL: {reply.text!r:.80}"
             raise ProviderGarbled(provider=self._provider.config.provider, problem=problem)
         return Score.of(verdict[1] == "PASS", verdict[2].strip()[:400])
 
 
 def _fenced(text: str) -> str:
-    """Text that can't close the tag that it stands in."""
+    """Return the text so that it can't close the tag around it."""
     return text.replace("</", "<\u200b/")
 
 
-def evaluator_of(names: Sequence[str], provider: ProviderAdapter) -> Evaluator:
-    """The evaluator of that name, or all of several."""
-    makers: dict[str, Any] = {
+def named_evaluator(names: Sequence[str], provider: ProviderAdapter) -> Evaluator:
+    """Return the evaluator of that name, or ``AllOf`` several."""
+    factories: dict[str, Callable[[], Evaluator]] = {
         "exact": Exact,
         "contains": Contains,
         "numeric": Numeric,
         "json-schema": JsonSchema,
         "judge": lambda: ModelJudge(provider),
     }
-    assert tuple(makers) == EVALUATOR_NAMES
-    made = [makers[name]() for name in names]
-    chosen: Evaluator = made[0] if len(made) == 1 else AllOf(*made)
-    return chosen
+    assert tuple(factories) == EVALUATOR_NAMES
+    evaluators = [factories[name]() for name in names]
+    return evaluators[0] if len(evaluators) == 1 else AllOf(*evaluators)

@@ -1,4 +1,4 @@
-"""What is asked of an eval worker, and what comes back: a pass, a fail, or an error, which is neither."""
+"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither."""
 
 from enum import StrEnum
 from typing import Any, Generic
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 @message_kind("EvalRequest")
 class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """Evaluate one sample, under an experiment's tag if there is one."""
+    """Evaluate one sample, with the overrides of an experiment if there is one."""
 
     sample: Sample[InputT, ExpectedT]
     experiment: Experiment | None = None
@@ -43,7 +43,7 @@ class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
 @message_kind("EvalResult")
 class EvalResult(Value, frozen=True, kw_only=True):
-    """One evaluation, with the digest of the prompt that was really used. An error has no score and is no fail."""
+    """The result of one evaluation, with the digest of the prompt that was really used. An error has no score."""
 
     request_id: str
     sample_id: str
@@ -59,19 +59,25 @@ class EvalResult(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._coerce("outcome", Outcome)
         graded = self.outcome is not Outcome.ERROR
-        self._require(graded == (self.score is not None), "a pass or a fail has a score, an error has none")
-        self._require(graded == (self.error is None), "an error says what it is, and nothing else does")
+        self._require(
+            graded == (self.score is not None), "a pass or a fail needs a score, and an error has none"
+        )
+        self._require(
+            graded == (self.error is None), "an error needs a message, and a graded result has none"
+        )
         if self.score is not None:
-            self._require(self.score.passed == (self.outcome is Outcome.PASS), "score and outcome agree")
+            self._require(
+                self.score.passed == (self.outcome is Outcome.PASS), "score.passed and outcome must agree"
+            )
 
     @property
     def success(self) -> bool:
-        """Whether the evaluation took place; not whether it was passed."""
+        """Whether the evaluation was completed, passed or not."""
         return self.outcome is not Outcome.ERROR
 
     @property
     def passed(self) -> bool:
-        """Whether the evaluation took place and was passed."""
+        """Whether the sample passed."""
         return self.outcome is Outcome.PASS
 
 
@@ -82,20 +88,20 @@ class EvalReport(Value, frozen=True, kw_only=True):
 
     @property
     def graded(self) -> tuple[EvalResult, ...]:
-        """Those that were passes or fails."""
+        """The passes and fails."""
         return tuple(result for result in self.results if result.success)
 
     @property
     def errors(self) -> tuple[EvalResult, ...]:
-        """Those that were neither."""
+        """The errors."""
         return tuple(result for result in self.results if not result.success)
 
     @property
     def pass_rate(self) -> float:
-        """The share of passes among what was graded; 0 if nothing was."""
+        """The share of passes among the graded results; 0 if there are none."""
         graded = self.graded
         return sum(result.passed for result in graded) / len(graded) if graded else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The results with the pass rate, for readers."""
+        """Return the results with the pass rate."""
         return {"pass_rate": self.pass_rate, "results": [msgspec.to_builtins(one) for one in self.results]}

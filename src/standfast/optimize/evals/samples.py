@@ -1,4 +1,4 @@
-"""What a prompt is tried on."""
+"""Samples and datasets that prompts are evaluated on."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ ExpectedT = TypeVar("ExpectedT")
 
 
 class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """One input, with what is expected of the output. An object as input gives the prompt's parameters by name."""
+    """One input with the expected output. If the input is an object, its members are the prompt's parameters."""
 
     id: str
     input: InputT
@@ -25,17 +25,17 @@ class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The prompt's parameters: an object's members, or anything else as ``input``."""
+        """The prompt's parameters: the input's members, or the input itself under the name ``input``."""
         return dict(self.input) if isinstance(self.input, dict) else {"input": self.input}
 
     @property
     def digest(self) -> str:
-        """The hash of input and expectation; the id is only a name."""
+        """The hash of input and expected output, without the id."""
         return fingerprint(["sample/v1", self.input, self.expected])
 
 
 class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """Samples, each with an id of its own."""
+    """Samples with unique ids."""
 
     samples: tuple[Sample[InputT, ExpectedT], ...]
 
@@ -51,20 +51,20 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The hash of all samples, whatever their order."""
+        """The hash of all samples, independent of their order."""
         return fingerprint(["dataset/v1", sorted([sample.id, sample.digest] for sample in self.samples)])
 
     def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
-        """A part to choose by, and a share to confirm by, decided by each sample's id and nothing else.
+        """Split into a part to choose candidates by and a held-out part to confirm them by.
 
-        Samples keep their sides when others are added, so that what was held out once never helps to choose later; the
-        shares are exact only in the long run.
+        A hash of each sample's id decides its side, so samples stay on their side when others are added. ``share`` is the
+        expected size of the held-out part, not its exact size.
         """
-        edge = int(share * (1 << 32))
+        threshold = int(share * (1 << 32))
         held_out = {
             sample.id
             for sample in self.samples
-            if int(fingerprint(["held-out/v1", sample.id])[:8], 16) < edge
+            if int(fingerprint(["held-out/v1", sample.id])[:8], 16) < threshold
         }
         return (
             Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
@@ -73,7 +73,7 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
     @classmethod
     def read_jsonl(cls, file: str | os.PathLike[str]) -> "Dataset[Any, Any]":
-        """A dataset from a file with an object a line: ``id``, ``input``, ``expected``."""
+        """Read a dataset from a file with one object per line: ``id``, ``input``, ``expected``."""
         try:
             lines = Path(file).read_bytes().splitlines()
         except OSError as error:

@@ -1,12 +1,16 @@
-"""Loops: workers that take requests from a mailbox, and the one that makes prompts shorter and proves them no worse.
+"""Loops: workers that take requests from a mailbox, and the optimization that shortens prompts.
 
-worker.py       WorkerLoop: leases kept while at work, failures answered or retried, an orderly end    <- START HERE
-requests.py     what is asked of the loops and what they answer
-main.py         MainLoop: recall, render, ask the model, remember; tools.py: what tool handlers see
-eval.py         EvalLoop: one sample, one grade
-optimize.py     OptimizeLoop: one optimisation a request; in_process.py: all of it in one process
-trials/         the course of an optimisation, its report, applying it
-gate/           what a shorter prompt must prove: static checks, statistics, rulings
-strategies/     where shorter prompts come from
-group.py        LoopGroup: threads, watchdog, signals; health.py answers for it over HTTP
+worker.py          WorkerLoop: leases, retries, replies, orderly shutdown                    <- START HERE
+agent.py           what an agent works with: memory, tools, sessions, recording
+main.py            MainLoop: recall, render, ask the model, remember
+eval.py            EvalLoop: evaluates one sample with the agent
+optimize.py        OptimizeLoop: one optimization per request; optimize_in_process
+optimization.py    one optimization, from baseline to report
+trial.py           candidates under temporary tags, their evaluations and comparison
+gate.py            the statistics that decide: GateSettings, rulings
+protected_text.py  static checks: text that must not be lost
+proposals.py       SectionEdit, CompressStrategy; strategies.py and rewriting.py implement it
+report.py          OptimizationReport, as data, text and HTML
+apply.py           applies a report and rolls back
+group.py           LoopGroup: threads, watchdog, signals, health checks
 """

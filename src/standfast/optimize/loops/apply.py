@@ -1,7 +1,7 @@
-"""From a report to production and back: one compare-and-set, sealed like any other change, with the way back beside it."""
+"""Apply a report to the overrides store and roll back: one compare-and-set, recorded in the ledger."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from standfast.errors import BaselineMoved, NoRollback, StandfastError, VersionConflict
 from standfast.optimize.loops.report import Modification, OptimizationReport
@@ -9,6 +9,7 @@ from standfast.optimize.prompts.overrides import (
     STABLE,
     PromptOverride,
     PromptOverridesStore,
+    PromptSource,
     RollbackRecord,
     SectionOverride,
     apply_overrides,
@@ -22,7 +23,7 @@ from standfast.vocabulary import Value
 
 
 class PromptChange(Value, frozen=True, kw_only=True):
-    """What a change is, for whoever seals it."""
+    """A change of a prompt, as the ledger records it."""
 
     kind: str
     ns: str
@@ -36,24 +37,24 @@ class PromptChange(Value, frozen=True, kw_only=True):
 
 
 class Sealer(Protocol):
-    """Who answers for changes: the ledger, or nobody in a test.
+    """Records changes of prompts.
 
-    A change is proposed before it is made and settled after. A proposal that is never settled tells of a crash between the
-    two; the override carries the proposal's id, so the truth can be looked up.
+    A change is proposed before it is made and settled afterwards. A proposal that is never settled means a crash in between;
+    the override carries the proposal's id, which shows whether the change was made.
     """
 
     def propose(self, change: PromptChange) -> str:
-        """Enter what is about to be done; gives the entry's id. Refuses with an error of its own."""
+        """Record a change that is about to be made and return the entry's id; raise to refuse it."""
         ...
 
     def settle(self, seal_id: str, *, applied: bool) -> None:
-        """Enter whether it was done."""
+        """Record whether the change was made."""
         ...
 
 
 def apply_modifications(
     store: PromptOverridesStore,
-    prompt: Any,
+    prompt: PromptSource,
     modifications: Sequence[Modification],
     *,
     tag: str = STABLE,
@@ -61,9 +62,12 @@ def apply_modifications(
     experiment_id: str | None = None,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Apply validated modifications to what the tag holds, all or none, keeping the way back in the same write.
+    """Apply modifications on top of what the tag holds, all or none, with a rollback record in the same write.
 
-    With ``expected_digest`` only if the tag still is the baseline that they were proved against.
+    Args:
+        expected_digest: The baseline that the modifications were validated against. If the tag no longer resolves to it,
+            ``BaselineMoved`` is raised.
+        sealer: Records the change before and after it is made.
     """
     before = _resolved(store, prompt, tag)
     if expected_digest is not None and before.descriptor.digest != expected_digest:
@@ -85,18 +89,18 @@ def apply_modifications(
         )
     wanted = [override for _, override in sorted(overrides.items())]
     change = _change(prompt, wanted, before, tag=tag, kind="apply", experiment_id=experiment_id)
-    return _sealed_change(store, prompt, wanted, change, sealer)
+    return _replace_sealed(store, prompt, wanted, change, sealer)
 
 
 def apply_report(
     store: PromptOverridesStore,
-    prompt: Any,
+    prompt: PromptSource,
     report: OptimizationReport,
     *,
     tag: str = STABLE,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Apply a report's modifications, if the tag still holds what the report was made for."""
+    """Apply a report's modifications, if the tag still resolves to the report's baseline."""
     return apply_modifications(
         store,
         prompt,
@@ -110,61 +114,64 @@ def apply_report(
 
 def set_overrides(
     store: PromptOverridesStore,
-    prompt: Any,
+    prompt: PromptSource,
     overrides: Sequence[SectionOverride],
     *,
     tag: str = STABLE,
     if_version: int,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Set all that the tag holds, if that still is its version (0: nothing is there), keeping the way back."""
+    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing), with a rollback record."""
     template = template_of(prompt)
     _require_version(store, template, tag, if_version)
-    # What a tag holds for another source can't be built on, but it can be replaced.
+    # A stale override can be replaced, though nothing can be built on it.
     before = Prompt(template, overrides_tag=tag, overrides_store=store, fallback=Fallback.TEMPLATE).resolve()
     wanted = sorted(overrides, key=lambda override: override.path)
     change = _change(prompt, wanted, before, tag=tag, kind="set", from_version=if_version)
-    return _sealed_change(store, prompt, wanted, change, sealer)
+    return _replace_sealed(store, prompt, wanted, change, sealer)
 
 
 def rollback(
-    store: PromptOverridesStore, prompt: Any, *, tag: str = STABLE, sealer: Sealer | None = None
+    store: PromptOverridesStore, prompt: PromptSource, *, tag: str = STABLE, sealer: Sealer | None = None
 ) -> PromptOverride | None:
-    """Make the tag what it was before the last apply; None if it then held nothing. Rolling back again undoes it."""
-    record, changed = _rolled_back(store, prompt, tag, None, sealer)
+    """Restore what the tag held before the last change; return None if it held nothing.
+
+    A second rollback undoes the first.
+    """
+    record, changed = _roll_back(store, prompt, tag, None, sealer)
     return changed if record.overrides is not None else None
 
 
 def restore(
     store: PromptOverridesStore,
-    prompt: Any,
+    prompt: PromptSource,
     *,
     tag: str = STABLE,
     if_version: int,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Roll back if that still is the tag's version, so that who asks twice does not undo it; gives what it holds now."""
-    return _rolled_back(store, prompt, tag, if_version, sealer)[1]
+    """Roll back if ``if_version`` is still the tag's version, so that a repeated call does not undo it."""
+    return _roll_back(store, prompt, tag, if_version, sealer)[1]
 
 
-def _rolled_back(
-    store: PromptOverridesStore, prompt: Any, tag: str, if_version: int | None, sealer: Sealer | None
+def _roll_back(
+    store: PromptOverridesStore, prompt: PromptSource, tag: str, if_version: int | None, sealer: Sealer | None
 ) -> tuple[RollbackRecord, PromptOverride]:
     template = template_of(prompt)
     held = _require_version(store, template, tag, if_version)
     if held is None or held.rollback is None:
         raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag)
     before = _resolved(store, prompt, tag)
-    # To hold nothing and to override nothing render the same; the latter keeps a way forward again.
+    # A tag with no overrides renders like a missing tag, and it can carry a rollback record.
     wanted = list(held.rollback.overrides or ())
     change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=held.version)
-    return held.rollback, _sealed_change(store, prompt, wanted, change, sealer)
+    return held.rollback, _replace_sealed(store, prompt, wanted, change, sealer)
 
 
 def _require_version(
     store: PromptOverridesStore, template: PromptTemplate, tag: str, if_version: int | None
 ) -> PromptOverride | None:
-    """What the tag holds. A change that is bound to fail should not be proposed to the ledger first."""
+    """Return what the tag holds, after checking its version. Checked early, so that no doomed change is recorded."""
     held = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
     version = 0 if held is None else held.version
     if if_version is not None and if_version != version:
@@ -178,9 +185,9 @@ def _require_version(
     return held
 
 
-def _sealed_change(
+def _replace_sealed(
     store: PromptOverridesStore,
-    prompt: Any,
+    prompt: PromptSource,
     wanted: list[SectionOverride],
     change: PromptChange,
     sealer: Sealer | None,
@@ -205,7 +212,7 @@ def _sealed_change(
 
 
 def _change(
-    prompt: Any,
+    prompt: PromptSource,
     wanted: list[SectionOverride],
     before: ResolvedPrompt,
     *,
@@ -233,8 +240,8 @@ def _change(
     )
 
 
-def _resolved(store: PromptOverridesStore, prompt: Any, tag: str) -> ResolvedPrompt:
-    """What the tag holds; the source if it holds nothing. On something stale nothing can be built, and that is said."""
+def _resolved(store: PromptOverridesStore, prompt: PromptSource, tag: str) -> ResolvedPrompt:
+    """Resolve the tag, or the source if the tag holds nothing; raise if its override is stale."""
     template = template_of(prompt)
     found = Prompt(template, overrides_tag=tag, overrides_store=store, fallback=Fallback.TEMPLATE).resolve()
     if found.fell_back is FellBack.STALE:
@@ -247,16 +254,16 @@ SETTLED: Final = "prompt_settled"
 
 
 class LedgerSealer:
-    """Tells a store's ledger of prompt changes. A proposal that no entry settles tells of a crash in between."""
+    """Records prompt changes in a store's ledger."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def propose(self, change: PromptChange) -> str:
-        """Enter what is about to be done; gives the entry's number and hash, which the override then carries."""
+        """Record a change and return the entry's number and hash."""
         entry = self._store.append_fact(Fact.of(PROPOSED, change.as_json()))
         return f"{entry.seq}-{entry.hash[:32]}"
 
     def settle(self, seal_id: str, *, applied: bool) -> None:
-        """Enter whether it was done."""
+        """Record whether the change was made."""
         self._store.append_fact(Fact.of(SETTLED, {"applied": applied, "seal_id": seal_id}))

@@ -1,9 +1,9 @@
-"""A worker that grades: one sample through the agent, one grade, never paid for twice."""
+"""EvalLoop: runs one sample through the agent of a MainLoop and grades the output."""
 
 from typing import Any, ClassVar, Generic
 
 from standfast.clock import Clock
-from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, kept
+from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, store_grade
 from standfast.optimize.evals.evaluators import Evaluator, Exact
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import ExpectedT, InputT
@@ -13,7 +13,12 @@ from standfast.optimize.mailboxes.mailbox import Mailbox
 
 
 class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[InputT, ExpectedT]):
-    """Evaluates requests with the agent of a ``MainLoop``. Whatever goes wrong is an error result, not a failed sample."""
+    """Evaluates samples with the agent of a ``MainLoop``. A failure gives an error result, not a failed sample.
+
+    Args:
+        evaluator: Grades the outputs; ``Exact()`` by default.
+        cache: Results found here are not computed again.
+    """
 
     takes: ClassVar[type] = EvalRequest
     name = "eval"
@@ -33,28 +38,28 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
         self._cache = cache
 
     def handle(self, request: EvalRequest[InputT, ExpectedT]) -> EvalResult:
-        """The grade of one sample."""
-        asked: MainLoopRequest[Any] = MainLoopRequest(
+        """Evaluate one sample."""
+        agent_request: MainLoopRequest[Any] = MainLoopRequest(
             request=request.sample.params,
             experiment=request.experiment,
             repeat=request.repeat,
             request_id=request.request_id,
             created_at=request.created_at,
         )
-        with self._loop.rendered(asked) as rendering:
+        with self._loop.rendered(agent_request) as rendering:
             key = self._key(request, rendering)
-            known = None if self._cache is None else self._cache.get(key)
-            if known is None:
+            grade = None if self._cache is None else self._cache.get(key)
+            if grade is None:
                 answer = self._loop.answer(rendering)
                 score = self._evaluator(answer.output, request.sample.expected)
-                grade = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
-                known = kept(self._cache, grade)
+                graded = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
+                grade = store_grade(self._cache, graded)
             else:
-                self._loop.answer_again(rendering, known.output)
-        return known.result(request_id=request.request_id, sample=request.sample)
+                self._loop.answer_again(rendering, grade.output)
+        return grade.result(request_id=request.request_id, sample=request.sample)
 
     def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:
-        """An error is told as one: it says nothing about the prompt."""
+        """Return an error result, which says nothing about the prompt."""
         return EvalResult(
             request_id=request.request_id,
             sample_id=request.sample.id,

@@ -1,4 +1,9 @@
-"""What is declared before anything is tried."""
+"""The gate: what the runs of a candidate must prove before it is reported. Pure: no clock, no mailbox, no model.
+
+The unit of the exact test is a sample that the baseline passes. A candidate keeps it or loses it, as a majority of its
+repeats decides. The null hypothesis is that the candidate loses a share of at least ``margin``. It is rejected if the
+number of losses seen, or fewer, would then have a probability of at most ``level``. Gains do not make up for losses.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,7 +16,14 @@ from standfast.vocabulary import Value
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
-    """The promise: a prompt that loses ``margin`` of what the baseline passes is reported with a chance of ``level`` at most."""
+    """What the gate promises: it reports a prompt that loses ``margin`` of the baseline's passes with probability ``level`` at most.
+
+    Args:
+        held_out_share: The share of samples that only confirm.
+        repeats: How often every sample runs; ``max_repeats`` where baseline and candidate differ.
+        regression_share: The share of failed repeats from which a sample that always passed counts as regressed.
+        max_rounds: How often proposals are made on top of accepted ones.
+    """
 
     level: float = GATE_LEVEL
     margin: float = GATE_MARGIN
@@ -29,37 +41,35 @@ class GateSettings(Value, frozen=True, kw_only=True):
         self._require_whole("max_rounds", self.max_rounds, least=1)
         self._require(
             self.repeats % 2 == 1 and self.max_repeats % 2 == 1,
-            "repeats and max_repeats must be odd, so that a majority exists",
+            "repeats and max_repeats must be odd, so that there is a majority",
         )
-        self._require(self.max_repeats >= self.repeats, "max_repeats can't be below repeats")
+        self._require(self.max_repeats >= self.repeats, "max_repeats must not be below repeats")
 
     def level_of(self, round_number: int, candidates: int) -> float:
-        """The level for one candidate of a round: halved with every round and shared among its candidates."""
+        """Return the level of one candidate: halved with every round and shared among the round's candidates."""
         return self.level * 0.5**round_number / max(candidates, 1)
 
 
 class PowerStatement(Value, frozen=True, kw_only=True):
-    """What the test on so many samples can see."""
+    """What the test can show with this many samples."""
 
     samples: int
     margin: float
     level: float
     losses_allowed: int
-    """The most losses with which a candidate can still pass; -1 if even none would not be enough."""
+    """The most losses with which a candidate still passes; -1 if it can't pass even without losses."""
     samples_needed: int
-    """How many samples it takes for a candidate without losses to pass."""
+    """How many samples a candidate without losses needs to pass."""
     accepts_harmless: float
-    """The probability that a candidate passes which loses 1 sample in 200."""
+    """The probability that a candidate that loses 1 sample in 200 passes."""
     rejects_at_margin: float
-    """The probability that a candidate is refused which loses just the margin."""
+    """The probability that a candidate that loses exactly the margin is refused."""
     rejects_at_twice: float
-    """The probability that a candidate is refused which loses twice the margin."""
+    """The probability that a candidate that loses twice the margin is refused."""
 
 
 def loss_p_value(*, samples: int, losses: int, margin: float) -> float:
-    """The probability of at most so many losses among so many samples, if each is lost with probability ``margin``."""
-    if samples == 0:
-        return 1.0
+    """Return the probability of at most ``losses`` losses if each sample is lost with probability ``margin``."""
     if losses >= samples:
         return 1.0
     total = sum(exp(_log_term(samples, lost, margin)) for lost in range(losses + 1))
@@ -72,7 +82,7 @@ def _log_term(samples: int, lost: int, share: float) -> float:
 
 
 def losses_allowed(*, samples: int, margin: float, level: float) -> int:
-    """The most losses with which the null hypothesis is still rejected; -1 if there is no such number."""
+    """Return the most losses with which the null hypothesis is still rejected; -1 if there is none."""
     allowed = -1
     while allowed + 1 < samples and loss_p_value(samples=samples, losses=allowed + 1, margin=margin) <= level:
         allowed += 1
@@ -80,7 +90,7 @@ def losses_allowed(*, samples: int, margin: float, level: float) -> int:
 
 
 def samples_needed(*, margin: float, level: float) -> int:
-    """The fewest samples with which a candidate without losses passes."""
+    """Return the fewest samples with which a candidate without losses passes."""
     needed = max(int(log(level) / log1p(-margin)), 1)
     while (1 - margin) ** needed > level:
         needed += 1
@@ -88,7 +98,7 @@ def samples_needed(*, margin: float, level: float) -> int:
 
 
 def power_statement(*, samples: int, margin: float, level: float) -> PowerStatement:
-    """What the test on so many samples can see."""
+    """Return what the test can show with this many samples."""
     allowed = losses_allowed(samples=samples, margin=margin, level=level)
 
     def accepts(share: float) -> float:
@@ -107,11 +117,11 @@ def power_statement(*, samples: int, margin: float, level: float) -> PowerStatem
 
 
 Runs = Mapping[str, tuple[bool, ...]]
-"""Of each sample, whether its runs passed, in the order of their repeats."""
+"""For each sample, whether its runs passed, ordered by repeat."""
 
 
 class RejectReason(StrEnum):
-    """Why a shorter prompt is not reported as good."""
+    """Why a shorter prompt is rejected."""
 
     PLACEHOLDER_DROPPED = "placeholder_dropped"
     NEGATION_REMOVED = "negation_removed"
@@ -129,7 +139,7 @@ class RejectReason(StrEnum):
 
 
 class Ruling(Value, frozen=True, kw_only=True):
-    """What the runs say of a candidate. ``reason`` is None if it has proved what it must."""
+    """The gate's decision on a candidate. ``reason`` is None if it passed."""
 
     reason: RejectReason | None = None
     detail: str = ""
@@ -143,14 +153,14 @@ class Ruling(Value, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the candidate has proved what it must."""
+        """Whether the candidate passed the gate."""
         return self.reason is None
 
 
 def in_doubt(baseline: Runs, candidate: Runs, settings: GateSettings) -> frozenset[str]:
-    """The samples that must be run more often, on both sides, before anything is said of them.
+    """Return the samples that need more repeats on both sides.
 
-    Those are the samples where the sides differ, or where only the candidate ever failed.
+    These are the samples where the majorities differ, or where only the candidate failed at least once.
     """
     return frozenset(
         sample
@@ -161,16 +171,16 @@ def in_doubt(baseline: Runs, candidate: Runs, settings: GateSettings) -> frozens
 
 
 def rule(baseline: Runs, candidate: Runs, *, settings: GateSettings, level: float) -> Ruling:
-    """The ruling on a candidate whose samples are in doubt no more."""
-    assert baseline.keys() == candidate.keys(), "both sides must have run the same samples"
-    kept = [sample for sample in candidate if _majority(baseline[sample])]
-    losses = sum(not _majority(candidate[sample]) for sample in kept)
+    """Decide on a candidate, after ``in_doubt`` samples were repeated."""
+    assert baseline.keys() == candidate.keys(), "baseline and candidate must have run the same samples"
+    passed = [sample for sample in candidate if _majority(baseline[sample])]
+    losses = sum(not _majority(candidate[sample]) for sample in passed)
     counted = Ruling(
         regression_count=len(_regressions(baseline, candidate, settings)),
-        samples=len(kept),
+        samples=len(passed),
         losses=losses,
         gains=sum(_majority(candidate[sample]) for sample in candidate if not _majority(baseline[sample])),
-        p_value=loss_p_value(samples=len(kept), losses=losses, margin=settings.margin),
+        p_value=loss_p_value(samples=len(passed), losses=losses, margin=settings.margin),
         baseline_pass_rate=pass_rate(baseline),
         candidate_pass_rate=pass_rate(candidate),
     )
@@ -185,22 +195,24 @@ def rule(baseline: Runs, candidate: Runs, *, settings: GateSettings, level: floa
 
 def _regression(baseline: Runs, candidate: Runs, settings: GateSettings) -> tuple[RejectReason, str]:
     regressed = _regressions(baseline, candidate, settings)
-    told = ", ".join(
+    details = ", ".join(
         f"{sample} ({_passes(candidate[sample])}, was {_passes(baseline[sample])})"
         for sample in regressed[:5]
     )
     always = any(not any(candidate[sample]) for sample in regressed)
     reason = RejectReason.REGRESSED if always else RejectReason.TURNED_FLAKY
-    return reason, f"{len(regressed)} samples that always passed do not any more: {told}"
+    return reason, f"{len(regressed)} samples that always passed fail now: {details}"
 
 
 def _no_proof(counted: Ruling, margin: float, level: float) -> tuple[RejectReason, str]:
     if counted.losses:
-        told = f"{counted.losses} of {counted.samples} samples lost, p = {counted.p_value:.2g} > {level:.2g}"
-        return RejectReason.INFERIOR, told
+        detail = (
+            f"{counted.losses} of {counted.samples} samples lost, p = {counted.p_value:.2g} > {level:.2g}"
+        )
+        return RejectReason.INFERIOR, detail
     needed = samples_needed(margin=margin, level=level)
-    told = f"{counted.samples} samples prove no margin of {margin:g} at level {level:.2g}; {needed} would"
-    return RejectReason.NOT_ENOUGH_SAMPLES, f"nothing was lost, but {told}"
+    detail = f"no sample was lost, but {counted.samples} samples can't prove a margin of {margin:g} at level {level:.2g}; {needed} could"
+    return RejectReason.NOT_ENOUGH_SAMPLES, detail
 
 
 def _regressions(baseline: Runs, candidate: Runs, settings: GateSettings) -> list[str]:
@@ -210,7 +222,7 @@ def _regressions(baseline: Runs, candidate: Runs, settings: GateSettings) -> lis
 
 
 def _regressed(baseline: tuple[bool, ...], candidate: tuple[bool, ...], settings: GateSettings) -> bool:
-    """Whether a sample that the baseline passes every time is failed by the candidate more than noise explains."""
+    """Return whether the candidate fails too many repeats of a sample that the baseline always passes."""
     failures = len(candidate) - sum(candidate)
     return all(baseline) and failures >= ceil(settings.regression_share * len(candidate))
 
@@ -224,10 +236,10 @@ def _passes(runs: tuple[bool, ...]) -> str:
 
 
 def passing(runs: Runs) -> int:
-    """How many samples pass by majority."""
+    """Return how many samples pass by majority."""
     return sum(map(_majority, runs.values()))
 
 
 def pass_rate(runs: Runs) -> float:
-    """The share of samples that pass by majority."""
+    """Return the share of samples that pass by majority."""
     return passing(runs) / len(runs) if runs else 0.0

@@ -1,4 +1,4 @@
-"""Health over HTTP, for whoever supervises the process: ``/live`` and ``/ready`` say 200 or 503, and nothing else."""
+"""LoopGroup: runs loops in threads, watches them, stops them together, and serves health checks over HTTP."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import LoopCrashed, LoopStalled
@@ -15,18 +15,18 @@ from standfast.limits import LOOP_STALL_SECONDS
 
 
 class HealthServer:
-    """Answers on an address of its own while its block lasts."""
+    """Serves ``/live`` and ``/ready`` with 200 or 503 while its block lasts."""
 
     def __init__(self, *, host: str, port: int, live: Callable[[], bool], ready: Callable[[], bool]) -> None:
-        questions = {"/live": live, "/ready": ready}
+        checks = {"/live": live, "/ready": ready}
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                question = questions.get(self.path)
-                if question is None:
+                check = checks.get(self.path)
+                if check is None:
                     status = HTTPStatus.NOT_FOUND
                 else:
-                    status = HTTPStatus.OK if question() else HTTPStatus.SERVICE_UNAVAILABLE
+                    status = HTTPStatus.OK if check() else HTTPStatus.SERVICE_UNAVAILABLE
                 content = status.phrase.encode() + b"\n"
                 self.send_response(status)
                 self.send_header("Content-Type", "text/plain")
@@ -35,7 +35,7 @@ class HealthServer:
                 self.wfile.write(content)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # The library's signature.
-                """A supervisor asks every second; nobody wants to read of it."""
+                """Log nothing: supervisors ask every second."""
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
@@ -44,7 +44,7 @@ class HealthServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The server's address."""
         return f"http://{self._host}:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -66,12 +66,12 @@ class Loop(Protocol):
 
     @property
     def running(self) -> bool:
-        """Whether ``run`` is under way."""
+        """Whether ``run`` is executing."""
         ...
 
     @property
     def quiet_seconds(self) -> float:
-        """How long it has given no sign of life."""
+        """Seconds since the last heartbeat."""
         ...
 
     def run(
@@ -81,18 +81,21 @@ class Loop(Protocol):
         visibility_timeout: float = 300,
         wait_time_seconds: float = 20,
     ) -> None:
-        """Work until told to stop."""
+        """Work until shutdown."""
         ...
 
     def shutdown(self, *, timeout: float = 30.0) -> bool:
-        """Stop; says whether it did in time."""
+        """Request shutdown; return whether the loop stopped in time."""
         ...
 
 
 class LoopGroup:
-    """Runs loops until one of them crashes, one stalls, a signal comes, or ``shutdown`` is called; then stops them all.
+    """Runs loops until one crashes or stalls, a signal arrives, or ``shutdown`` is called; then stops all of them.
 
-    With ``health_port`` it answers ``GET /live`` and ``GET /ready`` on ``health_host``; port 0 takes a free one.
+    Args:
+        stall_seconds: How long a loop may go without a heartbeat.
+        stop_seconds: How long to wait for loops to stop.
+        health_port: Serve ``GET /live`` and ``GET /ready`` on this port; 0 takes a free one.
     """
 
     def __init__(
@@ -108,11 +111,11 @@ class LoopGroup:
         self._loops = tuple(loops)
         self._stall_seconds, self._stop_seconds = stall_seconds, stop_seconds
         self._clock = clock or SystemClock()
-        self._over = threading.Event()
+        self._stop = threading.Event()
         self._failure: LoopCrashed | LoopStalled | None = None
         self._lock = threading.Lock()
         self._started = False
-        self._left = len(self._loops)
+        self._running_loops = len(self._loops)
         self._health = (
             None
             if health_port is None
@@ -121,16 +124,16 @@ class LoopGroup:
 
     @property
     def health_url(self) -> str | None:
-        """Where health is asked for, if it is."""
+        """The address of the health checks, or None."""
         return None if self._health is None else self._health.url
 
     def is_live(self) -> bool:
-        """Whether no loop has crashed or stalled."""
+        """Return whether no loop has crashed or stalled."""
         return self._failure is None and not self._stalled()
 
     def is_ready(self) -> bool:
-        """Whether every loop takes requests."""
-        return self._started and not self._over.is_set() and all(loop.running for loop in self._loops)
+        """Return whether every loop takes requests."""
+        return self._started and not self._stop.is_set() and all(loop.running for loop in self._loops)
 
     def run(
         self,
@@ -139,14 +142,17 @@ class LoopGroup:
         visibility_timeout: float = 300,
         wait_time_seconds: float = 20,
     ) -> None:
-        """Run all loops and return when they have ended; a crash or a stall is raised then."""
-        options: dict[str, Any] = {
-            "max_iterations": max_iterations,
-            "visibility_timeout": visibility_timeout,
-            "wait_time_seconds": wait_time_seconds,
-        }
+        """Run all loops until they have ended; then raise ``LoopCrashed`` or ``LoopStalled`` if one did."""
+
+        def run_loop(loop: Loop) -> None:
+            loop.run(
+                max_iterations=max_iterations,
+                visibility_timeout=visibility_timeout,
+                wait_time_seconds=wait_time_seconds,
+            )
+
         threads = [
-            threading.Thread(target=self._watched, args=(loop, options), name=loop.name, daemon=True)
+            threading.Thread(target=self._run_watched, args=(loop, run_loop), name=loop.name, daemon=True)
             for loop in self._loops
         ]
         with self._signals(), self._served():
@@ -161,23 +167,23 @@ class LoopGroup:
             raise self._failure
 
     def shutdown(self, *, timeout: float = 30.0) -> bool:
-        """Stop all loops; says whether all stopped in time."""
-        self._over.set()
+        """Stop all loops; return whether all stopped in time."""
+        self._stop.set()
         return self._stop_all(timeout)
 
-    def _watched(self, loop: Loop, options: dict[str, Any]) -> None:
+    def _run_watched(self, loop: Loop, run_loop: Callable[[Loop], None]) -> None:
         try:
-            loop.run(**options)
-        except BaseException as error:  # noqa: BLE001  # Whatever ended the loop ends the group, and is told.
+            run_loop(loop)
+        except BaseException as error:  # noqa: BLE001  # Any crash ends the group, which reports it.
             self._fail(LoopCrashed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
         with self._lock:
-            self._left -= 1
-            if not self._left:
-                self._over.set()
+            self._running_loops -= 1
+            if not self._running_loops:
+                self._stop.set()
 
     def _watch(self) -> None:
-        """Until all loops have ended by themselves, or there is a reason to stop them."""
-        while not self._over.wait(min(self._stall_seconds / 4, 1.0)):
+        """Wait until all loops have ended or there is a reason to stop them."""
+        while not self._stop.wait(min(self._stall_seconds / 4, 1.0)):
             if stalled := self._stalled():
                 loop = stalled[0]
                 self._fail(LoopStalled(loop=loop.name, stalled_seconds=round(loop.quiet_seconds)))
@@ -188,10 +194,10 @@ class LoopGroup:
     def _fail(self, failure: LoopCrashed | LoopStalled) -> None:
         with self._lock:
             self._failure = self._failure or failure
-        self._over.set()
+        self._stop.set()
 
     def _stop_all(self, timeout: float | None = None) -> bool:
-        """Tell all first, so that they stop side by side, then wait for each."""
+        """Stop all loops in parallel and wait for them."""
         wait_seconds = self._stop_seconds if timeout is None else timeout
         stoppers = [
             threading.Thread(target=loop.shutdown, kwargs={"timeout": wait_seconds}, daemon=True)
@@ -213,13 +219,13 @@ class LoopGroup:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the group in good order, if it runs where signals arrive."""
+        """Stop the group on SIGTERM and SIGINT. Only the main thread can handle signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         for number in before:
-            signal.signal(number, lambda *_: self._over.set())
+            signal.signal(number, lambda *_: self._stop.set())
         try:
             yield
         finally:

@@ -1,10 +1,10 @@
-"""The agent's own loop: recall, render, ask the model, remember.
+"""MainLoop, the agent's own loop: recall, render, ask the model, remember.
 
-It goes through memory as everyone does: a run is opened, context is recalled from its snapshot under the budget that the
-prompt's memory section states, and what the agent wants to keep is remembered in the same run, so that it is committed if
-the request succeeds and discarded if it does not. Under an experiment the run only reads. All of it is in the run's trace.
+Each request is one run of memory. Context is recalled from the run's snapshot under the budget that the prompt's memory
+section states. What the agent wants to remember is committed with the run, or discarded if the request fails. Under an
+experiment the run is read-only. Everything is in the run's trace.
 
-A request that is delivered twice has one effect: an idempotency record in the commit's own transaction tells that it had it.
+A request that is delivered twice takes effect once: an idempotency record is part of the commit.
 """
 
 import re
@@ -17,7 +17,7 @@ import msgspec
 
 from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
-from standfast.errors import CommitAborted, DeadlinePassed, ProviderGarbled
+from standfast.errors import CommitAborted, DeadlinePassed, InvalidValue, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.optimize.loops.agent import (
@@ -28,17 +28,17 @@ from standfast.optimize.loops.agent import (
     PROVIDER,
     AgentMemory,
     AgentSession,
+    AgentTool,
     Bus,
+    Event,
     MemoryRun,
-    Tool,
     Toolbox,
     ToolContext,
     ToRemember,
-    Unrecorded,
-    identity_of,
+    model_identity,
+    output_shape,
     record_output,
     record_prompt,
-    shape_of,
 )
 from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
@@ -69,9 +69,12 @@ def _now() -> str:
 
 @message_kind("MainLoopRequest")
 class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
-    """One request to the agent. An experiment decides which overrides are used, and that nothing is remembered.
+    """One request to the agent.
 
-    A budget caps what memory hands back, whatever the prompt allows; after the deadline nothing is done.
+    Args:
+        budget: Caps the recalled tokens, whatever the prompt allows.
+        deadline: After this time nothing is done.
+        experiment: Decides which overrides are used. Nothing is remembered under an experiment.
     """
 
     request: UserRequestT
@@ -86,13 +89,14 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
         self._require_name("request_id", self.request_id)
         if self.deadline is not None:
             self._require(
-                _DEADLINE.fullmatch(self.deadline) is not None, "deadline must be as utc_text() writes it"
+                _DEADLINE.fullmatch(self.deadline) is not None,
+                "deadline must have the form of utc_text(), e.g. 2026-01-01T00:00:00.000000Z",
             )
 
 
 @message_kind("MainLoopResult")
 class MainLoopResult(Value, frozen=True, kw_only=True):
-    """The agent's answer, with what it was made of: prompt, memory, model, tokens, and the run whose trace tells it."""
+    """The agent's answer, and what it was made of: prompt, recalled package, model, tokens, and the run."""
 
     request_id: str
     output: str = ""
@@ -109,7 +113,7 @@ class MainLoopResult(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """A request whose prompt is rendered, and which is about to be sent to the model."""
+    """A request whose prompt is rendered and ready for the model."""
 
     request: MainLoopRequest[Any]
     prompt: RenderedPrompt
@@ -117,12 +121,14 @@ class Rendering:
     recorder: Recorder
 
 
-__all__ = ["AgentSession", "Bus", "MainLoop", "Rendering", "ToRemember"]
-_WITHOUT_MEMORY: Final = "no-memory"
+_NO_MEMORY: Final = "no-memory"
 
 
 class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generic[UserRequestT]):
-    """An agent. Give it a template, or say in a subclass what ``prepare`` makes of a request."""
+    """An agent. Pass a template, or override ``prepare`` in a subclass.
+
+    Subclasses may also override ``query``, ``to_remember`` and ``shape``.
+    """
 
     takes: ClassVar[type] = MainLoopRequest
     name = "main"
@@ -136,12 +142,12 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         requests: Mailbox[MainLoopRequest[UserRequestT], MainLoopResult] | None = None,
         memory: AgentMemory | None = None,
         workflow: str = "main",
-        tools: Sequence[Tool] = (),
+        tools: Sequence[AgentTool] = (),
         bus: Bus | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        # Without a mailbox of its own nobody can ask it from outside, but eval workers can use it.
+        # Without a mailbox, only ``execute`` and evaluation workers use the agent.
         super().__init__(
             requests=requests or InMemoryMailbox(name=f"main-{(ids or RandomIds()).new_id()}"), clock=clock
         )
@@ -151,8 +157,12 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self._tools, self._bus = Toolbox(*tools), bus
 
     def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, AgentSession]:
-        """The prompt for a request, with its values bound. An experiment's tag must be there; the stable one may not yet."""
-        assert self._template is not None, "give a template, or say in a subclass what prepare() makes"
+        """Return the prompt for a request, with its values bound.
+
+        An experiment's override must exist. Without an experiment, a missing stable override means the source.
+        """
+        if self._template is None:
+            raise InvalidValue(what="MainLoop", problem="pass a template, or override prepare()")
         prompt = Prompt(
             self._template,
             overrides_tag=experiment.overrides_tag if experiment else STABLE,
@@ -162,21 +172,21 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         return prompt.bind(params), AgentSession()
 
     def query(self, request: UserRequestT) -> str:
-        """What memory is asked for, if the prompt has a memory section."""
+        """Return the query for memory, used if the prompt has a memory section."""
         if isinstance(request, dict):
             return " ".join(as_text(request[name]) for name in sorted(request))
         return as_text(request)
 
     def to_remember(self, request: UserRequestT, output: str) -> Sequence[ToRemember]:  # noqa: ARG002  # For subclasses.
-        """What to keep of a request and its answer; nothing, unless a subclass says so."""
+        """Return what to remember of a request and its answer; nothing by default."""
         return ()
 
     def shape(self, output: str) -> Shape:
-        """What the answer looks like, apart from its words: how its trace tells it."""
-        return shape_of(output)
+        """Return the shape of an answer that its trace records."""
+        return output_shape(output)
 
     def handle(self, request: MainLoopRequest[UserRequestT]) -> MainLoopResult:
-        """Recall, render, ask, remember."""
+        """Answer a request: recall, render, ask the model, remember."""
         now = utc_text(self._clock.now())
         if request.deadline is not None and request.deadline <= now:
             raise DeadlinePassed(request_id=request.request_id, deadline=request.deadline, at=now)
@@ -192,35 +202,33 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                     remembered = self._remember(request, result, run)
                     run.commit(extra_writes=[idempotency.write({"remembered": remembered}, recorder.run)])
         except CommitAborted:
-            # A worker whose lease had ended may have had the same request, and was faster: its effect is the only one.
+            # Another worker may have had the same request, after a lease ended, and committed first.
             remembered = self._remembered_before(idempotency)
             if remembered is None:
                 raise
         return msgspec.structs.replace(result, remembered=remembered or 0)
 
     def _idempotency_record(self, request: MainLoopRequest[UserRequestT]) -> IdempotencyRecord | None:
-        """What tells whether a request had its effect; None for one that must have none."""
+        """Return the record that makes the request take effect once; None if it must have no effect."""
         if self._memory is None or request.experiment is not None:
             return None
-        asked = ["main-loop/v1", request.created_at, as_text(request.request)]
+        content = ["main-loop/v1", request.created_at, as_text(request.request)]
         return IdempotencyRecord.of(
-            f"loop/{self._workflow}", self._memory.namespace, request.request_id, asked
+            f"loop/{self._workflow}", self._memory.namespace, request.request_id, content
         )
 
     def _remembered_before(self, idempotency: IdempotencyRecord | None) -> int | None:
-        """How much was remembered when the request was delivered before; None if it had no effect yet."""
-        known = (
-            None
-            if idempotency is None or self._memory is None
-            else idempotency.stored_answer(self._memory.store)
-        )
-        return None if known is None else int(known.answer["remembered"])
+        """Return how much an earlier delivery of the request remembered; None if it took no effect yet."""
+        if idempotency is None or self._memory is None:
+            return None
+        stored = idempotency.stored_answer(self._memory.store)
+        return None if stored is None else int(stored.answer["remembered"])
 
     def _remember(
         self, request: MainLoopRequest[UserRequestT], result: MainLoopResult, run: MemoryRun
     ) -> int:
         wanted = self.to_remember(request.request, result.output)
-        # The text that the model read is where an answer comes from; which request it was, the run and its idempotency record tell.
+        # An answer's source is the text that the model read.
         source = {"kind": "main-loop", "id": result.rendered_digest}
         if wanted:
             with run.recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="remember"):
@@ -229,26 +237,26 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         return len(wanted)
 
     def failed(self, request: MainLoopRequest[UserRequestT], error: Exception) -> MainLoopResult:
-        """An answer that tells the error."""
+        """Return a result with the error."""
         return MainLoopResult(request_id=request.request_id, error=error_text(error))
 
     def execute(self, request: MainLoopRequest[UserRequestT]) -> MainLoopResult:
-        """The answer to a request, without a mailbox between."""
+        """Answer a request directly, without a mailbox."""
         return self.handle(request)
 
     @contextmanager
     def rendered(self, request: MainLoopRequest[UserRequestT]) -> Iterator[Rendering]:
-        """The prompt for a request, with what memory hands back, in a run that only reads and lasts as long as the block."""
+        """Render the prompt for a request, in a read-only run that lasts as long as the block."""
         with self._opened(request, reading=True) as (run, recorder):
             yield self._rendered(request, run, recorder)
 
     def answer(self, rendering: Rendering) -> MainLoopResult:
-        """What the model says, tools included."""
+        """Ask the model, call the tools it asks for, and return its answer."""
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
         reply, usage = self._converse(rendering)
         record_output(recorder, reply.text, self.shape)
-        told = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
-        self._tell(rendering.session, {"event": "answered", **told, **usage.as_json()})
+        facts = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
+        self._publish(rendering.session, {"event": "answered", **facts, **usage.as_json()})
         return MainLoopResult(
             request_id=request.request_id,
             output=reply.text,
@@ -262,7 +270,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         )
 
     def answer_again(self, rendering: Rendering, output: str) -> None:
-        """Say that the answer was known already, from an evaluation of the same prompt; its trace tells so."""
+        """Record that the answer came from the evaluation cache."""
         with rendering.recorder.event(role=AGENT, interceptor=EVAL_CACHE, decision_type="known"):
             record_output(rendering.recorder, output, self.shape)
 
@@ -271,16 +279,17 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self, request: MainLoopRequest[UserRequestT], *, reading: bool
     ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
         if self._memory is None:
-            alone = RunIdentity(
+            identity = RunIdentity(
                 run_id=request.request_id,
                 workflow_id=self._workflow,
                 memory_snapshot_id=0,
                 visibility_mode=VisibilityMode.OFF,
-                policy_set_id=_WITHOUT_MEMORY,
+                policy_set_id=_NO_MEMORY,
             )
-            yield None, Unrecorded(alone)
+            # Nobody stores this trace; recording anyway keeps one code path.
+            yield None, Recorder(identity, clock=self._clock)
             return
-        model = identity_of(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
+        model = model_identity(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
         mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
         with self._memory.run(workflow=self._workflow, mode=mode.value, model=model) as run:
             yield run, run.recorder
@@ -299,38 +308,38 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             if budget is not None and run is not None:
                 prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
             rendered = prompt.render(resolved=resolved)
-            told = record_prompt(recorder, rendered)
-        self._tell(session, {"event": "rendered", "request_id": request.request_id, **told})
+            facts = record_prompt(recorder, rendered)
+        self._publish(session, {"event": "rendered", "request_id": request.request_id, **facts})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
     def _converse(self, rendering: Rendering) -> tuple[ModelReply, TokenUsage]:
-        turns, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
+        messages, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
         for _ in range(MAX_TOOL_ROUNDS):
             with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
-                asked = ModelRequest(
-                    turns=tuple(turns), tools=self._tools.specs, repeat=rendering.request.repeat
+                model_request = ModelRequest(
+                    messages=tuple(messages), tools=self._tools.specs, repeat=rendering.request.repeat
                 )
-                reply = self.adapter.complete(asked)
+                reply = self.adapter.complete(model_request)
                 usage += reply.usage
                 if reply.model:
                     rendering.recorder.answered_by(reply.model)
                 event.decide("tool_calls" if reply.tool_calls else "message")
                 if not reply.tool_calls:
                     return reply, usage
-                turns += self._tool_turns(reply, rendering)
-        problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row and never answered"
+                messages += self._call_tools(reply, rendering)
+        problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row without answering"
         raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)
 
-    def _tool_turns(self, reply: ModelReply, rendering: Rendering) -> Iterator[ChatMessage]:
-        """What the model asked of tools, and what each of them answered."""
+    def _call_tools(self, reply: ModelReply, rendering: Rendering) -> Iterator[ChatMessage]:
+        """Yield the model's message and the result of each tool call in it."""
         context = ToolContext(resources=rendering.session.resources, request_id=rendering.request.request_id)
         yield ChatMessage(role=MessageRole.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls)
         for call in reply.tool_calls:
             answer = self._tools.handle(call, context, rendering.recorder)
-            self._tell(rendering.session, {"event": "tool", "name": call.name, "call_id": call.call_id})
+            self._publish(rendering.session, {"event": "tool", "name": call.name, "call_id": call.call_id})
             yield ChatMessage(role=MessageRole.TOOL, text=answer, call_id=call.call_id)
 
-    def _tell(self, session: AgentSession, event: dict[str, Any]) -> None:
+    def _publish(self, session: AgentSession, event: Event) -> None:
         session.events.append(event)
         if self._bus is not None:
             self._bus(event)

@@ -1,10 +1,10 @@
-"""One optimisation, from a baseline to a report: propose, screen, combine, confirm.
+"""One optimization, from a baseline to a report.
 
-1. the baseline is copied under a temporary tag, and must pass at least one sample
-2. strategies propose; what loses protected text or is not shorter is refused without asking a model
-3. every proposal is compared with the baseline on the samples to choose by, in runs that alternate and are repeated
-4. those that pass alone must pass together; if they do not, delta debugging finds which ones do
-5. what is left is compared once with the baseline on the held-out samples, and only then reported
+1. The baseline is copied under a temporary tag. It must pass at least one sample.
+2. Strategies propose edits. Edits that lose protected text or are not shorter are rejected without running them.
+3. Each edit is compared with the baseline on the choosing samples, in interleaved and repeated runs.
+4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
+5. The result is compared once with the baseline on the held-out samples, and only then reported.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from standfast.optimize.loops.gate import (
     passing,
     power_statement,
 )
-from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, edited
-from standfast.optimize.loops.protected_text import objection, prompt_tokens, section_cost
+from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
+from standfast.optimize.loops.protected_text import prompt_tokens, section_cost, static_objection
 from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
@@ -40,7 +40,7 @@ from standfast.recall.tokens import TokenCounter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is optimised, and on what."""
+    """The prompt to optimize and its dataset."""
 
     experiment_id: str
     baseline: ResolvedPrompt
@@ -50,7 +50,7 @@ class Subject:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known so far."""
+    """The state between rounds."""
 
     current: PromptDescriptor
     strategies: dict[Path, list[str]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Progress:
 
 
 class Optimization:
-    """Runs once, and gives a report."""
+    """Runs once and returns a report."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Optimization:
         self._adapter, self._counter, self._gate = adapter, counter, gate
         self._base = subject.baseline.descriptor
         choose, confirm = subject.dataset.split(gate.held_out_share)
-        # Of a handful of samples, chance may put all on one side; then there is nothing to confirm by, and it is said.
+        # A small dataset may fall on one side only. Then nothing can be confirmed, and the report says so.
         self._choose, self._confirm = (choose, confirm) if len(choose) else (subject.dataset, choose)
 
     def report(self) -> OptimizationReport:
-        """Everything, in order."""
+        """Run the optimization and return its report."""
         baseline = self._trial.arm(self._base)
         if not self._trial.passes_something(baseline, self._choose):
             raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
@@ -89,18 +89,18 @@ class Optimization:
         for round_number in range(1, self._gate.max_rounds + 1):
             if not self._round(round_number, baseline, progress):
                 break
-        confirmed = self._confirmation(baseline, progress)
+        confirmed = self._confirm_result(baseline, progress)
         rate = pass_rate(self._trial.baseline_runs(baseline, self._choose))
         progress.points.insert(0, self._point("baseline", self._base, rate))
-        return self._told(progress, rate, confirmed)
+        return self._report(progress, rate, confirmed)
 
     def _round(self, round_number: int, baseline: Arm, progress: _Progress) -> bool:
-        """One round of proposals on top of what was accepted before; says whether anything was accepted."""
-        edits = self._proposed(baseline, progress)
+        """Run one round on top of the accepted edits; return whether an edit was accepted."""
+        edits = self._new_edits(baseline, progress)
         if not edits:
             return False
         level = self._gate.level_of(round_number, len(edits))
-        arms = [self._trial.arm(edited(progress.current, [edit])) for edit in edits]
+        arms = [self._trial.arm(apply_edits(progress.current, [edit])) for edit in edits]
         rulings = self._trial.compare(baseline, arms, self._choose, level=level)
         if progress.power is None:
             samples = passing(self._trial.baseline_runs(baseline, self._choose))
@@ -108,21 +108,21 @@ class Optimization:
         passed: list[SectionEdit] = []
         for edit, ruling in zip(edits, rulings, strict=True):
             label = f"{path_text(edit.path)}: {edit.strategy}"
-            candidate = edited(progress.current, [edit])
+            candidate = apply_edits(progress.current, [edit])
             if ruling.reason is not RejectReason.UNPROVEN:
                 progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
             if ruling.passed:
                 passed.append(edit)
             else:
-                progress.rejected.append(self._refused(progress, edit, ruling))
-        kept = self._jointly(baseline, self._best_of_each(passed, progress), progress, level)
-        for edit in kept:
+                progress.rejected.append(self._rejected(progress, edit, ruling))
+        accepted = self._passing_together(baseline, self._best_of_each(passed, progress), progress, level)
+        for edit in accepted:
             progress.strategies.setdefault(edit.path, []).append(edit.strategy)
-        progress.current = edited(progress.current, kept)
-        return bool(kept)
+        progress.current = apply_edits(progress.current, accepted)
+        return bool(accepted)
 
-    def _proposed(self, baseline: Arm, progress: _Progress) -> list[SectionEdit]:
-        """New proposals that nothing speaks against so far."""
+    def _new_edits(self, baseline: Arm, progress: _Progress) -> list[SectionEdit]:
+        """Return new edits that pass the static checks."""
 
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
             arms = [self._trial.arm(prompt) for prompt in prompts]
@@ -135,28 +135,30 @@ class Optimization:
             if identity in progress.tried:
                 continue
             progress.tried.add(identity)
-            refusal = self._static_refusal(edit, progress)
-            if refusal is None:
+            rejection = self._static_rejection(edit, progress)
+            if rejection is None:
                 edits.append(edit)
             else:
-                progress.rejected.append(refusal)
+                progress.rejected.append(rejection)
         return edits
 
-    def _static_refusal(self, edit: SectionEdit, progress: _Progress) -> RejectedModification | None:
+    def _static_rejection(self, edit: SectionEdit, progress: _Progress) -> RejectedModification | None:
         section = progress.current.section(edit.path)
         if section is None or section.source_hash != edit.original_hash:
-            ruling = Ruling(reason=RejectReason.STALE, detail="it was made for another source")
-            return self._refused(
+            ruling = Ruling(reason=RejectReason.STALE, detail="the edit was made for another source")
+            return self._rejected(
                 progress, edit, ruling, reduction=edit.original_tokens - edit.proposed_tokens
             )
-        refusal = objection(progress.current, edited(progress.current, [edit]), counter=self._counter)
-        if refusal is None:
+        rejection = static_objection(
+            progress.current, apply_edits(progress.current, [edit]), counter=self._counter
+        )
+        if rejection is None:
             return None
-        reason, detail = refusal
-        return self._refused(progress, edit, Ruling(reason=reason, detail=detail))
+        reason, detail = rejection
+        return self._rejected(progress, edit, Ruling(reason=reason, detail=detail))
 
     def _best_of_each(self, passed: Sequence[SectionEdit], progress: _Progress) -> list[SectionEdit]:
-        """Of rivals for one section, the one that saves most; the largest savings first."""
+        """Return the edit that saves most for each section, largest savings first."""
         ranked = sorted(
             passed,
             key=lambda edit: (-self._reduction(progress.current, edit), edit.path, edit.proposed_body),
@@ -166,48 +168,48 @@ class Optimization:
             if edit.path in best:
                 detail = f"{best[edit.path].strategy} saves more in this section"
                 ruling = Ruling(reason=RejectReason.SUPERSEDED, detail=detail)
-                progress.rejected.append(self._refused(progress, edit, ruling))
+                progress.rejected.append(self._rejected(progress, edit, ruling))
             else:
                 best[edit.path] = edit
         return list(best.values())
 
-    def _jointly(
+    def _passing_together(
         self, baseline: Arm, edits: list[SectionEdit], progress: _Progress, level: float
     ) -> list[SectionEdit]:
-        """As many as pass together: all, or what delta debugging finds when halves are added one after the other."""
+        """Return edits that pass together: all of them, or what remains when failing halves are split."""
         last: dict[int, Ruling] = {}
 
         def passes(some: list[SectionEdit]) -> bool:
-            arm = self._trial.arm(edited(progress.current, some))
+            arm = self._trial.arm(apply_edits(progress.current, some))
             [ruling] = self._trial.compare(baseline, [arm], self._choose, level=level)
             last[0] = ruling
             if ruling.passed and len(some) > 1:
-                candidate = edited(progress.current, some)
+                candidate = apply_edits(progress.current, some)
                 label = f"{len(some)} edits together"
                 progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
             return ruling.passed
 
-        def grown(kept: list[SectionEdit], chunk: list[SectionEdit]) -> list[SectionEdit]:
-            if not chunk or passes(kept + chunk):
-                return kept + chunk
+        def grow(accepted: list[SectionEdit], chunk: list[SectionEdit]) -> list[SectionEdit]:
+            if not chunk or passes(accepted + chunk):
+                return accepted + chunk
             if len(chunk) == 1:
                 ruling = Ruling(reason=RejectReason.FAILS_TOGETHER, detail=last[0].detail)
-                progress.rejected.append(self._refused(progress, chunk[0], ruling))
-                return kept
+                progress.rejected.append(self._rejected(progress, chunk[0], ruling))
+                return accepted
             half = len(chunk) // 2
-            return grown(grown(kept, chunk[:half]), chunk[half:])
+            return grow(grow(accepted, chunk[:half]), chunk[half:])
 
-        return grown([], edits)
+        return grow([], edits)
 
-    def _confirmation(self, baseline: Arm, progress: _Progress) -> Ruling | None:
-        """The one look at the held-out samples. None if there is nothing to confirm."""
+    def _confirm_result(self, baseline: Arm, progress: _Progress) -> Ruling | None:
+        """Compare once on the held-out samples; return None if nothing was accepted."""
         if progress.current.digest == self._base.digest:
             return None
         arm = self._trial.arm(progress.current)
         [ruling] = self._trial.compare(baseline, [arm], self._confirm, level=self._gate.level)
         return ruling
 
-    def _told(
+    def _report(
         self, progress: _Progress, baseline_rate: float, confirmed: Ruling | None
     ) -> OptimizationReport:
         good = confirmed is not None and confirmed.passed
@@ -285,7 +287,7 @@ class Optimization:
             strategy=one.strategy,
         )
 
-    def _refused(
+    def _rejected(
         self, progress: _Progress, edit: SectionEdit, ruling: Ruling, *, reduction: int | None = None
     ) -> RejectedModification:
         assert ruling.reason is not None
@@ -300,7 +302,7 @@ class Optimization:
         )
 
     def _reduction(self, before: PromptDescriptor, edit: SectionEdit) -> int:
-        after = edited(before, [edit])
+        after = apply_edits(before, [edit])
         return prompt_tokens(before, self._counter) - prompt_tokens(after, self._counter)
 
     def _point(self, label: str, prompt: PromptDescriptor, rate: float) -> ParetoPoint:

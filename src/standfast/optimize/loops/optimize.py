@@ -1,11 +1,12 @@
-"""The worker that makes prompts shorter: takes an ``OptimizeRequest``, replies with an ``OptimizeResult``.
+"""OptimizeLoop: takes an ``OptimizeRequest`` and replies with an ``OptimizeResult``.
 
-It may be killed at any moment. The request comes back to the queue, and whoever takes it asks the same questions under the
-same names; what eval workers have graded is in their cache, and the report comes out the same.
+It may be killed at any time. The request returns to the queue, and the next worker sends the same evaluation requests;
+graded ones are in the result cache, so the report comes out the same.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Generic
 
 import msgspec
@@ -44,7 +45,7 @@ def _now() -> str:
 
 @message_kind("OptimizeRequest")
 class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """Request to optimize a prompt."""
+    """A request to optimize a prompt on a dataset."""
 
     prompt_ns: str
     prompt_key: str
@@ -61,7 +62,7 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=Tr
 
 @message_kind("OptimizeResult")
 class OptimizeResult(Value, frozen=True, kw_only=True):
-    """Result of an optimization run. With an error, the report is empty and its experiment is called ``failed``."""
+    """The result of an optimization. With an error, the report is empty and its experiment id is ``failed``."""
 
     request_id: str
     report: OptimizationReport
@@ -73,7 +74,15 @@ class OptimizeResult(Value, frozen=True, kw_only=True):
 class OptimizeLoop(
     WorkerLoop[OptimizeRequest[InputT, ExpectedT], OptimizeResult], Generic[InputT, ExpectedT]
 ):
-    """Generates and validates compressed prompt variants through eval workers, and replies with what is proved."""
+    """Proposes shorter prompts, validates them through evaluation workers, and replies with what passed the gate.
+
+    Args:
+        eval_requests: The mailbox of the evaluation workers.
+        adapter: The model for strategies that ask one.
+        counter: Counts tokens; by default a real tokenizer if one is installed, else an estimate.
+        patience_seconds: How long to wait for evaluations before they are sent again.
+        progress: Called with the number of finished and of pending evaluations.
+    """
 
     takes: ClassVar[type] = OptimizeRequest
     name = "optimize"
@@ -102,12 +111,12 @@ class OptimizeLoop(
         self._patience_seconds, self._progress = patience_seconds, progress
 
     def handle(self, request: OptimizeRequest[InputT, ExpectedT]) -> OptimizeResult:
-        """One optimisation, whose temporary tags are gone when it ends, however it ends."""
+        """Run one optimization. Its temporary tags are always removed."""
         template = self._prompts.get(request.prompt_ns, request.prompt_key)
         if not len(request.dataset):
-            raise InvalidDataset(dataset=request.request_id, problem="it has no samples; give some")
+            raise InvalidDataset(dataset=request.request_id, problem="it has no samples")
         self._store.sweep()
-        # A tag that nothing is stored under yet means the source, and the report says so.
+        # A tag without an override means the source; the report says so.
         baseline = Prompt(template, overrides_tag=request.baseline_tag, fallback=Fallback.TEMPLATE).resolve(
             self._store
         )
@@ -148,7 +157,7 @@ class OptimizeLoop(
         return OptimizeResult(request_id=request.request_id, report=report)
 
     def failed(self, request: OptimizeRequest[InputT, ExpectedT], error: Exception) -> OptimizeResult:
-        """A result that tells the error, with an empty report."""
+        """Return a result with the error and an empty report."""
         return OptimizeResult(
             request_id=request.request_id,
             report=OptimizationReport.failed(ns=request.prompt_ns, prompt_key=request.prompt_key),
@@ -158,7 +167,7 @@ class OptimizeLoop(
 
 
 def _best_counter() -> TokenCounter:
-    """A real tokeniser if one is installed; else an estimate, which every report calls an estimate."""
+    """Return a real tokenizer if one is installed, else an estimate, which reports call an estimate."""
     try:
         return BpeCounter()
     except MissingExtra:
@@ -180,7 +189,10 @@ def optimize_in_process(
     workers: int = 4,
     progress: Progress | None = None,
 ) -> OptimizeResult:
-    """Optimise a prompt with so many eval workers, and give the result; interrupting it leaves nothing temporary."""
+    """Optimize a prompt in this process, with evaluation workers in threads and mailboxes in memory.
+
+    An interrupt leaves no temporary tags behind.
+    """
     resolver = InMemoryMailboxResolver()
     evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=resolver)
     requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="optimize", reply_resolver=resolver)
@@ -197,29 +209,38 @@ def optimize_in_process(
         gate=gate,
         progress=progress,
     )
-    loops: Sequence[Any] = [
+    loops: list[WorkerLoop[Any, Any]] = [
         optimize,
         *(EvalLoop(loop=main, requests=evals, evaluator=evaluator, cache=cache) for _ in range(workers)),
     ]
+    request: OptimizeRequest[Any, Any] = OptimizeRequest(
+        prompt_ns=template.ns, prompt_key=template.key, dataset=dataset, baseline_tag=tag
+    )
+    # The optimizer stops first: it removes its tags, for which it needs no workers.
+    with _running(loops):
+        return _answered(request, requests)
+
+
+@contextmanager
+def _running(loops: Sequence[WorkerLoop[Any, Any]]) -> Iterator[None]:
+    """Run loops in threads while the block lasts, and stop them in order."""
     threads = [threading.Thread(target=loop.run, daemon=True) for loop in loops]
-    replies = requests.reply_mailbox("results")
     for thread in threads:
         thread.start()
     try:
-        requests.send(
-            OptimizeRequest(
-                prompt_ns=template.ns, prompt_key=template.key, dataset=dataset, baseline_tag=tag
-            ),
-            reply_to=replies.name,
-        )
-        messages: list[Any] = []
-        while not messages:
-            messages = replies.receive(wait_time_seconds=MAX_WAIT_SECONDS)
-        result: OptimizeResult = messages[0].body
-        return result
+        yield
     finally:
-        # The optimiser first: it still deletes its tags, for which it needs nobody.
         for loop in loops:
             loop.shutdown()
         for thread in threads:
             thread.join()
+
+
+def _answered(request: OptimizeRequest[Any, Any], requests: Mailbox[Any, Any]) -> OptimizeResult:
+    replies = requests.reply_mailbox("results")
+    requests.send(request, reply_to=replies.name)
+    messages: list[Any] = []
+    while not messages:
+        messages = replies.receive(wait_time_seconds=MAX_WAIT_SECONDS)
+    result: OptimizeResult = messages[0].body
+    return result

@@ -1,4 +1,4 @@
-"""What a strategy proposes, and what it can use to do so."""
+"""SectionEdit and CompressStrategy: what strategies propose, and what they have to work with."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from standfast.vocabulary import Value
 
 
 class SectionEdit(Value, frozen=True, kw_only=True):
-    """Proposed edit to a single section. ``original_hash`` is the hash of the section's source."""
+    """A proposed edit to one section. ``original_hash`` is the hash of the section's source."""
 
     path: Path
     original_hash: HexDigest
@@ -33,25 +33,28 @@ class SectionEdit(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategySession:
-    """What a strategy has at hand: a tokeniser, and, for those that need it, an eval of what they think of."""
+    """What a strategy can use: a token counter and, for strategies that need it, quick evaluations.
+
+    Args:
+        survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen, not the gate.
+    """
 
     counter: TokenCounter
     survives: Callable[[Sequence[PromptDescriptor]], list[bool]] | None = None
-    """Of each of these prompts, whether it shows no regression on the samples to choose by. A screen, not the gate."""
 
 
 class CompressStrategy(Protocol):
-    """Generates compressed prompt variants."""
+    """Proposes shorter sections. A strategy only proposes; the gate decides."""
 
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
-        """Generate compressed sections. Several for one section are rivals; the best that passes is taken."""
+        """Return edits. Several edits of one section compete; the best one that passes is taken."""
         ...
 
 
 class Strategies:
-    """Several strategies; each one's proposals stand beside the others'."""
+    """Several strategies as one: it proposes what all of them propose."""
 
     def __init__(self, *strategies: CompressStrategy) -> None:
         self._strategies = strategies
@@ -59,7 +62,7 @@ class Strategies:
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
-        """What all of them propose."""
+        """Return the edits of all strategies."""
         return [
             edit
             for strategy in self._strategies
@@ -75,7 +78,7 @@ def edit_of(
     strategy: str,
     recall_tokens: int | None = None,
 ) -> SectionEdit:
-    """A new text for a section, with what it saves."""
+    """Return the edit that gives a section a new body, with its token counts."""
     recall = recall_tokens if recall_tokens is not None else section.recall_tokens
     changed = msgspec.structs.replace(section, body=body, recall_tokens=recall)
     return SectionEdit(
@@ -89,10 +92,10 @@ def edit_of(
     )
 
 
-def edited(prompt: PromptDescriptor, edits: Sequence[SectionEdit]) -> PromptDescriptor:
-    """A prompt with edits made to it, at most one a section."""
+def apply_edits(prompt: PromptDescriptor, edits: Sequence[SectionEdit]) -> PromptDescriptor:
+    """Return a prompt with edits applied, at most one per section."""
     by_path = {edit.path: edit for edit in edits}
-    assert len(by_path) == len(edits), "two edits of one section can't both be made"
+    assert len(by_path) == len(edits), "two edits of one section can't both be applied"
     sections = tuple(
         msgspec.structs.replace(
             section,
@@ -112,14 +115,14 @@ _BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]")
 
 @dataclass(frozen=True, slots=True)
 class EditUnit:
-    """A piece of text with the empty lines that follow it. Joined together, units are the text again, to the byte."""
+    """A paragraph, bullet or code block with the empty lines after it. The units of a text concatenate to the text."""
 
     text: str
     is_code: bool = False
 
 
 def units_of(body: str) -> list[EditUnit]:
-    """The units of a text, in order."""
+    """Split a text into units, in order."""
     units: list[EditUnit] = []
     at = 0
     for block in _CODE.finditer(body):
@@ -130,8 +133,8 @@ def units_of(body: str) -> list[EditUnit]:
     return units + _prose(body[at:])
 
 
-def joined(units: Sequence[EditUnit]) -> str:
-    """The text of units, without empty lines at its end."""
+def join_units(units: Sequence[EditUnit]) -> str:
+    """Join units to a text without trailing newlines."""
     return "".join(unit.text for unit in units).rstrip("\n")
 
 
@@ -141,7 +144,7 @@ def _after_blank(body: str, at: int) -> int:
 
 
 def _prose(text: str) -> list[EditUnit]:
-    """A bullet with the lines that continue it is a unit, and so is a paragraph."""
+    """Split prose into paragraphs and bullets, each with its continuation lines."""
     units: list[list[str]] = []
     fresh = True
     for line in text.splitlines(keepends=True):

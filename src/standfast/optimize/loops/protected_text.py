@@ -1,4 +1,8 @@
-"""JSON inside a prompt: the same value on one line, with every number as it was written."""
+"""Text that a shorter prompt must not lose, and the checks that need no model.
+
+Protected are placeholders, negations with the word they negate, commands in capitals, numbers, addresses and code. Each must
+still occur somewhere in the prompt. How often does not matter, so that repeated statements can be merged.
+"""
 
 import json
 import re
@@ -15,17 +19,17 @@ from standfast.optimize.prompts.template import (
 from standfast.recall.tokens import TokenCounter
 
 FENCED: Final = re.compile(r"(```|~~~)(\w*)[ \t]*\n(.*?)\n?[ \t]*\1", re.DOTALL)
-"""A code block: its fence, its language, its content."""
+"""A code block: its fence, language and content."""
 
 
 class _Literal(str):
-    """A number as it was written, so that 1.10 stays 1.10."""
+    """A number as it was written: 1.10 stays 1.10."""
 
     __slots__ = ()
 
 
 def compact_json(text: str) -> str | None:
-    """An object or array on one line; None if the text is neither, or would lose a repeated key."""
+    """Return a JSON object or array on one line; None if the text is neither or repeats a key."""
     try:
         value = json.loads(text, parse_int=_Literal, parse_float=_Literal, object_pairs_hook=_unrepeated)
     except (ValueError, RecursionError):
@@ -36,7 +40,7 @@ def compact_json(text: str) -> str | None:
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is repeated")
     return members
 
 
@@ -70,7 +74,7 @@ _KINDS: Final = (
 
 
 def protected_spans(body: str) -> list[tuple[int, int, str, str]]:
-    """What must not be lost in a text: where it begins and ends, its kind, and what it says."""
+    """Return what must not be lost in a text: start, end, kind, and normalized content."""
     found = [(start, end, "placeholder", body[start:end]) for start, end in placeholder_spans(body)]
     code: list[tuple[int, int]] = []
     for kind, pattern in _KINDS:
@@ -78,13 +82,13 @@ def protected_spans(body: str) -> list[tuple[int, int, str, str]]:
             if kind == "code":
                 code.append(match.span())
             elif any(start <= match.start() < end for start, end in code):
-                continue  # It is protected as a part of the code.
+                continue  # The code block protects it.
             found.append((*match.span(), kind, _normal(kind, match[0])))
     return sorted(found)
 
 
 def _normal(kind: str, text: str) -> str:
-    """What a span says, whatever space stands in it; case matters only where it carries meaning."""
+    """Normalize white space, and case where it carries no meaning."""
     if kind == "code":
         fenced = FENCED.fullmatch(text)
         compact = None if fenced is None else compact_json(fenced[3])
@@ -96,43 +100,46 @@ def _normal(kind: str, text: str) -> str:
 
 
 def protected(body: str) -> set[tuple[str, str]]:
-    """What must not be lost in a text, each once."""
-    return {(kind, said) for _, _, kind, said in protected_spans(body)}
+    """Return the set of (kind, content) that must not be lost in a text."""
+    return {(kind, content) for _, _, kind, content in protected_spans(body)}
 
 
-def objection(
+def static_objection(
     before: PromptDescriptor, after: PromptDescriptor, *, counter: TokenCounter
 ) -> tuple[RejectReason, str] | None:
-    """Why a shorter prompt can't be right, if that shows without asking a model."""
+    """Return why a shorter prompt is rejected without running it, or None."""
     for old, new in zip(before.sections, after.sections, strict=True):
         if placeholders(new.body) != old.placeholders:
             lost = sorted(set(old.placeholders) - set(placeholders(new.body)))
-            told = f"lost {', '.join(lost)}" if lost else "placeholders that the source does not have"
-            return RejectReason.PLACEHOLDER_DROPPED, f"section {path_text(old.path)}: {told}"
-    held = {one for section in before.sections for one in protected(section.body)}
-    kept = {one for section in after.sections for one in protected(section.body)}
-    if lost_text := sorted(held - kept):
-        negations = [said for kind, said in lost_text if kind == "negation"]
+            detail = f"lost {', '.join(lost)}" if lost else "has placeholders that the source does not have"
+            return RejectReason.PLACEHOLDER_DROPPED, f"section {path_text(old.path)}: {detail}"
+    needed = {one for section in before.sections for one in protected(section.body)}
+    present = {one for section in after.sections for one in protected(section.body)}
+    if lost_text := sorted(needed - present):
+        negations = [content for kind, content in lost_text if kind == "negation"]
         if negations:
             return RejectReason.NEGATION_REMOVED, f"lost {', '.join(map(repr, negations[:5]))}"
-        told = ", ".join(f"{kind} {said!r:.60}" for kind, said in lost_text[:5])
-        return RejectReason.PROTECTED_TEXT_LOST, f"lost {told}"
-    was, is_now = prompt_tokens(before, counter), prompt_tokens(after, counter)
-    if is_now >= was:
-        return RejectReason.NOT_SHORTER, f"{is_now} tokens by {counter.name}, and it was {was}"
+        detail = ", ".join(f"{kind} {content!r:.60}" for kind, content in lost_text[:5])
+        return RejectReason.PROTECTED_TEXT_LOST, f"lost {detail}"
+    old_tokens, new_tokens = prompt_tokens(before, counter), prompt_tokens(after, counter)
+    if new_tokens >= old_tokens:
+        return (
+            RejectReason.NOT_SHORTER,
+            f"{new_tokens} tokens by {counter.name}, and the baseline has {old_tokens}",
+        )
     return None
 
 
 def section_tokens(section: SectionDescriptor, counter: TokenCounter) -> int:
-    """What a section costs: its text, and what memory may add to it."""
+    """Return the tokens of a section's body and of what memory may add to it."""
     return counter.count(section.body) + (section.recall_tokens or 0)
 
 
 def section_cost(section: SectionDescriptor, counter: TokenCounter) -> int:
-    """What a section costs with its heading, which a section that says nothing does not have."""
+    """Return the tokens of a section with its heading, which an empty section does not have."""
     return section_tokens(section, counter) + (counter.count(section.title) if section.body.strip() else 0)
 
 
 def prompt_tokens(prompt: PromptDescriptor, counter: TokenCounter) -> int:
-    """What a prompt costs before values are bound."""
+    """Return the tokens of a prompt before values are bound."""
     return sum(section_cost(section, counter) for section in prompt.sections)

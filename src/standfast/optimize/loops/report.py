@@ -1,4 +1,4 @@
-"""What an optimisation says in the end: what can be changed, what can't and why, and how sure that is."""
+"""OptimizationReport: what can be changed, what can't and why, how certain that is; as data, text and HTML."""
 
 import difflib
 import re
@@ -12,10 +12,9 @@ from standfast.vocabulary import Value
 
 
 class Modification(Value, frozen=True, kw_only=True):
-    """A validated prompt modification ready for application.
+    """A validated modification, ready to be applied.
 
-    ``original_hash`` is the hash of the section's source, as an override must name it; ``original_body`` is what the
-    baseline said.
+    ``original_hash`` is the hash of the section's source; ``original_body`` is the baseline's text, which may be an override.
     """
 
     section_path: Path
@@ -31,7 +30,7 @@ class Modification(Value, frozen=True, kw_only=True):
 
 
 class RejectedModification(Value, frozen=True, kw_only=True):
-    """A modification that was rejected, and why."""
+    """A rejected modification with the reason."""
 
     section_path: Path
     token_reduction: int
@@ -43,7 +42,7 @@ class RejectedModification(Value, frozen=True, kw_only=True):
 
 
 class ParetoPoint(Value, frozen=True, kw_only=True):
-    """A prompt that was tried and that no other one beats in both tokens and pass rate."""
+    """A tried prompt that no other beats in both tokens and pass rate."""
 
     label: str
     tokens: int
@@ -51,7 +50,7 @@ class ParetoPoint(Value, frozen=True, kw_only=True):
 
 
 class OptimizationReport(Value, frozen=True, kw_only=True):
-    """Result of an optimization run. The same request on the same answers gives the same report, to the byte."""
+    """The result of an optimization. The same request with the same answers gives the same report, to the byte."""
 
     experiment_id: str
     prompt_ns: str
@@ -82,21 +81,21 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
 
     @property
     def total_token_reduction(self) -> int:
-        """The tokens that all modifications save together."""
+        """The tokens that all modifications save."""
         return sum(modification.token_reduction for modification in self.modifications)
 
     @property
     def has_modifications(self) -> bool:
-        """Whether anything can be changed."""
+        """Whether there is anything to apply."""
         return len(self.modifications) > 0
 
     def cost(self, *, input_price: float, output_price: float) -> float:
-        """What the evaluations cost, at prices for a million tokens."""
+        """Return the cost of the evaluations, at prices per million tokens."""
         return (self.usage.input_tokens * input_price + self.usage.output_tokens * output_price) / 1e6
 
     @classmethod
     def failed(cls, *, ns: str, prompt_key: str) -> "OptimizationReport":
-        """The empty report of an optimisation that came to no result."""
+        """Return the empty report of an optimization that failed."""
         return cls(
             experiment_id="failed",
             prompt_ns=ns,
@@ -107,7 +106,7 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
 
 
 def pareto_front(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
-    """The points that no other beats: none has fewer tokens at the same or a better pass rate, nor the other way round."""
+    """Return the points that no other point beats in both tokens and pass rate."""
     front: list[ParetoPoint] = []
     best = -1.0
     for point in sorted(points, key=lambda point: (point.tokens, -point.pass_rate, point.label)):
@@ -117,18 +116,18 @@ def pareto_front(points: list[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     return tuple(front)
 
 
-def as_lines(report: OptimizationReport) -> list[str]:
-    """The report in a few lines, for people at a terminal."""
+def summary_lines(report: OptimizationReport) -> list[str]:
+    """Return the report in a few lines for a terminal."""
     label = report.tokenizer + ("" if report.tokens_are_exact else ", an estimate")
     tokens = f"{report.baseline_token_count} → {report.candidate_token_count} tokens ({label})"
     rates = f"pass rate {report.baseline_pass_rate:.1%} → {report.candidate_pass_rate:.1%}"
-    counts = f"{report.choosing_samples} samples to choose by and {report.confirming_samples} to confirm by"
+    counts = f"{report.choosing_samples} choosing and {report.confirming_samples} held-out samples"
     lines = [
         f"{report.prompt_ns}/{report.prompt_key}, tag {report.baseline_tag}: {tokens}",
         f"{rates} on {counts}, {report.evaluations} evaluations",
     ]
     lines += [
-        f"  + {'/'.join(one.section_path)}: {one.token_reduction} tokens less ({one.strategy})"
+        f"  + {'/'.join(one.section_path)}: {one.token_reduction} fewer tokens ({one.strategy})"
         for one in report.modifications
     ]
     lines += [
@@ -136,18 +135,18 @@ def as_lines(report: OptimizationReport) -> list[str]:
         for one in report.rejected
     ]
     if report.confirming_power is not None:
-        lines.append(_promise(report.confirming_power))
+        lines.append(_power_line(report.confirming_power))
     return lines
 
 
-def _promise(power: PowerStatement) -> str:
+def _power_line(power: PowerStatement) -> str:
     if power.losses_allowed < 0:
         return (
-            f"{power.samples} samples to confirm by prove nothing at margin {power.margin:g} and level {power.level:g}; "
-            f"{power.samples_needed} would"
+            f"{power.samples} held-out samples can't prove anything at margin {power.margin:g} and level {power.level:g}; "
+            f"{power.samples_needed} could"
         )
     return (
-        f"a prompt that loses {power.margin:.0%} is refused with a probability of {power.rejects_at_margin:.1%} or more, "
+        f"a prompt that loses {power.margin:.0%} is rejected with probability {power.rejects_at_margin:.1%} or more, "
         f"one that loses {2 * power.margin:.0%} with {power.rejects_at_twice:.1%}"
     )
 
@@ -165,7 +164,7 @@ th, td { border-color: #343a41; } del { background: #6b2020; } ins { background:
 
 
 def html_report(report: OptimizationReport) -> str:
-    """The page."""
+    """Return the report as one HTML page that needs no server and no network."""
     title = f"{report.prompt_ns}/{report.prompt_key}"
     parts = [
         "<!doctype html>",
@@ -173,14 +172,14 @@ def html_report(report: OptimizationReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
-        *(f"<p>{escape(line)}</p>" for line in as_lines(report)[:2]),
+        *(f"<p>{escape(line)}</p>" for line in summary_lines(report)[:2]),
         _facts(report),
         "<h2>Modifications</h2>" if report.modifications else "<h2>No modifications</h2>",
         *(_modification(one) for one in report.modifications),
         _rejected(report.rejected),
         _pareto(report.pareto),
-        _power("Samples to choose by", report.choosing_power),
-        _power("Samples to confirm by", report.confirming_power),
+        _power("Choosing samples", report.choosing_power),
+        _power("Held-out samples", report.confirming_power),
         "</body></html>",
     ]
     return "\n".join(part for part in parts if part) + "\n"
@@ -193,7 +192,7 @@ def _facts(report: OptimizationReport) -> str:
         "baseline": f"tag {report.baseline_tag}, version {report.baseline_version}, digest {report.baseline_digest}",
         "candidate": f"digest {report.candidate_digest}",
         "dataset": f"digest {report.dataset_digest}",
-        "tokeniser": report.tokenizer + ("" if report.tokens_are_exact else " (an estimate)"),
+        "tokenizer": report.tokenizer + ("" if report.tokens_are_exact else " (an estimate)"),
         "evaluations": f"{report.evaluations}, {usage.input_tokens} tokens in, {usage.output_tokens} out",
     }
     if report.baseline_fell_back:
@@ -202,7 +201,7 @@ def _facts(report: OptimizationReport) -> str:
 
 
 def _modification(one: Modification) -> str:
-    head = f"<h3>{escape('/'.join(one.section_path))}: {one.token_reduction} tokens less ({escape(one.strategy)})</h3>"
+    head = f"<h3>{escape('/'.join(one.section_path))}: {one.token_reduction} fewer tokens ({escape(one.strategy)})</h3>"
     budget = ""
     if one.recall_tokens != one.original_recall_tokens:
         budget = f"<p>Recall budget {one.original_recall_tokens} → {one.recall_tokens} tokens</p>"
@@ -210,17 +209,17 @@ def _modification(one: Modification) -> str:
 
 
 def difference(before: str, after: str) -> str:
-    """Two texts as one, with what went and what came marked, word by word."""
+    """Return two texts merged into HTML, with removed and added words marked."""
     old, new = (re.findall(r"\s+|\w+|[^\w\s]", text) for text in (before, after))
     pieces = []
     for what, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(
         None, old, new, False
     ).get_opcodes():
-        gone, come = escape("".join(old[old_from:old_to])), escape("".join(new[new_from:new_to]))
+        removed, added = escape("".join(old[old_from:old_to])), escape("".join(new[new_from:new_to]))
         if what == "equal":
-            pieces.append(gone)
+            pieces.append(removed)
             continue
-        pieces.append((f"<del>{gone}</del>" if gone else "") + (f"<ins>{come}</ins>" if come else ""))
+        pieces.append((f"<del>{removed}</del>" if removed else "") + (f"<ins>{added}</ins>" if added else ""))
     return "".join(pieces)
 
 
@@ -245,11 +244,11 @@ def _power(title: str, power: PowerStatement | None) -> str:
     rows = [
         ["samples that the baseline passes", str(power.samples)],
         ["declared margin and level", f"{power.margin:g}, {power.level:.3g}"],
-        ["losses with which a candidate still passes", str(max(power.losses_allowed, 0))],
-        ["samples needed to prove anything", str(power.samples_needed)],
-        ["a harmless candidate is accepted", f"{power.accepts_harmless:.1%}"],
-        ["one that loses the margin is refused", f"{power.rejects_at_margin:.1%}"],
-        ["one that loses twice the margin is refused", f"{power.rejects_at_twice:.1%}"],
+        ["most losses with which a candidate passes", str(max(power.losses_allowed, 0))],
+        ["samples needed", str(power.samples_needed)],
+        ["probability that a harmless candidate is accepted", f"{power.accepts_harmless:.1%}"],
+        ["… that one that loses the margin is rejected", f"{power.rejects_at_margin:.1%}"],
+        ["… that one that loses twice the margin is rejected", f"{power.rejects_at_twice:.1%}"],
     ]
     return f"<h2>{escape(title)}</h2>" + _table([], rows)
 

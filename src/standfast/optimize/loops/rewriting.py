@@ -1,4 +1,4 @@
-"""Saying the same in fewer characters, without a model. Protected text is never touched."""
+"""Rewriting without a model: white space, Markdown, JSON and wordy phrases. Protected text is never changed."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from standfast.optimize.loops.protected_text import FENCED, compact_json, protec
 from standfast.optimize.prompts.template import PromptDescriptor, placeholders
 from standfast.optimize.providers.adapter import ProviderAdapter
 
-# Protected text is hidden behind these while the rest is changed: private characters, one a span.
+# Each protected span is replaced by one private-use character while the rest is rewritten.
 _FIRST_MARK: Final = 0xE000
 _MOST_MARKS: Final = 0x1800
 
-# Left is what people write, right is what they mean. Case of the first letter is kept.
+# Wordy phrase, plain phrase. The case of the first letter is preserved.
 _WORDY: Final = (
     (r"in order to", "to"),
     (r"so as to", "to"),
@@ -58,7 +58,7 @@ Rewrite = Callable[[str], str]
 
 
 def compact_whitespace(body: str) -> str:
-    """No space at the ends of lines, one empty line at most, one space between words; code is left alone."""
+    """Remove trailing spaces, repeated spaces and repeated empty lines, except in code."""
 
     def compact(text: str) -> str:
         text = re.sub(r"[ \t]+(?=\n|\Z)", "", text)
@@ -69,7 +69,7 @@ def compact_whitespace(body: str) -> str:
 
 
 def compact_markdown(body: str) -> str:
-    """Less of what only looks: rules, bold and italics, empty lines between bullets; words stay."""
+    """Remove Markdown that is only decoration: rules, bold, italics, empty lines between bullets."""
 
     def compact(text: str) -> str:
         text = re.sub(r"^[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$\n?", "", text, flags=re.MULTILINE)
@@ -84,7 +84,7 @@ def compact_markdown(body: str) -> str:
 
 
 def minify_json(body: str) -> str:
-    """JSON in code fences on one line. What it says stays the same: a text that does not parse is left alone."""
+    """Put JSON in code fences on one line. Text that does not parse is not changed."""
 
     def minified(found: re.Match[str]) -> str:
         fence, language, content = found[1], found[2], found[3]
@@ -97,18 +97,18 @@ def minify_json(body: str) -> str:
 
 
 def plain_words(body: str) -> str:
-    """Plain words for wordy phrases, outside of anything protected."""
+    """Replace wordy phrases outside protected text by plain ones."""
 
     def replaced(text: str) -> str:
         for pattern, plain in _WORDY_PATTERNS:
-            text = pattern.sub(partial(_plainly, plain), text)
+            text = pattern.sub(partial(_replacement, plain), text)
         return text
 
     return _outside_protected(body, replaced)
 
 
 class Rewriting:
-    """A strategy that proposes one rewriting of every section that it changes."""
+    """A strategy that applies rewrites to every section."""
 
     def __init__(self, name: str, *rewrites: Rewrite) -> None:
         self._name, self._rewrites = name, rewrites
@@ -117,10 +117,10 @@ class Rewriting:
         self,
         prompt: PromptDescriptor,
         *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # It needs no model.
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
         session: StrategySession,
     ) -> Sequence[SectionEdit]:
-        """The sections that get shorter."""
+        """Propose the sections that get shorter."""
         edits = []
         for section in prompt.sections:
             body = section.body
@@ -133,7 +133,7 @@ class Rewriting:
 
 
 def rewriting_strategies() -> tuple[Rewriting, ...]:
-    """Each rewriting alone, and all in a row."""
+    """Return a strategy for each rewrite alone and one for all in a row."""
     return (
         Rewriting("whitespace", compact_whitespace),
         Rewriting("markdown", compact_markdown),
@@ -144,17 +144,17 @@ def rewriting_strategies() -> tuple[Rewriting, ...]:
 
 
 def _outside_code(body: str, change: Rewrite) -> str:
-    return _around(
+    return _rewrite_outside(
         body, [(start, end) for start, end, kind, _ in protected_spans(body) if kind == "code"], change
     )
 
 
 def _outside_protected(body: str, change: Rewrite) -> str:
-    return _around(body, [(start, end) for start, end, _, _ in protected_spans(body)], change)
+    return _rewrite_outside(body, [(start, end) for start, end, _, _ in protected_spans(body)], change)
 
 
-def _around(body: str, spans: list[tuple[int, int]], change: Rewrite) -> str:
-    """Change a text around spans that must stay as they are. A change that would lose or move one is not made."""
+def _rewrite_outside(body: str, spans: list[tuple[int, int]], change: Rewrite) -> str:
+    """Rewrite a text except for some spans. A rewrite that would lose or move a span is not applied."""
     merged: list[list[int]] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:
@@ -176,8 +176,8 @@ def _around(body: str, spans: list[tuple[int, int]], change: Rewrite) -> str:
     return changed
 
 
-def _plainly(plain: str, found: re.Match[str]) -> str:
-    """The plain word, or the next one if there is none, with the capital that the sentence began with."""
+def _replacement(plain: str, found: re.Match[str]) -> str:
+    """Return the replacement with the capital that the phrase started with."""
     text, follows = plain + found["space"] if plain else "", found["follows"]
     if not found[0][:1].isupper():
         return text + follows

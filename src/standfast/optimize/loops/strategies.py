@@ -1,4 +1,4 @@
-"""The strategies that propose shorter prompts."""
+"""Strategies that propose shorter prompts: duplicates, ablation, recall budgets, and compression by a model."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Final
 
 from standfast.canon import fingerprint
-from standfast.errors import ProviderRefused
+from standfast.errors import InvalidValue, ProviderRefused
 from standfast.limits import STRATEGY_NAMES
-from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, kept
+from standfast.optimize.evals.cache import CachedGrade, CacheKey, ResultCache, store_grade
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.loops.proposals import (
     CompressStrategy,
@@ -16,9 +16,9 @@ from standfast.optimize.loops.proposals import (
     SectionEdit,
     Strategies,
     StrategySession,
+    apply_edits,
     edit_of,
-    edited,
-    joined,
+    join_units,
     units_of,
 )
 from standfast.optimize.loops.protected_text import protected
@@ -31,67 +31,72 @@ from standfast.optimize.prompts.template import (
 )
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
 
-NEAR: Final = 0.85
+_LIKENESS: Final = 0.85
 _SHORTEST_WORDS: Final = 4
 
 
 class DuplicateRemoval:
-    """Removes paragraphs and bullets that an earlier one says already: word for word, or with nearly the same words."""
+    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly.
 
-    def __init__(self, *, likeness: float = NEAR) -> None:
+    Args:
+        likeness: The share of common word pairs from which two texts count as repeats.
+    """
+
+    def __init__(self, *, likeness: float = _LIKENESS) -> None:
         self._likeness = likeness
 
     def propose(
         self,
         prompt: PromptDescriptor,
         *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # It needs no model.
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
         session: StrategySession,
     ) -> Sequence[SectionEdit]:
-        """The sections that get shorter."""
+        """Propose the sections that get shorter."""
         seen: list[tuple[frozenset[tuple[str, ...]], set[tuple[str, str]]]] = []
         edits = []
         for section in prompt.sections:
-            kept: list[EditUnit] = []
+            remaining: list[EditUnit] = []
             for unit in units_of(section.body):
-                shingles, held = _shingles(unit.text), protected(unit.text)
-                if not unit.is_code and shingles and self._said_before(shingles, held, seen):
+                shingles, needed = _shingles(unit.text), protected(unit.text)
+                if not unit.is_code and shingles and self._is_repeat(shingles, needed, seen):
                     continue
-                kept.append(unit)
+                remaining.append(unit)
                 if shingles:
-                    seen.append((shingles, held))
-            body = joined(kept)
-            if body != joined(units_of(section.body)):
+                    seen.append((shingles, needed))
+            body = join_units(remaining)
+            if body != join_units(units_of(section.body)):
                 edits.append(edit_of(section, body, session=session, strategy="duplicates"))
         return edits
 
-    def _said_before(
+    def _is_repeat(
         self,
         shingles: frozenset[tuple[str, ...]],
-        held: set[tuple[str, str]],
+        needed: set[tuple[str, str]],
         seen: list[tuple[frozenset[tuple[str, ...]], set[tuple[str, str]]]],
     ) -> bool:
-        """Alike in words, and holding nothing protected that the earlier one does not hold."""
+        """Return whether an earlier unit has nearly the same words and all of the protected text."""
         return any(
-            held <= other_held and len(shingles & other) / len(shingles | other) >= self._likeness
-            for other, other_held in seen
+            needed <= other_needed and len(shingles & other) / len(shingles | other) >= self._likeness
+            for other, other_needed in seen
         )
 
 
 def _shingles(text: str) -> frozenset[tuple[str, ...]]:
-    """Pairs of words that follow each other; short texts are too easily alike to be compared."""
+    """Return the pairs of consecutive words; none for short texts, which are alike by chance."""
     words = re.findall(r"\w+", text.casefold())
     return frozenset(pairwise(words)) if len(words) >= _SHORTEST_WORDS else frozenset()
 
 
 Place = tuple[Path, int]
-"""A unit: its section, and its number there."""
+"""A unit: the path of its section and its position there."""
 
 
 class Ablation:
-    """Takes out sections, paragraphs, bullets and examples, as many at once as the evals bear.
+    """Removes sections, paragraphs, bullets and examples that the evaluations do not need, by delta debugging.
 
-    The screen that it asks is not the gate: what it proposes is tried again, with repeats and on held-out samples.
+    Units with protected text that no other unit has are not tried. The gate evaluates the result again, with repeats and
+    on held-out samples.
     """
 
     name = "ablation"
@@ -100,10 +105,10 @@ class Ablation:
         self,
         prompt: PromptDescriptor,
         *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # It needs no model of its own.
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model of its own.
         session: StrategySession,
     ) -> Sequence[SectionEdit]:
-        """The largest removal that was found to do no harm, an edit a section."""
+        """Propose the largest removal that showed no regression, as one edit per section."""
         if session.survives is None:
             return []
         screen = session.survives
@@ -111,7 +116,7 @@ class Ablation:
         places = _removable(units)
 
         def survive(removals: Sequence[frozenset[Place]]) -> list[bool]:
-            prompts = [edited(prompt, _edits(prompt, units, removal, session)) for removal in removals]
+            prompts = [apply_edits(prompt, _edits(prompt, units, removal, session)) for removal in removals]
             return screen(prompts)
 
         return _edits(prompt, units, largest_removal(places, survive), session)
@@ -120,10 +125,10 @@ class Ablation:
 def largest_removal(
     places: Sequence[Place], survive: Callable[[Sequence[frozenset[Place]]], list[bool]]
 ) -> frozenset[Place]:
-    """A set of units that can go together, to which no single one of the others can be added.
+    """Return a set of units that can be removed together and to which no other single unit can be added.
 
-    First all at once, then halves, quarters and so on. What fits on top of what is gone already is taken greedily, in
-    order, and all chunks of one size are screened together, so that many workers can be busy at once.
+    It tries all units at once, then halves, quarters and so on, and adds chunks greedily in order. All chunks of one size are
+    screened together, so that many workers are busy at once.
     """
     gone: frozenset[Place] = frozenset()
     size = len(places)
@@ -142,7 +147,7 @@ def _together(
     fit: Sequence[frozenset[Place]],
     survive: Callable[[Sequence[frozenset[Place]]], list[bool]],
 ) -> frozenset[Place]:
-    """All chunks that fit alone, if they fit together; else one after the other."""
+    """Remove all chunks that can go alone, if they can go together; else one after the other."""
     if len(fit) > 1 and not survive([gone.union(*fit)])[0]:
         for chunk in fit:
             if survive([gone | chunk])[0]:
@@ -152,7 +157,7 @@ def _together(
 
 
 def _removable(units: dict[Path, list[EditUnit]]) -> list[Place]:
-    """The units that hold nothing which would be lost with them."""
+    """Return the units without protected text."""
     held = {
         (path, number): protected(unit.text)
         for path, members in units.items()
@@ -177,25 +182,26 @@ def _edits(
         gone = {number for path, number in removal if path == section.path}
         if gone:
             kept = [unit for number, unit in enumerate(units[section.path]) if number not in gone]
-            edits.append(edit_of(section, joined(kept), session=session, strategy=Ablation.name))
+            edits.append(edit_of(section, join_units(kept), session=session, strategy=Ablation.name))
     return edits
 
 
 class RecallBudget:
-    """Proposes smaller budgets for what memory hands back, as shares of the present one."""
+    """Proposes smaller recall budgets for memory sections, as shares of the current one. The smallest that passes wins."""
 
     def __init__(self, *shares: float) -> None:
         self._shares = shares or (0.125, 0.25, 0.5, 0.75)
-        assert all(0 < share < 1 for share in self._shares), "shares are between 0 and 1"
+        if not all(0 < share < 1 for share in self._shares):
+            raise InvalidValue(what="RecallBudget", problem="shares must be between 0 and 1")
 
     def propose(
         self,
         prompt: PromptDescriptor,
         *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # It needs no model.
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
         session: StrategySession,
     ) -> Sequence[SectionEdit]:
-        """A rival for each share, of each memory section."""
+        """Propose one edit per share and memory section."""
         edits = []
         for section in prompt.sections:
             if section.recall_tokens is None:
@@ -228,7 +234,13 @@ _REPLY: Final = re.compile(r"<shortened>\s*\n?(.*?)\n?\s*</shortened>", re.DOTAL
 
 
 class LLMCompressStrategy:
-    """Asks a provider, its own or the loop's, for a shorter text of every section that is worth it."""
+    """Asks a model to shorten each section. Its answers are cached, so that a repeated optimization asks nothing.
+
+    Args:
+        provider: The model to ask; by default the loop's.
+        least_tokens: Shorter sections are left alone.
+        cache: Where answers are stored.
+    """
 
     def __init__(
         self,
@@ -242,10 +254,10 @@ class LLMCompressStrategy:
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
-        """The sections that the model made shorter without losing a placeholder."""
+        """Propose the sections that the model shortened without losing a placeholder."""
         provider = self._provider or adapter
         if provider is None:
-            problem = "LLMCompressStrategy was given no provider, and neither was its loop"
+            problem = "LLMCompressStrategy needs a provider, its own or the loop's"
             raise ProviderRefused(provider="none", problem=problem)
         edits = [
             self._edit(section, provider, session)
@@ -257,14 +269,14 @@ class LLMCompressStrategy:
     def _edit(
         self, section: SectionDescriptor, provider: ProviderAdapter, session: StrategySession
     ) -> SectionEdit | None:
-        found = _REPLY.search(self._said(section.body, provider))
+        found = _REPLY.search(self._answer(section.body, provider))
         if found is None or placeholders(found[1]) != section.placeholders:
             return None
         edit = edit_of(section, found[1], session=session, strategy=f"compress:{provider.config.model}"[:200])
         return edit if edit.proposed_tokens < edit.original_tokens else None
 
-    def _said(self, body: str, provider: ProviderAdapter) -> str:
-        """What the model says to a section, or said before."""
+    def _answer(self, body: str, provider: ProviderAdapter) -> str:
+        """Return the model's answer for a section, cached or new."""
         request = ModelRequest.of(_REQUEST.format(body=body))
         key = CacheKey(
             prompt_digest=fingerprint(["compress-instruction/v1", _REQUEST]),
@@ -274,26 +286,26 @@ class LLMCompressStrategy:
             evaluator_id=_NOT_GRADED,
             repeat=0,
         )
-        known = None if self._cache is None else self._cache.get(key)
-        if known is None:
+        cached = None if self._cache is None else self._cache.get(key)
+        if cached is None:
             reply = provider.complete(request)
             grade = CachedGrade(
                 key=key, output=reply.text, score=Score.of(True, "a proposal"), usage=reply.usage
             )
-            known = kept(self._cache, grade)
-        return known.output
+            cached = store_grade(self._cache, grade)
+        return cached.output
 
 
-def strategy_of(
+def named_strategies(
     names: Sequence[str], provider: ProviderAdapter, cache: ResultCache | None = None
 ) -> CompressStrategy:
-    """The strategies of these names, side by side. The cache keeps what a model proposed, for the next time."""
-    known: dict[str, tuple[CompressStrategy, ...]] = {
+    """Return the strategies of these names as one. The cache stores what a model proposes."""
+    by_name: dict[str, tuple[CompressStrategy, ...]] = {
         "rewrite": rewriting_strategies(),
         "duplicates": (DuplicateRemoval(),),
         "ablation": (Ablation(),),
         "recall": (RecallBudget(),),
         "compress": (LLMCompressStrategy(provider, cache=cache),),
     }
-    assert tuple(known) == STRATEGY_NAMES
-    return Strategies(*(strategy for name in names for strategy in known[name]))
+    assert tuple(by_name) == STRATEGY_NAMES
+    return Strategies(*(strategy for name in names for strategy in by_name[name]))

@@ -1,7 +1,7 @@
-"""Arms and their runs: prompts under temporary tags, evaluated by whoever takes eval requests, compared pair by pair.
+"""Trial: prompts under temporary tags, evaluated through a mailbox and compared with the baseline.
 
-Requests have ids that their content decides, so a run that was killed and begins again asks the same questions, and an
-answer that comes twice, or from before, counts once. A result whose prompt is not the arm's is no result.
+A request's id is a hash of its content. A trial that was killed and restarted sends the same requests, and a result that
+arrives twice counts once. A result made with another prompt than the arm's does not count.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from standfast.canon import fingerprint
 from standfast.clock import Clock
 from standfast.errors import EvalsUnanswered, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
-from standfast.optimize.evals.results import EvalRequest, EvalResult
+from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import GateSettings, RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
 from standfast.optimize.mailboxes.mailbox import Mailbox
@@ -23,30 +23,30 @@ from standfast.optimize.providers.adapter import TokenUsage
 from standfast.vocabulary import Experiment
 
 Progress = Callable[[int, int], None]
-"""Hears how many runs are done, and how many are asked for and not done yet."""
+"""Called with the number of finished evaluations and of pending ones."""
 
-Key = tuple[str, str, int]
-"""An arm's digest, a sample, a repeat."""
+EvalKey = tuple[str, str, int]
+"""An arm's digest, a sample's id, a repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A prompt that is tried, under a tag that holds the whole of it."""
+    """A prompt under trial. Its tag overrides every section."""
 
     digest: str
     experiment: Experiment
 
 
 @dataclass(slots=True)
-class _Asked:
-    key: Key
+class _Pending:
+    key: EvalKey
     request: EvalRequest[Any, Any]
     attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSetting:
-    """What a trial belongs to."""
+    """What a trial needs to know about its optimization."""
 
     experiment_id: str
     template: PromptTemplate
@@ -58,7 +58,7 @@ class TrialSetting:
 
 
 class Trial:
-    """All arms of one optimisation. Close it: what it stored and opened is temporary."""
+    """All arms of one optimization. Close it to remove its tags and its reply mailbox."""
 
     def __init__(
         self,
@@ -74,20 +74,20 @@ class Trial:
         self._clock, self._beat, self._progress = clock, beat, progress
         self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
         self._arms: dict[str, Arm] = {}
-        self._results: dict[Key, EvalResult] = {}
+        self._results: dict[EvalKey, EvalResult] = {}
 
     @property
     def evaluations(self) -> int:
-        """How many runs have a grade."""
+        """How many evaluations are graded."""
         return sum(result.success for result in self._results.values())
 
     @property
     def usage(self) -> TokenUsage:
-        """What all runs cost in tokens, as the provider counts them."""
+        """The tokens of all evaluations, as the provider reports them."""
         return sum((result.usage for result in self._results.values()), TokenUsage())
 
     def arm(self, descriptor: PromptDescriptor) -> Arm:
-        """The arm of a prompt; its tag is stored the first time."""
+        """Return the arm of a prompt; the first call stores its tag."""
         digest = descriptor.digest
         if digest not in self._arms:
             setting = self._setting
@@ -106,27 +106,30 @@ class Trial:
         return self._arms[digest]
 
     def passes_something(self, baseline: Arm, samples: Dataset[Any, Any]) -> bool:
-        """Whether the baseline passes any sample. A few are asked at a time, so that the rest is run beside candidates."""
+        """Return whether the baseline passes any sample.
+
+        It asks for a few samples at a time, so that most of the baseline runs interleaved with candidates.
+        """
         for first in range(0, len(samples), PROBED_SAMPLES):
             some = samples.samples[first : first + PROBED_SAMPLES]
-            self._ask((baseline, sample, 0) for sample in some)
+            self._evaluate((baseline, sample, 0) for sample in some)
             if any(self._results[baseline.digest, sample.id, 0].passed for sample in some):
                 return True
         return pass_rate(self.baseline_runs(baseline, samples)) > 0
 
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
-        """The baseline's runs on all samples; ``EvalsUnanswered`` unless every one has a grade."""
+        """Return the baseline's runs on all samples, or raise ``EvalsUnanswered`` if one has no grade."""
         repeats = self._setting.gate.repeats
-        self._ask((baseline, sample, repeat) for repeat in range(repeats) for sample in samples)
+        self._evaluate((baseline, sample, repeat) for repeat in range(repeats) for sample in samples)
         return self._graded(baseline, samples, dict.fromkeys((sample.id for sample in samples), repeats))
 
     def compare(
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, level: float
     ) -> list[Ruling]:
-        """A ruling on each candidate. Both sides run interleaved, and again where they differ."""
+        """Return a ruling on each candidate. Baseline and candidates run interleaved, and again where they differ."""
         gate = self._setting.gate
         arms = [baseline, *candidates]
-        self._ask(
+        self._evaluate(
             (arm, sample, repeat) for repeat in range(gate.repeats) for sample in samples for arm in arms
         )
         counts = {
@@ -144,7 +147,7 @@ class Trial:
                     counts[arm.digest][sample.id] = gate.max_repeats
                     again = range(gate.repeats, gate.max_repeats)
                     more += [(side, sample, repeat) for repeat in again for side in (baseline, arm)]
-        self._ask(more)
+        self._evaluate(more)
         return [self._ruling(baseline, arm, samples, counts[arm.digest], level) for arm in candidates]
 
     def close(self) -> None:
@@ -181,7 +184,7 @@ class Trial:
         return self._passes(baseline, counts)
 
     def _problem(self, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> str | None:
-        """The first error among an arm's runs, in the order of the samples."""
+        """Return the first error among an arm's runs, in the order of the samples."""
         for sample in samples:
             for repeat in range(counts[sample.id]):
                 result = self._results[arm.digest, sample.id, repeat]
@@ -195,14 +198,14 @@ class Trial:
             for sample, count in counts.items()
         }
 
-    def _ask(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
-        """See that each of these runs has a result; those that have one are not asked for again."""
-        pending: dict[str, _Asked] = {}
+    def _evaluate(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
+        """Evaluate these runs, except those that have a result, and wait for the results."""
+        pending: dict[str, _Pending] = {}
         for arm, sample, repeat in wanted:
             key = (arm.digest, sample.id, repeat)
             if key not in self._results:
                 request = self._request(arm, sample, repeat)
-                pending[request.request_id] = _Asked(key, request)
+                pending[request.request_id] = _Pending(key, request)
         self._send(list(pending.values()))
         quiet_since = self._clock.monotonic()
         while pending:
@@ -212,50 +215,50 @@ class Trial:
             if self._collect(pending):
                 quiet_since = self._clock.monotonic()
             elif self._clock.monotonic() - quiet_since > self._setting.patience_seconds:
-                self._insist(pending, list(pending.values()), "no answer in time")
+                self._retry(pending, list(pending.values()), "no result in time")
                 quiet_since = self._clock.monotonic()
 
-    def _collect(self, pending: dict[str, _Asked]) -> bool:
-        """Take what has been answered; says whether that was anything of ours."""
+    def _collect(self, pending: dict[str, _Pending]) -> bool:
+        """Take arrived results; return whether there were any of ours."""
         messages = self._replies.receive(max_messages=200, visibility_timeout=60, wait_time_seconds=1)
-        failed: dict[str, list[_Asked]] = {}
-        came = False
+        failed: dict[str, list[_Pending]] = {}
+        received = False
         for message in messages:
             result = message.body
             asked = pending.get(result.request_id) if isinstance(result, EvalResult) else None
             if asked is None:
                 continue
-            came = True
-            problem = self._objection(asked, result)
+            received = True
+            problem = self._invalid_because(asked, result)
             if problem is None:
                 self._results[asked.key] = result
                 del pending[result.request_id]
             else:
                 failed.setdefault(problem, []).append(asked)
         for problem, again in failed.items():
-            self._insist(pending, again, problem)
+            self._retry(pending, again, problem)
         with suppress(StaleReceipt):
             self._replies.acknowledge(*messages)
-        return came
+        return received
 
-    def _objection(self, asked: _Asked, result: EvalResult) -> str | None:
-        """Why a result does not count: an error, or a prompt that is not the arm's."""
+    def _invalid_because(self, asked: _Pending, result: EvalResult) -> str | None:
+        """Return why a result does not count: an error, or another prompt than the arm's."""
         if not result.success:
-            return result.error or "an error without words"
+            return result.error or "an error without a message"
         digest = asked.key[0]
         if result.prompt_digest != digest:
             return f"the worker used prompt {result.prompt_digest!r:.20}, not {digest!r:.20}"
         return None
 
-    def _insist(self, pending: dict[str, _Asked], again: list[_Asked], problem: str) -> None:
-        """Ask again; after several attempts an error is the result, which is neither a pass nor a regression."""
+    def _retry(self, pending: dict[str, _Pending], again: list[_Pending], problem: str) -> None:
+        """Send requests again; after several attempts record an error, which is neither a pass nor a regression."""
         for asked in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
             request = asked.request
             self._results[asked.key] = EvalResult(
                 request_id=request.request_id,
                 sample_id=request.sample.id,
                 repeat=request.repeat,
-                outcome="error",  # type: ignore[arg-type]  # Coerced when it is built.
+                outcome=Outcome.ERROR,
                 error=problem,
             )
             del pending[request.request_id]
@@ -264,7 +267,7 @@ class Trial:
             asked.attempts += 1
         self._send(repeated)
 
-    def _send(self, asked: list[_Asked]) -> None:
+    def _send(self, asked: list[_Pending]) -> None:
         if asked:
             self._eval_requests.send_many([one.request for one in asked], reply_to=self._replies.name)
 

@@ -1,7 +1,7 @@
-"""A loop that takes requests from a mailbox, one at a time, and answers each of them.
+"""WorkerLoop: takes requests from a mailbox, one at a time, and replies to each.
 
-Whatever a request does, the loop lives on: a bad request gets an error as its reply or becomes a dead letter; a failing
-server is waited for; a request that was interrupted goes back to the queue.
+No request stops the loop. A request that fails gets an error as its reply, or becomes a dead letter if there is nowhere to
+reply to. While a server is away the loop waits. A request that is interrupted by a shutdown goes back to the queue.
 """
 
 import threading
@@ -35,7 +35,7 @@ from standfast.optimize.mailboxes.mailbox import Mailbox, Message
 RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
 
-_PASSING: Final = (
+_TRANSIENT: Final = (
     MailboxUnavailable,
     OverridesUnavailable,
     CacheUnavailable,
@@ -44,11 +44,11 @@ _PASSING: Final = (
     StoreFailed,
     OutcomeUnknown,
 )
-"""Failures that end by themselves: the same request can succeed later, from a newer snapshot perhaps."""
+"""Failures after which the same request can succeed later."""
 
 
 class WorkerLoop(ABC, Generic[RequestT, ResultT]):
-    """The part that all loops share. A loop says what it takes, how it handles it, and how it tells an error."""
+    """The base of all loops. A subclass sets ``takes`` and implements ``handle`` and ``failed``."""
 
     takes: ClassVar[type]
     name: str = "worker"
@@ -59,36 +59,36 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         self._stop = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
-        self._beat_at = self._clock.monotonic()
-        self._waits_seconds = 0.0
-        self._retry_passing_failures = 3
+        self._last_beat = self._clock.monotonic()
+        self._waiting_seconds = 0.0
+        self._max_transient_retries = 3
 
     @abstractmethod
     def handle(self, request: RequestT) -> ResultT:
-        """Do what is asked. An exception becomes the reply that ``failed`` makes of it."""
+        """Answer a request. An exception is passed to ``failed``, whose result is the reply."""
 
     @abstractmethod
     def failed(self, request: RequestT, error: Exception) -> ResultT:
-        """The reply that tells the sender of an error."""
+        """Return the reply for a request that raised an error."""
 
     @property
     def stopping(self) -> bool:
-        """Whether the loop was asked to stop."""
+        """Whether shutdown was requested."""
         return self._stop.is_set()
 
     @property
     def running(self) -> bool:
-        """Whether ``run`` is under way."""
+        """Whether ``run`` is executing."""
         return not self._idle.is_set()
 
     @property
     def quiet_seconds(self) -> float:
-        """How long the loop has given no sign of life. Waiting for requests is life; a handler has to say so itself."""
-        return max(self._clock.monotonic() - self._beat_at - self._waits_seconds, 0.0)
+        """Seconds since the last heartbeat. Waiting for requests does not count; a long handler calls ``beat``."""
+        return max(self._clock.monotonic() - self._last_beat - self._waiting_seconds, 0.0)
 
     def beat(self) -> None:
-        """A sign of life. Long handlers give one now and then; it raises ``LoopStopping`` when it is time to stop."""
-        self._beat_at = self._clock.monotonic()
+        """Report progress from a long handler. Raises ``LoopStopping`` if shutdown was requested."""
+        self._last_beat = self._clock.monotonic()
         if self._stop.is_set():
             raise LoopStopping(loop=self.name)
 
@@ -99,27 +99,27 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         visibility_timeout: float = 300,
         wait_time_seconds: float = 20,
     ) -> None:
-        """Take and answer requests until ``shutdown``, or until that many looks into the mailbox.
+        """Process requests until ``shutdown``, or for ``max_iterations`` calls of ``receive``.
 
-        A shutdown that was asked for before this was called counts as well.
+        A shutdown that was requested before this call counts too.
         """
         self._idle.clear()
         try:
-            with _Keeper(visibility_timeout) as keeper:
+            with _LeaseKeeper(visibility_timeout) as keeper:
                 self._take_requests(keeper, max_iterations, visibility_timeout, wait_time_seconds)
         finally:
             self._idle.set()
 
     def _take_requests(
         self,
-        keeper: "_Keeper",
+        keeper: "_LeaseKeeper",
         max_iterations: int | None,
         visibility_timeout: float,
         wait_time_seconds: float,
     ) -> None:
         iterations, failures = 0, 0
         while not self._stop.is_set() and (max_iterations is None or iterations < max_iterations):
-            self._beat_at, self._waits_seconds = self._clock.monotonic(), wait_time_seconds
+            self._last_beat, self._waiting_seconds = self._clock.monotonic(), wait_time_seconds
             try:
                 messages = self.requests.receive(
                     visibility_timeout=visibility_timeout, wait_time_seconds=wait_time_seconds
@@ -131,19 +131,19 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
                 failures += 1
                 self._stop.wait(min(LOOP_BACKOFF_SECONDS * 2**failures, MAX_LOOP_BACKOFF_SECONDS))
                 continue
-            self._beat_at, self._waits_seconds = self._clock.monotonic(), 0.0
+            self._last_beat, self._waiting_seconds = self._clock.monotonic(), 0.0
             for message in messages:
                 self._process(message, keeper)
             iterations += 1
 
     def shutdown(self, *, timeout: float = 30.0) -> bool:
-        """Ask the loop to stop and wait for it; says whether it has stopped."""
+        """Request shutdown and wait; return whether the loop has stopped."""
         self._stop.set()
         with suppress(MailboxError):
             self.requests.interrupt()
         return self._idle.wait(timeout)
 
-    def _process(self, message: Message[RequestT, ResultT], keeper: "_Keeper") -> None:
+    def _process(self, message: Message[RequestT, ResultT], keeper: "_LeaseKeeper") -> None:
         if self._stop.is_set():
             with suppress(MailboxError):
                 message.nack()
@@ -152,13 +152,13 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
             with keeper.holding(message):
                 self._answer(message)
         except StaleReceipt:
-            # The lease was lost, to a pause of this machine perhaps. Whoever has the request now answers it too, and
-            # replies are told apart by request id.
+            # The lease ended, for example because this machine was suspended. Another worker answers too; the reply's
+            # request id shows that both belong to one request.
             return
         except MailboxUnavailable:
-            # It stays leased and comes back when the lease is over.
+            # The message is delivered again when its lease ends.
             return
-        except Exception as error:  # noqa: BLE001  # Not even a reply that can't be made stops the loop.
+        except Exception as error:  # noqa: BLE001  # A failing reply must not stop the loop.
             with suppress(MailboxError):
                 message.dead_letter(f"{type(error).__name__}: {error}")
 
@@ -172,48 +172,48 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         except LoopStopping:
             message.nack()
             return
-        except Exception as error:  # noqa: BLE001  # Whatever a handler does, the loop lives on and the sender hears of it.
-            if isinstance(error, _PASSING) and message.delivery_count <= self._retry_passing_failures:
+        except Exception as error:  # noqa: BLE001  # The sender gets every error; the loop goes on.
+            if isinstance(error, _TRANSIENT) and message.delivery_count <= self._max_transient_retries:
                 message.nack(visibility_timeout=min(2.0**message.delivery_count, MAX_RETRY_DELAY_SECONDS))
                 return
             reply = self.failed(message.body, error)
-        self._beat_at = self._clock.monotonic()
+        self._last_beat = self._clock.monotonic()
         try:
             message.reply(reply)
         except ReplyMailboxClosed:
-            # Who asked has the answer from an earlier delivery, or gave up: nobody waits.
+            # The sender has the answer from an earlier delivery, or gave up.
             message.acknowledge()
             return
         except (NoReplyAddress, UnresolvableReply) as error:
             message.dead_letter(str(error))
             return
         except StandfastError as error:
-            if isinstance(error, _PASSING):
+            if isinstance(error, _TRANSIENT):
                 raise
             message.reply(self.failed(message.body, error))
         message.acknowledge()
 
 
-class _Keeper:
-    """Keeps the lease of the message that is being handled, from a thread of its own.
+class _LeaseKeeper:
+    """Extends the lease of the current message from a thread of its own.
 
-    It looks a few times in the length of a lease and is told of nothing, so that short work costs it nothing.
+    It checks four times per lease, so that short work never extends a lease.
     """
 
     def __init__(self, visibility_timeout: float) -> None:
         self._timeout = visibility_timeout
-        self._held: Message[Any, Any] | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._current: Message[Any, Any] | None = None
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._extend_leases, daemon=True)
 
     @contextmanager
     def holding(self, message: Message[Any, Any]) -> Iterator[None]:
-        """While this block lasts, the message stays ours."""
-        self._held = message
+        """Keep the message leased while the block runs."""
+        self._current = message
         try:
             yield
         finally:
-            self._held = None
+            self._current = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -222,22 +222,22 @@ class _Keeper:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._finished.set()
         self._thread.join()
 
-    def _keep(self) -> None:
+    def _extend_leases(self) -> None:
         seen: Message[Any, Any] | None = None
-        while not self._over.wait(self._timeout / 4):
-            held = self._held
-            # One that was here at the last look is at least a quarter old, and at most a half when it is extended.
-            if held is not None and held is seen:
-                # A receipt that is stale shows when the message is settled; a server that is away may be back by then.
+        while not self._finished.wait(self._timeout / 4):
+            current = self._current
+            # A message seen at the last check too is between a quarter and a half of its lease old.
+            if current is not None and current is seen:
+                # A stale receipt shows when the message is settled; an unreachable server may be back by then.
                 with suppress(MailboxError):
-                    held.extend_visibility(self._timeout)
-            seen = held
+                    current.extend_visibility(self._timeout)
+            seen = current
 
 
 def error_text(error: Exception) -> str:
-    """An error as a reply tells it: its code and its words."""
+    """Return an error as a reply states it: its code and its message."""
     code: Any = getattr(error, "code", None)
     return f"{code or type(error).__name__}: {error}"

@@ -1,9 +1,9 @@
-"""The protocol between Standfast and a model: one request, one reply, usage told, errors in our words."""
+"""ProviderAdapter, the protocol between Standfast and a model, and the base of providers that use a vendor's library."""
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
 from types import ModuleType
-from typing import Any, Final, Protocol, TypedDict
+from typing import Any, Final, Protocol
 
 from standfast.canon import fingerprint
 from standfast.errors import (
@@ -18,7 +18,7 @@ from standfast.vocabulary import Value
 
 
 class MessageRole(StrEnum):
-    """Who speaks."""
+    """Who a chat message is from."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -26,7 +26,7 @@ class MessageRole(StrEnum):
 
 
 class ProviderConfig(Value, frozen=True, kw_only=True):
-    """Everything about a model that can change its answers. Its id is part of every cached result."""
+    """Everything about a model that can change its answers. Its id is part of every cache key."""
 
     provider: str
     model: str
@@ -41,12 +41,12 @@ class ProviderConfig(Value, frozen=True, kw_only=True):
 
     @property
     def config_id(self) -> str:
-        """The same for the same configuration, everywhere."""
+        """A hash of the configuration."""
         return fingerprint(["model-config/v1", self.as_json()])
 
 
 class ToolSpec(Value, frozen=True, kw_only=True):
-    """A tool as the model is told of it; ``parameters`` is a JSON schema."""
+    """A tool as it is described to the model; ``parameters`` is a JSON schema."""
 
     name: str
     description: str
@@ -57,7 +57,7 @@ class ToolSpec(Value, frozen=True, kw_only=True):
 
 
 class ModelToolCall(Value, frozen=True, kw_only=True):
-    """What the model wants a tool to do."""
+    """A tool call that the model asks for."""
 
     call_id: str
     name: str
@@ -65,7 +65,7 @@ class ModelToolCall(Value, frozen=True, kw_only=True):
 
 
 class ChatMessage(Value, frozen=True, kw_only=True):
-    """One thing that was said: by the user, by the model (perhaps with calls), or by a tool."""
+    """One message of a chat: from the user, from the model (with or without tool calls), or from a tool."""
 
     role: MessageRole
     text: str
@@ -74,34 +74,40 @@ class ChatMessage(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._coerce("role", MessageRole)
-        self._require((self.role is MessageRole.TOOL) == (self.call_id is not None), "a tool answers a call")
-        self._require(not self.tool_calls or self.role is MessageRole.ASSISTANT, "only the model calls tools")
+        self._require(
+            (self.role is MessageRole.TOOL) == (self.call_id is not None),
+            "a tool message needs a call_id, and no other message may have one",
+        )
+        self._require(
+            not self.tool_calls or self.role is MessageRole.ASSISTANT,
+            "only an assistant message may have tool_calls",
+        )
 
 
 class ModelRequest(Value, frozen=True, kw_only=True):
-    """What is asked. ``repeat`` tells apart requests that are the same on purpose, to see how much answers vary."""
+    """A chat to complete. ``repeat`` numbers requests that are equal on purpose, to see how much answers vary."""
 
-    turns: tuple[ChatMessage, ...]
+    messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
     repeat: int = 0
 
     def __post_init__(self) -> None:
-        self._require(len(self.turns) > 0, "at least one turn is needed")
+        self._require(len(self.messages) > 0, "at least one message is needed")
         self._require_whole("repeat", self.repeat, least=0)
 
     @classmethod
     def of(cls, text: str, *, repeat: int = 0) -> "ModelRequest":
-        """A request with one turn of the user."""
-        return cls(turns=(ChatMessage(role=MessageRole.USER, text=text),), repeat=repeat)
+        """Return a request with one user message."""
+        return cls(messages=(ChatMessage(role=MessageRole.USER, text=text),), repeat=repeat)
 
     @property
     def prompt(self) -> str:
-        """What the user said first."""
-        return self.turns[0].text
+        """The text of the first message."""
+        return self.messages[0].text
 
 
 class TokenUsage(Value, frozen=True, kw_only=True):
-    """What the provider says it has counted."""
+    """The tokens that the provider reports."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -114,7 +120,7 @@ class TokenUsage(Value, frozen=True, kw_only=True):
 
 
 class ModelReply(Value, frozen=True, kw_only=True):
-    """What came back. ``model`` is who the provider says has answered, which may be a dated version."""
+    """The model's answer. ``model`` is the exact model that the provider reports, such as a dated version."""
 
     text: str
     tool_calls: tuple[ModelToolCall, ...] = ()
@@ -124,32 +130,25 @@ class ModelReply(Value, frozen=True, kw_only=True):
 
 
 class ProviderAdapter(Protocol):
-    """A model that can be asked. Any thread may ask; what goes wrong is a ``ProviderError``."""
+    """A model. Any thread may call it; every failure is a ``ProviderError``."""
 
     @property
     def config(self) -> ProviderConfig:
-        """Everything about it that can change its answers."""
+        """The model's configuration."""
         ...
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask and wait."""
+        """Send a request and return the reply."""
         ...
 
 
-_OVERLOADED: Final = 500
+_SERVER_ERROR: Final = 500
 
 
-class Patience(TypedDict, total=False):
-    """How long a provider waits for one answer, and how often it asks again."""
+class VendorProvider(ABC):
+    """A model behind its vendor's library. OpenAI's and Anthropic's have the same options and the same errors.
 
-    timeout_seconds: float
-    max_retries: int
-
-
-class OfficialProvider(ABC):
-    """The part that both share. Overload and lost connections are tried again, with growing pauses.
-
-    A provider says how a request is put to its library, and how to read what comes back.
+    The library retries on overload and lost connections. A subclass sends a request and reads the library's answer.
     """
 
     def __init__(
@@ -165,50 +164,50 @@ class OfficialProvider(ABC):
     ) -> None:
         self._config, self._library = config, library
         self._timeout_seconds = timeout_seconds
-        self._their_error: type[Exception] = getattr(library, f"{client}Error")
+        self._vendor_error: type[Exception] = getattr(library, f"{client}Error")
         try:
             self._client: Any = getattr(library, client)(
                 base_url=base_url, api_key=api_key, timeout=timeout_seconds, max_retries=max_retries
             )
-        except self._their_error as error:
+        except self._vendor_error as error:
             raise ProviderRefused(provider=config.provider, problem=str(error)) from None
 
     @property
     def config(self) -> ProviderConfig:
-        """Everything about it that can change its answers."""
+        """The model's configuration."""
         return self._config
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask and wait."""
+        """Send a request and return the reply."""
         try:
-            return self._read(self._ask(request))
-        except self._their_error as error:
-            raise self._in_our_words(error) from None
+            return self._read(self._send(request))
+        except self._vendor_error as error:
+            raise self._translate(error) from None
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise ProviderGarbled(provider=self._config.provider, problem=problem) from None
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._client.close()
 
     @abstractmethod
-    def _ask(self, request: ModelRequest) -> Any:
-        """What the library gives back."""
+    def _send(self, request: ModelRequest) -> Any:
+        """Call the library and return its answer."""
 
     @abstractmethod
     def _read(self, answer: Any) -> ModelReply:
-        """That in our words."""
+        """Convert the library's answer."""
 
-    def _in_our_words(self, error: Exception) -> ProviderError:
+    def _translate(self, error: Exception) -> ProviderError:
         library: Any = self._library
         provider, problem = self._config.provider, str(error)
-        # The library's time-out is one of its connection errors, so it comes first.
+        # The library's timeout is a subclass of its connection error, so it is checked first.
         if isinstance(error, library.APITimeoutError):
             return ProviderTimeout(provider=provider, timeout_seconds=self._timeout_seconds)
         if isinstance(error, library.APIConnectionError | library.RateLimitError):
             return ProviderUnavailable(provider=provider, problem=problem)
         if isinstance(error, library.APIStatusError):
-            kind = ProviderUnavailable if error.status_code >= _OVERLOADED else ProviderRefused
+            kind = ProviderUnavailable if error.status_code >= _SERVER_ERROR else ProviderRefused
             return kind(provider=provider, problem=problem)
         return ProviderGarbled(provider=provider, problem=problem)

@@ -1,18 +1,18 @@
-"""Anthropic's messages, through its official library."""
+"""Models behind Anthropic's messages API, through its library. Needs the extra ``anthropic``."""
 
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from standfast.errors import MissingExtra
+from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
 from standfast.optimize.providers.adapter import (
     ChatMessage,
     MessageRole,
     ModelReply,
     ModelRequest,
     ModelToolCall,
-    OfficialProvider,
-    Patience,
     ProviderConfig,
     TokenUsage,
+    VendorProvider,
 )
 
 try:
@@ -23,7 +23,7 @@ except ImportError:
 PROVIDER: Final = "anthropic"
 
 
-class AnthropicProvider(OfficialProvider):
+class AnthropicProvider(VendorProvider):
     """A model behind ``/v1/messages``."""
 
     def __init__(
@@ -34,23 +34,30 @@ class AnthropicProvider(OfficialProvider):
         api_key: str | None = None,
         temperature: float | None = None,
         max_output_tokens: int = 1024,
-        **patience: Unpack[Patience],
+        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
+        max_retries: int = PROVIDER_RETRIES,
     ) -> None:
         config = ProviderConfig(
             provider=PROVIDER, model=model, temperature=temperature, max_output_tokens=max_output_tokens
         )
         super().__init__(
-            config, library=anthropic, client="Anthropic", base_url=base_url, api_key=api_key, **patience
+            config,
+            library=anthropic,
+            client="Anthropic",
+            base_url=base_url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            max_retries=max_retries,
         )
 
-    def _ask(self, request: ModelRequest) -> Any:
+    def _send(self, request: ModelRequest) -> Any:
         call: dict[str, Any] = {
             "model": self._config.model,
-            "messages": [_message(turn) for turn in request.turns],
+            "messages": [_message(message) for message in request.messages],
             "max_tokens": self._config.max_output_tokens,
         }
         if self._config.temperature is not None:
-            # Newer models take no temperature, and neither does the library's signature; older servers do.
+            # Newer models and the library's signature have no temperature; older servers take one.
             call["extra_body"] = {"temperature": self._config.temperature}
         if request.tools:
             call["tools"] = [
@@ -76,13 +83,13 @@ class AnthropicProvider(OfficialProvider):
         )
 
 
-def _message(turn: ChatMessage) -> dict[str, Any]:
-    if turn.role is MessageRole.TOOL:
-        result = {"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}
+def _message(message: ChatMessage) -> dict[str, Any]:
+    if message.role is MessageRole.TOOL:
+        result = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.text}
         return {"role": "user", "content": [result]}
-    content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
+    content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
     content += [
         {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments}
-        for call in turn.tool_calls
+        for call in message.tool_calls
     ]
-    return {"role": turn.role.value, "content": content}
+    return {"role": message.role.value, "content": content}

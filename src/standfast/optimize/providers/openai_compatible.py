@@ -1,19 +1,19 @@
-"""OpenAI's chat protocol, through its official library: OpenAI itself, and every server that speaks the same."""
+"""Models behind OpenAI's chat API or a server with the same API, through OpenAI's library. Needs the extra ``openai``."""
 
 import json
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from standfast.errors import MissingExtra
+from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
 from standfast.optimize.providers.adapter import (
     ChatMessage,
     MessageRole,
     ModelReply,
     ModelRequest,
     ModelToolCall,
-    OfficialProvider,
-    Patience,
     ProviderConfig,
     TokenUsage,
+    VendorProvider,
 )
 
 try:
@@ -24,7 +24,7 @@ except ImportError:
 PROVIDER: Final = "openai-compatible"
 
 
-class OpenAICompatibleProvider(OfficialProvider):
+class OpenAICompatibleProvider(VendorProvider):
     """A model behind ``/chat/completions``."""
 
     def __init__(
@@ -36,7 +36,8 @@ class OpenAICompatibleProvider(OfficialProvider):
         temperature: float | None = 0.0,
         max_output_tokens: int = 1024,
         seed: int | None = None,
-        **patience: Unpack[Patience],
+        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
+        max_retries: int = PROVIDER_RETRIES,
     ) -> None:
         config = ProviderConfig(
             provider=PROVIDER,
@@ -46,20 +47,26 @@ class OpenAICompatibleProvider(OfficialProvider):
             seed=seed,
         )
         super().__init__(
-            config, library=openai, client="OpenAI", base_url=base_url, api_key=api_key, **patience
+            config,
+            library=openai,
+            client="OpenAI",
+            base_url=base_url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            max_retries=max_retries,
         )
 
-    def _ask(self, request: ModelRequest) -> Any:
+    def _send(self, request: ModelRequest) -> Any:
         config = self._config
         call: dict[str, Any] = {
             "model": config.model,
-            "messages": [_message(turn) for turn in request.turns],
+            "messages": [_message(message) for message in request.messages],
             "max_completion_tokens": config.max_output_tokens,
         }
         if config.temperature is not None:
             call["temperature"] = config.temperature
         if config.seed is not None:
-            # Repeats are there to see how answers vary, so each has a seed of its own.
+            # Repeats measure how answers vary, so each gets its own seed.
             call["seed"] = config.seed + request.repeat
         if request.tools:
             call["tools"] = [{"type": "function", "function": tool.as_json()} for tool in request.tools]
@@ -86,17 +93,17 @@ class OpenAICompatibleProvider(OfficialProvider):
         )
 
 
-def _message(turn: ChatMessage) -> dict[str, Any]:
-    if turn.role is MessageRole.TOOL:
-        return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
-    message: dict[str, Any] = {"role": turn.role.value, "content": turn.text}
-    if turn.tool_calls:
-        message["tool_calls"] = [
+def _message(message: ChatMessage) -> dict[str, Any]:
+    if message.role is MessageRole.TOOL:
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+    plain: dict[str, Any] = {"role": message.role.value, "content": message.text}
+    if message.tool_calls:
+        plain["tool_calls"] = [
             {
                 "id": call.call_id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
             }
-            for call in turn.tool_calls
+            for call in message.tool_calls
         ]
-    return message
+    return plain

@@ -1,6 +1,6 @@
-"""A provider that answers from a script: deterministic, quick, and honest about being no model.
+"""A provider that answers from a script, for tests and examples: deterministic and fast.
 
-Its configuration names the provider ``scripted``, so that no report made with it can be mistaken for a model's.
+Its configuration names the provider ``scripted``, so that a report made with it can't be mistaken for a model's.
 """
 
 import os
@@ -17,14 +17,15 @@ from standfast.errors import ProviderRefused
 from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ProviderConfig, TokenUsage
 
 Script = Callable[[ModelRequest], str | ModelReply] | Mapping[str, str]
-_WHOLE: Final = 1 << 52
+_NOISE_SCALE: Final = 1 << 52
 
 
 class ScriptedProvider:
-    """Answers what its script says: a function of the request, or a table from prompt to answer.
+    """Answers by a function of the request, or by a table from prompt to answer.
 
-    ``noise`` is the probability with which a request gets ``wrong`` instead; which ones do is decided by the seed, the
-    prompt and the repeat, so the same request always gets the same answer.
+    Args:
+        noise: The share of requests that get ``wrong`` instead. Seed, prompt and repeat decide which, so equal requests
+            get equal answers.
     """
 
     def __init__(
@@ -49,17 +50,17 @@ class ScriptedProvider:
 
     @property
     def config(self) -> ProviderConfig:
-        """A configuration that says what this is."""
+        """The configuration; its provider is ``scripted``."""
         return self._config
 
     @property
     def calls(self) -> int:
-        """How often it was asked."""
+        """How many requests it has answered."""
         with self._lock:
             return self._calls
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The script's answer, after the latency that was asked for."""
+        """Return the script's answer after ``latency_seconds``."""
         with self._lock:
             self._calls += 1
         if self._latency_seconds:
@@ -67,7 +68,7 @@ class ScriptedProvider:
         answer = self._wrong if self._is_noise(request) else self._answer(request)
         if isinstance(answer, ModelReply):
             return answer
-        # Words, not tokens: a script has no tokeniser, and its usage is only good for adding up.
+        # Words, not tokens: a script has no tokenizer.
         usage = TokenUsage(input_tokens=len(request.prompt.split()), output_tokens=len(answer.split()))
         return ModelReply(text=answer, usage=usage, model=f"scripted:{self._config.model}", stopped="stop")
 
@@ -77,13 +78,15 @@ class ScriptedProvider:
         try:
             return self._script[request.prompt]
         except KeyError:
-            raise ProviderRefused(provider="scripted", problem="the script has no answer to this") from None
+            raise ProviderRefused(
+                provider="scripted", problem="the script has no answer for this prompt"
+            ) from None
 
     def _is_noise(self, request: ModelRequest) -> bool:
         if not self._noise:
             return False
         drawn = fingerprint(["noise/v1", self._config.seed, request.prompt, request.repeat])
-        return int(drawn[:13], 16) < self._noise * _WHOLE
+        return int(drawn[:13], 16) < self._noise * _NOISE_SCALE
 
 
 class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,22 +95,23 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def scripted_by(file: str | os.PathLike[str]) -> ScriptedProvider:
-    """A provider with a rule a line, ``{"contains": ["…", …], "answer": "…"}``: the first that fits the prompt answers.
+    """Read a provider from a file of rules, one per line: ``{"contains": ["…", …], "answer": "…"}``.
 
-    What the rules say is part of the provider's name, so that answers of other rules are not taken for its own.
+    The first rule whose strings all occur in the prompt answers. A hash of the rules is part of the model's name, so that
+    cached answers of other rules are not reused.
     """
     try:
         lines = [line for line in Path(file).read_bytes().splitlines() if line.strip()]
         rules = [msgspec.json.decode(line, type=_Rule) for line in lines]
     except (OSError, msgspec.MsgspecError) as error:
-        problem = f"{os.fspath(file)} is no script: {error}"
+        problem = f"{os.fspath(file)} is not a script: {error}"
         raise ProviderRefused(provider="scripted", problem=problem) from None
 
     def script(request: ModelRequest) -> str:
         for rule in rules:
             if all(part in request.prompt for part in rule.contains):
                 return rule.answer
-        raise ProviderRefused(provider="scripted", problem="no rule of the script fits this prompt")
+        raise ProviderRefused(provider="scripted", problem="no rule of the script matches this prompt")
 
-    told = fingerprint([[rule.contains, rule.answer] for rule in rules])
-    return ScriptedProvider(script, name=f"{Path(file).name}@{told[:12]}")
+    rules_hash = fingerprint([[rule.contains, rule.answer] for rule in rules])
+    return ScriptedProvider(script, name=f"{Path(file).name}@{rules_hash[:12]}")
