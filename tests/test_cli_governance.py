@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +365,33 @@ def test_an_encrypted_key_asks_for_its_passphrase_on_the_terminal(typed: str, co
     assert exit_code == code
     assert ("is law now, signed by bob@example.com" if code == "0" else "[signing_failed]") in said
     assert "open sesame" not in said
+
+
+def test_a_sweep_lists_at_most_twenty_records() -> None:
+    clock = ManualClock(SystemClock().now() - timedelta(days=10))
+    with Memory.open("standfast.db", clock=clock) as memory:
+        for first, last in ((0, 20), (20, 21)):
+            with memory.run(workflow="w", mode="buffered_write") as run:
+                for number in range(first, last):
+                    fact = f"Gate number {number} opens at {number} minutes past noon."
+                    run.remember(fact, subject=f"gate/{number:02}", source=HANDBOOK)
+            printed = call("retention", "sweep", "--dry-run").output
+
+            assert printed.count("delete   ACTIVE/gate/") == 20
+            assert ("… and 1 more" in printed) == (last == 21)
+            assert f"{last} to delete; nothing was changed" in printed
+
+
+def test_a_signature_is_valid_for_the_given_minutes() -> None:
+    before = SystemClock().now()
+    answer = answer_of("approvals", "approve", propose(), "--key", "alice", "--yes", "--minutes", "3")
+    expires = datetime.fromisoformat(answer["approval"]["statement"]["expires_at"])
+
+    assert timedelta(minutes=3) <= expires - before < timedelta(minutes=4)
+
+
+def test_a_decided_proposal_replaces_nothing() -> None:
+    proposal_id = propose()
+    call("approvals", "approve", proposal_id, "--key", "alice", "--yes")
+
+    assert answer_of("approvals", "show", proposal_id)["replaces"] is None

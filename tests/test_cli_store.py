@@ -1,6 +1,7 @@
 """The commands for stores."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -8,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from standfast.errors import CommitAborted
+from standfast.store.store import Store, open_store
 
 LINES = '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19 %."}\n'
 
@@ -113,3 +116,41 @@ def test_a_bad_line_is_reported_with_its_number() -> None:
 
     assert result.exit_code == 2
     assert "line 3 of facts.jsonl" in result.stderr
+
+
+def test_recover_counts_applied_aborted_and_discarded_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    _imported()
+    with closing(open_store("standfast.db", create=False)) as store:
+        receipt = store.receipt_of(1)
+    outcomes = [[None, None, None], [receipt, receipt, CommitAborted()], []]
+    monkeypatch.setattr(Store, "recover", lambda _self: outcomes.pop(0))
+
+    assert json.loads(_call("recover", "--json").output) == {"applied": 2, "aborted": 1, "discarded": 3}
+
+
+def test_export_takes_a_snapshot_and_a_namespace() -> None:
+    _imported()
+
+    assert _call("export", "--at", "0").output == ""
+    assert _call("export", "--namespace", "other").output == ""
+    assert _call("export", "facts-again.jsonl").output == ""
+    assert Path("facts-again.jsonl").read_text(encoding="utf-8") == LINES
+
+
+def test_import_changes_existing_records_only_with_update() -> None:
+    _imported()
+    Path("facts.jsonl").write_text(LINES.replace("14 days", "30 days"), encoding="utf-8")
+    refused = _call("import", "facts.jsonl")
+
+    assert refused.exit_code == 2
+    assert _call("import", "facts.jsonl", "--update").output == "2 read, 0 new, 1 updated, 1 unchanged\n"
+    assert "30 days" in _call("export").output
+
+
+def test_init_names_only_the_files_that_it_creates() -> None:
+    _imported()
+    Path("standfast.toml").write_text('namespace = "support"\n', encoding="utf-8")
+    answer = json.loads(_call("init", "--json").output)
+
+    assert answer == {"store": "standfast.db", "head": 1, "made": ["allowed_signers"]}
+    assert json.loads(_call("init", "--store", "second.db", "--json").output)["made"] == ["second.db"]

@@ -9,7 +9,7 @@ from standfast.errors import InvalidSettings
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.vocabulary import Band, VisibilityMode
-from standfast.wiring import memory_in, notary_of, signers_of
+from standfast.wiring import memory_in
 
 
 @pytest.fixture(autouse=True)
@@ -165,19 +165,3 @@ def test_a_named_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidSettings, match=r"deploy\.toml"):
         Settings.load({}, file=file)
-
-
-@pytest.mark.parametrize("name", ["log_key", "checkpoints"])
-def test_log_key_and_checkpoints_are_set_together(name: str) -> None:
-    with (
-        closing(open_store(":memory:", create=True)) as store,
-        pytest.raises(InvalidSettings, match=f"Setting {name} "),
-    ):
-        notary_of(Settings(**{name: "file"}), store)  # type: ignore[arg-type]  # Both are strings.
-
-
-def test_a_missing_list_of_signers_is_reported_with_an_example() -> None:
-    with pytest.raises(InvalidSettings, match=r"Setting signers .*standfast-seal") as refused:
-        signers_of(Settings(signers="nowhere"))
-
-    assert "nowhere" in str(refused.value)

@@ -129,3 +129,20 @@ def test_keys_are_made_listed_and_revoked_on_the_command_line(
     assert "There is no key" in CliRunner().invoke(main, ["keys", "list"]).output
     assert json.loads(CliRunner().invoke(main, ["keys", "list", "--all", "--json"]).output)["keys"]
     assert CliRunner().invoke(main, ["keys", "revoke", "nobody"]).exit_code == 2
+
+
+def test_the_command_line_shows_how_long_a_key_is_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={"COLUMNS": "160"})
+    forever = runner.invoke(main, ["keys", "create", "ann", "--role", "auditor", "--namespace", "*"])
+    limited = runner.invoke(main, ["keys", "create", "bot", "--days", "9"])
+    listed = runner.invoke(main, ["keys", "list"]).output
+    until = json.loads(runner.invoke(main, ["keys", "list", "--json"]).output)["keys"]
+
+    assert "ann: auditor, all namespaces, until it is revoked." in forever.stderr
+    assert "bot: agent, namespace default, until 20" in limited.stderr
+    assert "valid" in listed
+    assert "until 20" in listed
+    assert sorted(key["expires_at"] is None for key in until) == [False, True]

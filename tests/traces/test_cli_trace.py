@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from standfast.cli import trace as cli_trace
 from standfast.traces.artifact import Trace
 from tests.traces.fixture_files import FOLDER
 from tests.traces.scripted import FixedMemory, Script, recorded
@@ -143,3 +144,9 @@ def test_a_file_that_is_not_there_is_told_in_words() -> None:
 
     assert result.exit_code == 2
     assert "does not exist" in result.output
+
+
+def test_long_values_are_shortened_to_one_line() -> None:
+    assert cli_trace._shortened("x" * 118) == repr("x" * 118)
+    assert cli_trace._shortened("x" * 119) == repr("x" * 119)[:119] + "…"
+    assert len(cli_trace._shortened("x" * 500)) == 120
