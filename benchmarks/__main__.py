@@ -18,8 +18,7 @@ BENCHMARKS = [
     "governance",
     "optimizer",
     "recall",
-    "recall_kinds",
-    "recall_kept",
+    "recall_warm",
     "server",
     "write_policies",
 ]

@@ -1,14 +1,11 @@
-"""``memory.read``: cold and warm, against a bare typed decode, a bare substring scan, and the plain implementation."""
+"""``memory.read``, cold, on stores of every kind, against a loop that decodes each line into a typed value and forgets it."""
 
 import json
-import math
 import random
 import re
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measure import Ratio, at_least, at_most, best_seconds, shown
-from standfast.recall.controller import read
-from standfast.recall.request import MemoryControllerInput
-from standfast.recall.sources.corpus import Corpus
-from tests.recall.plainly import read_plainly
+from benchmarks.measure import Ratio, at_most, best_seconds
+from standfast.recall import MemoryControllerInput, read
 
-TITLE = "memory.read, on generated stores of about 300 bytes a record"
-SIZES = (10_000, 100_000, 1_000_000)
+TITLE = "memory.read, cold, against a loop that decodes and forgets each line"
+SIZES = (10_000, 100_000)
+ROUNDS = {10_000: 9, 20_000: 5, 100_000: 5}
+KIND_RECORDS = 20_000
+MOST_TIMES = 6
+"""A cold read takes at most so many times as long as the loop, whatever the store and the query."""
 TERMS = (
     "refund",
     "warranty",
@@ -51,8 +49,6 @@ WORDS = re.findall(
     """,
 )
 QUERY_TERMS = 5
-NAIVE_RECORDS = 3_000
-WARM_READS = 25
 
 
 class BareRecord(msgspec.Struct):
@@ -85,7 +81,7 @@ def write_store(path: Path, records: int) -> None:
 
 
 def request_for(path: Path, terms: int = QUERY_TERMS) -> dict[str, Any]:
-    """What is asked of a store."""
+    """A request for a store."""
     return {
         "query": " ".join(TERMS[:terms]),
         "store_paths": [str(path)],
@@ -94,197 +90,147 @@ def request_for(path: Path, terms: int = QUERY_TERMS) -> dict[str, Any]:
     }
 
 
-def cold(path: Path, terms: int = QUERY_TERMS) -> Callable[[], object]:
-    """A cold read of a store."""
-    request = MemoryControllerInput.from_json(request_for(path, terms))
-    return lambda: read(request)
-
-
-def _cold_of(query: str, path: Path, *, recency: bool = False) -> Callable[[], object]:
-    now = {"now_utc": "2026-12-31T00:00:00Z", "scoring": {"enable_recency_weight": True}} if recency else {}
-    request = MemoryControllerInput.from_json(request_for(path) | {"query": query} | now)
-    return lambda: read(request)
-
-
-def _decoded_whole(path: Path) -> object:
-    return msgspec.json.Decoder(BareRecord).decode_lines(path.read_bytes())
-
-
-def decoded_line_by_line(path: Path) -> None:
-    """The least that reading a store can be: each line decoded into a typed value, which is forgotten."""
+def decode_line_by_line(path: Path) -> None:
+    """The least that reading a store can be."""
     decode = msgspec.json.Decoder(BareRecord).decode
     with path.open("rb") as file:
         for line in file:
             decode(line)
 
 
-COLD_ROUNDS = {10_000: 40, 100_000: 12, 1_000_000: 3}
+VOWELS = str.maketrans("aeiou", "äéïöü")
+
+Record = dict[str, Any]
+Writer = Callable[[Any], str]
+Loop = Callable[[Path], None]
+compact: Writer = partial(json.dumps, separators=(",", ":"))
+unescaped: Writer = partial(json.dumps, separators=(",", ":"), ensure_ascii=False)
 
 
-def _cold_ratios(paths: dict[int, Path]) -> list[Ratio]:
-    ratios = []
-    ours: dict[int, float] = {}
-    for records, path in paths.items():
-        seconds = best_seconds(
-            {"ours": cold(path), "line by line": partial(decoded_line_by_line, path)},
-            calls=1,
-            rounds=COLD_ROUNDS[records],
-            clock=time.process_time,
-        )
-        ours[records] = seconds["ours"] / records
-        detail = ", ".join(
-            f"{name} {value / records * 1e6:.2f} µs a record" for name, value in seconds.items()
-        )
-        name = f"cold read of {records:,} against a loop that decodes and forgets each line"
-        ratios.append(at_most(name, seconds["ours"] / seconds["line by line"], 2, detail))
-    return [*ratios, *_other_cold_ratios(paths[100_000], ours[100_000])]
+def _shuffled(number: int, record: Record) -> Record:
+    keys = list(record)
+    random.Random(number).shuffle(keys)
+    return {key: record[key] for key in keys}
 
 
-def _other_cold_ratios(path: Path, ours_each: float) -> list[Ratio]:
-    ways: dict[str, Callable[[], object]] = {
-        "3 terms": cold(path, 3),
-        "no match": _cold_of("zzzz qqqq xxxx jjjj vvvv", path),
-        "common": _cold_of("the time that refund", path),
-        "recency": _cold_of(" ".join(TERMS[:QUERY_TERMS]), path, recency=True),
-        "whole": partial(_decoded_whole, path),
-        "line by line": partial(decoded_line_by_line, path),
-    }
-    seconds = best_seconds(ways, calls=1, rounds=7, clock=time.process_time)
-    each = {name: value / 1e5 * 1e6 for name, value in seconds.items()}
-    loop = seconds["line by line"]
-    few = path.with_name("few.jsonl")
-    write_store(few, NAIVE_RECORDS)
-    plain = best_seconds(
-        {"plain": lambda: read_plainly(request_for(few))}, calls=1, rounds=2, clock=time.process_time
-    )["plain"]
-    return [
-        at_most(
-            "cold read of 100,000 against msgspec's decode_lines of the file",
-            ours_each * 1e5 / seconds["whole"],
-            2,
-            f"decode_lines {each['whole']:.2f} µs",
+def _one_in(count: int, number: int, record: Record, change: Callable[[Record], Record]) -> Record:
+    return record if number % count else change(record)
+
+
+def _quoted(record: Record) -> Record:
+    return record | {"text": record["text"].replace(" the ", '\n"the"\t')}
+
+
+KINDS: dict[str, tuple[Callable[[int, Record], Record], Writer]] = {
+    "compact, ASCII: the plain one": (lambda _, record: record, compact),
+    "spaces after colons and commas": (lambda _, record: record, json.dumps),
+    "fields that only some have": (
+        lambda number, record: {key: value for key, value in record.items() if key != "refs" or number % 3},
+        compact,
+    ),
+    "three extra fields": (
+        lambda number, record: record | {"importance": number % 7, "author": f"a{number}", "w": number / 7},
+        compact,
+    ),
+    "a nested extra field": (lambda _, record: record | {"meta": {"a": [1, {"text": "y"}]}}, compact),
+    "nested refs, each another": (
+        lambda number, record: record | {"refs": [{"doc": f"d{number}", "at": {"page": [number]}}]},
+        compact,
+    ),
+    "tags that are all different": (
+        lambda number, record: record | {"tags": [f"user-{number}", "eu"]},
+        compact,
+    ),
+    "one in ten not ASCII": (
+        lambda number, record: _one_in(
+            10, number, record, lambda one: one | {"text": one["text"] + " naïve"}
         ),
-        shown("… against the loop, 3 terms", seconds["3 terms"] / loop, f"{each['3 terms']:.2f} µs"),
-        shown("… 5 terms that match nothing", seconds["no match"] / loop, f"{each['no match']:.2f} µs"),
-        shown("… words that most records have", seconds["common"] / loop, f"{each['common']:.2f} µs"),
-        shown("… with recency", seconds["recency"] / loop, f"{each['recency']:.2f} µs"),
-        at_least(
-            "cold read against the plain implementation",
-            plain / NAIVE_RECORDS / ours_each,
-            10,
-            f"{plain / NAIVE_RECORDS * 1e6:.1f} µs a record",
-        ),
-    ]
+        unescaped,
+    ),
+    "all not ASCII": (lambda _, record: record | {"text": record["text"].translate(VOWELS)}, unescaped),
+    "all not ASCII, written as \\u escapes": (
+        lambda _, record: record | {"text": record["text"].translate(VOWELS)},
+        compact,
+    ),
+    "one in ten with escapes": (
+        lambda number, record: _one_in(10, number, record, _quoted),
+        compact,
+    ),
+    "all with escapes": (lambda _, record: _quoted(record), compact),
+    "keys in any order": (_shuffled, compact),
+}
 
 
-def _warm_ratios(path: Path, records: int) -> list[Ratio]:
-    corpus = Corpus()
-    request = MemoryControllerInput.from_json(request_for(path))
-    start = time.perf_counter()
-    read(request, corpus.open)
-    loaded = time.perf_counter() - start
-    haystack = b"\n".join(segment.haystack for segment in corpus.open(str(path)).segments())
-    terms = [term.encode() for term in TERMS[:QUERY_TERMS]]
-    warm, scans = [], []
-    for _ in range(WARM_READS):
-        start = time.process_time()
-        read(request, corpus.open)
-        warm.append(time.process_time() - start)
-        start = time.process_time()
-        for term in terms:
-            haystack.count(term)
-        scans.append(time.process_time() - start)
-    middle, slow = statistics.median(warm), sorted(warm)[math.ceil(0.99 * len(warm)) - 1]
-    detail = f"p50 {middle * 1e3:.0f} ms, p99 {slow * 1e3:.0f} ms; first read {loaded:.1f} s"
-    return [
-        at_most(
-            f"warm read of {records:,} records against a bare scan",
-            middle / statistics.median(scans),
-            3,
-            f"{detail}; scan {statistics.median(scans) * 1e3:.0f} ms",
-        ),
-        shown("… p99 against the scan's median", slow / statistics.median(scans)),
-    ]
+def _rewritten(plain: Path, name: str, change: Callable[[int, Record], Record], write: Writer) -> Path:
+    path = plain.with_name(f"{name.replace(' ', '-').replace(chr(92), '')}.jsonl")
+    with plain.open(encoding="utf-8") as source, path.open("w", encoding="utf-8") as file:
+        for number, line in enumerate(source):
+            file.write(write(change(number, json.loads(line))) + "\n")
+    return path
 
 
-MEASURED = """
-import json, sys
-from standfast.recall.controller import read
-from standfast.recall.request import MemoryControllerInput
-from standfast.recall.sources.corpus import Corpus
-from standfast.recall.sources.jsonl import JsonlSource
-
-def peak():
-    # Not getrusage: that counts what the parent had when it forked.
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-
-before = peak()
-request = MemoryControllerInput.from_json(json.loads(sys.argv[1]))
-opener = Corpus().open if sys.argv[2] == "warm" else JsonlSource
-for _ in range(2):
-    read(request, opener)
-print(before, peak())
-"""
+def _with_bad_lines(plain: Path) -> Path:
+    path = plain.with_name("bad.jsonl")
+    with plain.open("rb") as source, path.open("wb") as file:
+        for number, line in enumerate(source):
+            file.write(line if number % 100 else line[:-6] + b"\n")
+    return path
 
 
-def _peak_bytes(path: Path, kind: str) -> tuple[int, int]:
-    """The most that a process took before and after it read a store twice."""
-    call = [sys.executable, "-c", MEASURED, json.dumps(request_for(path)), kind]
-    before, after = subprocess.run(call, check=True, capture_output=True, text=True).stdout.split()
-    return int(before), int(after)
+def _decode_what_is_good(path: Path) -> None:
+    decode, broken = msgspec.json.Decoder(dict).decode, 0
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                decode(line)
+            except msgspec.DecodeError:
+                broken += 1
 
 
-def _memory_ratios(paths: dict[int, Path]) -> list[Ratio]:
-    largest = max(paths)
-    size = paths[largest].stat().st_size
-    before, after = _peak_bytes(paths[largest], "warm")
-    cold = {records: _peak_bytes(path, "cold")[1] / 2**20 for records, path in paths.items()}
-    told = ", ".join(f"{records:,}: {mib:.1f} MiB" for records, mib in cold.items())
-    return [
-        at_most(
-            f"peak memory, warm, {largest:,} records, against the store's size",
-            (after - before) / size,
-            2.5,
-            f"{size / 1e6:.0f} MB",
-        ),
-        at_most(
-            "peak memory of a cold reader, largest store against 100,000",
-            cold[largest] / cold[100_000],
-            1.1,
-            told,
-        ),
-    ]
-
-
-def _growth(paths: dict[int, Path]) -> list[Ratio]:
-    ways = {str(records): cold(path) for records, path in paths.items()}
-    found = best_seconds(ways, calls=1, rounds=3, clock=time.process_time)
-    by_size = {records: found[str(records)] for records in paths}
-    by_terms = best_seconds(
-        {str(n): cold(paths[100_000], n) for n in (1, 3, 5, 10)}, calls=1, rounds=5, clock=time.process_time
+def _ratio(name: str, path: Path, records: int, *, loop: Loop = decode_line_by_line, **changes: Any) -> Ratio:
+    request = MemoryControllerInput.from_json(request_for(path) | changes)
+    seconds = best_seconds(
+        {"ours": lambda: read(request), "loop": partial(loop, path)},
+        calls=1,
+        rounds=ROUNDS[records],
+        clock=time.process_time,
     )
-    sizes = ", ".join(f"{records:,}: {value / records * 1e6:.2f}" for records, value in by_size.items())
-    terms = ", ".join(f"{count}: {value / 1e5 * 1e6:.2f}" for count, value in by_terms.items())
-    largest, smallest = max(by_size), min(by_size)
-    flat = (by_size[largest] / largest) / (by_size[smallest] / smallest)
-    return [
-        shown("cost a record, largest store against smallest", flat, f"µs a record: {sizes}"),
-        shown(
-            "cost with 10 terms against 1", by_terms["10"] / by_terms["1"], f"µs a record by terms: {terms}"
-        ),
-    ]
+    detail = ", ".join(f"{way} {value / records * 1e6:.2f} µs a record" for way, value in seconds.items())
+    return at_most(name, seconds["ours"] / seconds["loop"], MOST_TIMES, detail)
+
+
+QUERIES: dict[str, dict[str, Any]] = {
+    "one term": {"query": TERMS[0]},
+    "ten terms": {"query": " ".join(TERMS)},
+    "terms that match nothing": {"query": "zzzz qqqq xxxx jjjj vvvv"},
+    "words that most records have": {"query": "the time that refund"},
+    "a term with a space": {"scoring": {"query_terms": ["refund of", "warranty", "customs"]}},
+    "with recency": {"now_utc": "2026-12-31T00:00:00Z", "scoring": {"enable_recency_weight": True}},
+}
+
+
+def _peak_bytes(path: Path) -> int:
+    tracemalloc.start()
+    read(MemoryControllerInput.from_json(request_for(path)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def run() -> list[Ratio]:
-    """Cold, warm, memory, growth."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = {records: Path(folder) / f"{records}.jsonl" for records in SIZES}
+    """By size, by query, by kind of store; and memory."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = {records: folder / f"{records}.jsonl" for records in (*SIZES, KIND_RECORDS)}
         for records, path in paths.items():
             write_store(path, records)
-        return [
-            *_cold_ratios(paths),
-            *_warm_ratios(paths[max(SIZES)], max(SIZES)),
-            *_memory_ratios(paths),
-            *_growth(paths),
-        ]
+        plain = paths[KIND_RECORDS]
+        ratios = [_ratio(f"{records:,} records, 5 terms", paths[records], records) for records in SIZES]
+        ratios += [_ratio(f"… {query}", plain, KIND_RECORDS, **changes) for query, changes in QUERIES.items()]
+        for kind, how in KINDS.items():
+            ratios.append(_ratio(kind, _rewritten(plain, kind, *how), KIND_RECORDS))
+        bad = _with_bad_lines(plain)
+        ratios.append(_ratio("one line in a hundred broken", bad, KIND_RECORDS, loop=_decode_what_is_good))
+        small, large = (_peak_bytes(paths[records]) for records in SIZES)
+        detail = f"{large / 2**20:.1f} MiB"
+        return [*ratios, at_most("peak memory, 100,000 records against 10,000", large / small, 1.1, detail)]

@@ -79,17 +79,6 @@ def test_every_option_reaches_the_request() -> None:
     assert read("--trust", "trust.jsonl", "--deny", "spam")[0][0] == "m\x1b2"
 
 
-def test_a_cache_does_not_change_the_answer() -> None:
-    Path("stores").mkdir()
-    Path("facts.jsonl").rename("stores/facts.jsonl")
-    words = ("eu", "--store", "stores/facts.jsonl", "--tokens", "100", "--json")
-    cold = _call(*words).stdout
-
-    assert _call(*words, "--cache", "cache").stdout == cold
-    assert _call(*words, "--cache", "cache").stdout == cold
-    assert len(list(Path("cache").iterdir())) == 1
-
-
 def test_a_standfast_store_is_read_at_any_snapshot() -> None:
     Path("good.jsonl").write_text(LINES.splitlines()[0] + "\n", encoding="utf-8")
     assert CliRunner().invoke(main, ["import", "good.jsonl"]).exit_code == 0

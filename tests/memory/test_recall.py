@@ -99,7 +99,7 @@ def test_recalled_things_come_with_their_ceilings(store: Store, clock: ManualClo
     learn(memory, "US refunds take 30 days, they say.", "rumour", source=None)
     days(clock, 31)
     items = {
-        item.candidate.record.text: item.ceiling
+        item.ranked.candidate.text: item.ceiling
         for item in memory.at(2).explain("refunds", tokens=500).explanation.items
     }
     sealed, rumour = items["EU refunds take 14 days."], items["US refunds take 30 days, they say."]

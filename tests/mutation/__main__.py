@@ -1,7 +1,7 @@
 """``make mutants``: changes the core modules in small ways and reports each change that no test notices.
 
     python -m tests.mutation                          a sample from every core module
-    python -m tests.mutation recall.rank --all        every mutant of one module
+    python -m tests.mutation recall.selection --all        every mutant of one module
     python -m tests.mutation --list                   the modules and how many mutants each has
 
 A mutant is killed if a test fails, or if the tests hang. A survivor that changes behaviour asks for a test; one that does not is

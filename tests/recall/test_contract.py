@@ -18,11 +18,11 @@ from standfast.errors import (
     NoStores,
     RecallError,
 )
-from standfast.recall.controller import explain, read
-from standfast.recall.explanation import Ceiling
-from standfast.recall.fit import excerpt_of, token_cost
-from standfast.recall.rendering import Excerpt, rendered
+from standfast.recall.controller import Ceiling
+from standfast.recall.memory_read import explain, read
+from standfast.recall.package import SelectedItem, render
 from standfast.recall.request import MemoryControllerInput
+from standfast.recall.selection import ESTIMATOR, excerpt_of
 from tests.recall.stores import FEW, contents, requests, written
 
 SECRET = "x9-never-in-a-receipt"
@@ -44,7 +44,7 @@ def test_budget_laws(store: bytes, request: dict[str, Any]) -> None:
     assert budget.used_excerpt_tokens <= budget.max_excerpt_tokens
     assert budget.remaining_excerpt_tokens == budget.max_excerpt_tokens - budget.used_excerpt_tokens
     assert len(selected) <= budget.max_items
-    assert all(item.excerpt_tokens == token_cost(item.excerpt) for item in selected)
+    assert all(item.excerpt_tokens == ESTIMATOR.count(item.excerpt) for item in selected)
     assert all(item.excerpt_tokens <= budget.per_item_max_excerpt_tokens for item in selected)
 
 
@@ -86,9 +86,20 @@ hostile = st.text(max_size=40) | st.sampled_from(
 )
 
 
-@given(st.lists(st.builds(Excerpt, hostile, hostile, st.just("0" * 64), hostile), min_size=1, max_size=4))
-def test_no_excerpt_gets_out_of_its_fence(excerpts: list[Excerpt]) -> None:
-    text = rendered(excerpts, "0123456789abcdef" * 4)
+def _item(memory_id: str, store_path: str, excerpt: str) -> SelectedItem:
+    return SelectedItem(
+        memory_id=memory_id,
+        record_hash="0" * 64,
+        store_path=store_path,
+        score=1.0,
+        excerpt=excerpt,
+        excerpt_tokens=ESTIMATOR.count(excerpt),
+    )
+
+
+@given(st.lists(st.builds(_item, hostile, hostile, hostile), min_size=1, max_size=4))
+def test_no_excerpt_gets_out_of_its_fence(items: list[SelectedItem]) -> None:
+    text = render(items, "0123456789abcdef" * 4)
     found = re.search(r"with the mark ([0-9a-f]+)\.", text)
     assert found is not None
     mark = found[1]
@@ -98,9 +109,9 @@ def test_no_excerpt_gets_out_of_its_fence(excerpts: list[Excerpt]) -> None:
         re.DOTALL | re.MULTILINE,
     )
 
-    assert text.count(mark) == 1 + 2 * len(excerpts)
+    assert text.count(mark) == 1 + 2 * len(items)
     assert [(json.loads(one), json.loads(two), body) for _, one, two, body in blocks] == [
-        (excerpt.memory_id, excerpt.store_path, excerpt.text) for excerpt in excerpts
+        (item.memory_id, item.store_path, item.excerpt) for item in items
     ]
 
 
@@ -109,8 +120,8 @@ def test_a_text_costs_what_its_package_says(tmp_path: Path) -> None:
     path.write_text('{"memory_id":"m","text":"refund"}', encoding="utf-8")
     package = read(_asked(VALID | {"budget": {"max_excerpt_tokens": 9}}, str(path)))
 
-    assert package.text_tokens == token_cost(package.text) > package.budget.used_excerpt_tokens
-    assert rendered([], package.package_hash) == ""
+    assert package.text_tokens == ESTIMATOR.count(package.text) > package.budget.used_excerpt_tokens
+    assert render([], package.package_hash) == ""
 
 
 def test_an_explanation_tells_what_scores_are_made_of_and_has_room_for_ceilings(tmp_path: Path) -> None:
@@ -134,7 +145,6 @@ def test_an_explanation_tells_what_scores_are_made_of_and_has_room_for_ceilings(
     assert (first["tag_bonus"], first["recency_bonus"], first["outcome"]) == (0.5, 0.5, "selected")
     assert (second["rank"], second["score"], second["outcome"]) == (2, 0.0, "budget_exhausted")
     assert reading.explanation.as_json()["faults"][0]["place"] == 3
-    assert reading.explanation.items[0].candidate.line == lines[0].encode()
 
     noted = reading.explanation.with_ceilings([Ceiling(0.85, ("It is old",)), None])
 

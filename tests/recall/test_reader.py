@@ -11,26 +11,27 @@ from typing import Any
 import pytest
 
 from standfast.errors import MissingStore, RecallError, UnreadableStore
-from standfast.recall.controller import Reading, explain
+from standfast.recall.controller import RecallAnswer
+from standfast.recall.jsonl import JsonlSource
+from standfast.recall.memory_read import explain
 from standfast.recall.records import Fault
 from standfast.recall.request import MemoryControllerInput
-from standfast.recall.sources.jsonl import JsonlSource
 
 GOOD = b'{"memory_id":"good","text":"refund"}'
 ROOT = Path(__file__).parents[2]
 
 
-def _read(path: Path, **fields: Any) -> Reading:
+def _read(path: Path, **fields: Any) -> RecallAnswer:
     plain = {"query": "refund", "store_paths": [str(path)], "budget": {"max_excerpt_tokens": 100}}
     return explain(MemoryControllerInput.from_json(plain | fields))
 
 
-def _faults(reading: Reading) -> list[tuple[int | str, Fault]]:
-    return [(fault.line.place, fault.line.fault) for fault in reading.explanation.faults]
+def _faults(answer: RecallAnswer) -> list[tuple[int | str, Fault]]:
+    return [(fault.line.place, fault.line.fault) for fault in answer.explanation.faults]
 
 
-def _selected(reading: Reading) -> list[str]:
-    return [item.memory_id for item in reading.package.selection.selected]
+def _selected(answer: RecallAnswer) -> list[str]:
+    return [item.memory_id for item in answer.package.selection.selected]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def test_a_bad_line_is_told_with_its_place_and_costs_no_good_one(
 ) -> None:
     path = tmp_path / "store.jsonl"
     path.write_bytes(GOOD + b"\n\n" + line + b"\r\n" + GOOD)
-    reading = _read(path)
-    (dropped,) = reading.package.as_json()["selection"]["dropped"]
+    answer = _read(path)
+    (dropped,) = answer.package.as_json()["selection"]["dropped"]
 
-    assert _selected(reading) == ["good", "good"]
-    assert _faults(reading) == [(3, fault)]
+    assert _selected(answer) == ["good", "good"]
+    assert _faults(answer) == [(3, fault)]
     assert dropped["reason"] == "invalid_record_schema"
     assert dropped["record_hash"] == hashlib.sha256(line).hexdigest()
 
@@ -80,12 +81,12 @@ def test_a_line_of_fifty_megabytes_takes_no_fifty_megabytes(tmp_path: Path) -> N
             file.write(b"x" * (1 << 20))
         file.write(b"\n" + GOOD)
     tracemalloc.start()
-    reading = _read(path)
+    answer = _read(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert _selected(reading) == ["good", "good"]
-    assert _faults(reading) == [(2, Fault.TOO_LONG)]
+    assert _selected(answer) == ["good", "good"]
+    assert _faults(answer) == [(2, Fault.TOO_LONG)]
     assert peak < 8 << 20
 
 
@@ -106,12 +107,12 @@ def test_a_cold_read_takes_the_same_memory_whatever_the_stores_size(tmp_path: Pa
 def test_a_file_that_grows_while_it_is_read_shows_what_it_was(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
     path.write_bytes((GOOD + b"\n") * 5_000)
-    segments = JsonlSource(str(path)).segments()
-    first = next(segments)
+    batches = JsonlSource(str(path)).batches()
+    first = next(batches)
     with path.open("ab") as file:
         file.write((GOOD + b"\n") * 5_000)
 
-    assert len(first) + sum(map(len, segments)) == 5_000
+    assert len(first) + sum(map(len, batches)) == 5_000
 
 
 def test_a_line_that_is_just_being_written_is_a_bad_one_until_it_is_whole(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
     path.touch()
 
     assert _selected(_read(path)) == []
-    assert sum(map(len, JsonlSource(str(path)).segments())) == 0
+    assert sum(map(len, JsonlSource(str(path)).batches())) == 0
 
 
 @pytest.mark.parametrize("kind", ["missing", "below a file", "folder", "pipe", "forbidden"])
@@ -159,8 +160,7 @@ def test_what_can_not_be_read_is_an_error_that_is_always_the_same(kind: str, tmp
 POISONED = """
 import sys, os, time, random, datetime, socket, uuid
 
-from standfast.recall import controller, request, trust
-from standfast.recall.sources import corpus
+from standfast.recall import jsonl, memory_read, request
 
 def poison(*_args, **_names):
     raise SystemExit("something was consulted that must not be")
@@ -193,8 +193,8 @@ sys.addaudithook(watch)
 plain = {"query": "refund", "store_paths": [sys.argv[1]], "budget": {"max_excerpt_tokens": 100},
          "scoring": {"enable_recency_weight": True}, "now_utc": "2026-01-15T10:30:00Z"}
 asked = request.MemoryControllerInput.from_json(plain)
-package = controller.read(asked)
-assert package == controller.read(asked, corpus.Corpus().open)
+package = memory_read.read(asked)
+assert package == memory_read.read(asked, jsonl.JsonlCorpus().open)
 print(package.package_hash, len(package.text), len(package.receipt(asked).data))
 """
 

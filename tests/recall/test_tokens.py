@@ -25,7 +25,14 @@ def test_the_encodings_count_as_their_publisher_says(encoding: str, text: str, t
 
 def test_a_counter_says_what_it_is() -> None:
     assert (BpeCounter().name, BpeCounter().is_exact) == ("o200k_base", True)
-    assert (EstimatedCounter().name, EstimatedCounter().is_exact) == ("estimate:chars/4", False)
-    assert EstimatedCounter().count("12345") == 2
+    assert (EstimatedCounter().name, EstimatedCounter().is_exact) == ("estimate:bytes/4", False)
+    assert [EstimatedCounter().count(text) for text in ("", "1", "1234", "12345", "üü", "üüü")] == [
+        0,
+        1,
+        1,
+        2,
+        1,
+        2,
+    ]
     with pytest.raises(InvalidValue):
         BpeCounter("gpt2")

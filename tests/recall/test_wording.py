@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from standfast import casing
 from standfast.canon import fingerprint_of_bytes
 from standfast.casing import lowered
-from standfast.recall.moments import MISSING, exact_moment, moment_of, moment_text, recency
-from standfast.recall.wording import derived_terms, given_terms, normal_wording
+from standfast.recall.request import MemoryControllerInput, Scoring, normal_text, terms_of_query
+from standfast.recall.timestamps import MISSING, exact_time, normal_timestamp, recency, time_of
+from standfast.vocabulary import Budget
 from tests.recall import plainly
 from tests.recall.stores import STAMPS
 
@@ -71,9 +72,16 @@ def test_white_space_is_the_same_everywhere() -> None:
 
 
 def test_a_query_becomes_terms() -> None:
-    assert normal_wording(" \u00a0EU\t Refunds\n") == "eu refunds"
-    assert derived_terms("EU refunds, a EU ü of x") == ("eu", "refunds,", "of")
-    assert given_terms((" EU  Refunds ", "x", "", "X")) == ("eu refunds", "x")
+    request = MemoryControllerInput(
+        query="q",
+        store_paths=("s",),
+        budget=Budget(max_excerpt_tokens=1),
+        scoring=Scoring(query_terms=(" EU  Refunds ", "x", "", "X")),
+    )
+
+    assert normal_text(" \u00a0EU\t Refunds\n") == "eu refunds"
+    assert terms_of_query("EU refunds, a EU ü of x") == ("eu", "refunds,", "of")
+    assert request.terms == ("eu refunds", "x")
 
 
 @given(
@@ -87,13 +95,15 @@ def test_a_query_becomes_terms() -> None:
 )
 def test_a_timestamp_is_read_alike_by_all(text: str) -> None:
     plain = plainly.moment(text)
-    moment = moment_of(text)
+    time = time_of(text)
 
-    assert moment == exact_moment(text)
-    assert (moment == MISSING) == (plain is None)
-    if plain is not None:
-        assert moment == (plain - datetime(1, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        assert moment_of(moment_text(moment)) == moment
+    assert time == exact_time(text)
+    assert (time == MISSING) == (plain is None)
+    if plain is None:
+        assert normal_timestamp(text) == text
+    else:
+        assert time == (plain - datetime(1, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        assert normal_timestamp(text) == plain.strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
 
 
 @given(st.integers(0, 10**15), st.integers(1, 1000))

@@ -6,11 +6,10 @@ import pytest
 
 from standfast.canon import canonical_bytes
 from standfast.errors import NoSuchSnapshot
-from standfast.recall.controller import read
+from standfast.recall.jsonl import JsonlSource, Source
+from standfast.recall.memory_read import read
 from standfast.recall.request import MemoryControllerInput
-from standfast.recall.sources.jsonl import JsonlSource
-from standfast.recall.sources.proved import Source
-from standfast.recall.sources.snapshot import SnapshotSource, StoreCorpus
+from standfast.recall.store_corpus import SnapshotSource, StoreCorpus
 from standfast.store.commit import Write
 from standfast.store.store import Store
 from standfast.store.transfer import export_lines

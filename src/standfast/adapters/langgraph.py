@@ -24,7 +24,7 @@ from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import CommitAborted, Corruption, InvalidValue, MissingExtra, PutRefused
 from standfast.limits import MAX_ATTEMPTS
 from standfast.memory import Memory
-from standfast.memory.snapshot_view import RECALLED_BANDS
+from standfast.recall.controller import RECALLED_BANDS, RecallRequest
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
 from standfast.vocabulary import AbortReason, Band, Record, Remembered, Verdict, VisibilityMode
@@ -222,11 +222,11 @@ class _SnapshotItems:
         wanted = {item.memory_id: item for item in items}
         view, most = self._memory.at(self._at), max(count, _FIRST_RANKED)
         while True:
-            candidates = view.answer(query, tokens=1, max_items=most).explanation.items
+            candidates = view.answer(RecallRequest(query=query, tokens=1, max_items=most)).explanation.items
             found = [
-                (float(candidate.as_json()["score"]), wanted[candidate.candidate.record.memory_id])
+                (float(candidate.as_json()["score"]), wanted[candidate.ranked.memory_id])
                 for candidate in candidates
-                if candidate.candidate.record.memory_id in wanted
+                if candidate.ranked.memory_id in wanted
             ]
             if len(found) >= min(count, len(items)) or len(candidates) < most:
                 return found

@@ -15,12 +15,10 @@ from standfast.cli.options import load_settings, namespace_option, opened_memory
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory import Memory
-from standfast.recall.controller import Reading, explain
-from standfast.recall.explanation import Explanation
+from standfast.recall.controller import Explanation, RecallAnswer
+from standfast.recall.jsonl import JsonlSource, Source
+from standfast.recall.memory_read import explain
 from standfast.recall.request import DroppedForm, MemoryControllerInput
-from standfast.recall.sources.corpus import Corpus
-from standfast.recall.sources.jsonl import JsonlSource
-from standfast.recall.sources.proved import Source
 
 DEFAULT_TOKENS: Final = 500
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
@@ -64,8 +62,8 @@ def recall_command(
     """
     with opened_memory(store_url, namespace) as memory:
         view = memory.at(memory.store.head() if at is None else at)
-        reading = view.explain(query, tokens=tokens, max_items=max_items)
-    _print_reading(reading, explains=explains, as_json=as_json)
+        answer = view.explain(query, tokens=tokens, max_items=max_items)
+    _print_answer(answer, explains=explains, as_json=as_json)
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +80,6 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...]
     dropped: str
     at: int | None
-    cache: str | None
     namespace: str | None
 
     def request(self, query: str, paths: list[str]) -> MemoryControllerInput:
@@ -150,7 +147,6 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--at", type=click.IntRange(min=0), default=None, help="The snapshot of a Standfast store to read."
 )
-@click.option("--cache", default=None, help="A folder that caches decoded files for the next call.")
 @_EXPLAIN
 @namespace_option
 @json_option
@@ -164,8 +160,8 @@ def read_command(query: str, stores: tuple[str, ...], as_json: bool, explains: b
     with ExitStack() as stack:
         sources = _Sources(stack, chosen)
         paths = [path for store in stores or (load_settings().store,) for path in sources.paths_of(store)]
-        reading = explain(chosen.request(query, paths), sources.open)
-    _print_reading(reading, explains=explains, as_json=as_json)
+        answer = explain(chosen.request(query, paths), sources.open)
+    _print_answer(answer, explains=explains, as_json=as_json)
 
 
 class _Sources:
@@ -175,7 +171,6 @@ class _Sources:
         self._stack = stack
         self._namespace = options.namespace or load_settings().namespace
         self._at = options.at
-        self._corpus = None if options.cache is None else Corpus(cache_folder=options.cache)
         self._bands: dict[str, Source] = {}
 
     def paths_of(self, store: str) -> list[str]:
@@ -193,7 +188,7 @@ class _Sources:
         """Open the source that a store path names."""
         if store_path in self._bands:
             return self._bands[store_path]
-        return JsonlSource(store_path) if self._corpus is None else self._corpus.open(store_path)
+        return JsonlSource(store_path)
 
 
 def _is_sqlite(path: str) -> bool:
@@ -204,25 +199,23 @@ def _is_sqlite(path: str) -> bool:
         return False
 
 
-def _print_reading(reading: Reading, *, explains: bool, as_json: bool) -> None:
+def _print_answer(answer: RecallAnswer, *, explains: bool, as_json: bool) -> None:
     if as_json:
-        package = reading.package.as_json()
-        print_json(
-            {"package": package, "explanation": reading.explanation.as_json()} if explains else package
-        )
+        package = answer.package.as_json()
+        print_json({"package": package, "explanation": answer.explanation.as_json()} if explains else package)
         return
     if explains:
-        _print_table(reading.explanation)
+        _print_table(answer.explanation)
     else:
-        click.echo(reading.package.text, nl=False)
-    click.echo(_summary(reading), err=True)
+        click.echo(answer.package.text, nl=False)
+    click.echo(_summary(answer), err=True)
 
 
-def _summary(reading: Reading) -> str:
-    budget, selected = reading.package.budget, reading.package.selection.selected
-    dropped = [f"{count} {reason}" for reason, count in reading.explanation.counts.items() if count]
+def _summary(answer: RecallAnswer) -> str:
+    budget, selected = answer.package.budget, answer.package.selection.selected
+    dropped = [f"{count} {reason}" for reason, count in answer.explanation.counts.items() if count]
     spent = f"{budget.used_excerpt_tokens} of {budget.max_excerpt_tokens} tokens"
-    as_text = f"{reading.package.text_tokens} as text"
+    as_text = f"{answer.package.text_tokens} as text"
     return f"{len(selected)} selected, {spent} ({as_text}); dropped: {', '.join(dropped) or 'nothing'}"
 
 

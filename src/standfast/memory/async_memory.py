@@ -22,10 +22,12 @@ from standfast.ledger.notary import Notary
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
-from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotView
+from standfast.memory.snapshot_view import SnapshotView
 from standfast.policies.band_budget import BandBudget
-from standfast.recall.controller import Reading
+from standfast.recall.controller import RECALLED_BANDS, RecallAnswer
 from standfast.recall.package import ContextPackage
+from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
+from standfast.recall.tokens import TokenCounter
 from standfast.store.commit import Write
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.store.store import Store
@@ -74,9 +76,21 @@ class AsyncRun:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query as of the run's snapshot; see ``Run.recall``."""
-        return await _in_thread(self._run.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+        return await _in_thread(
+            self._run.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=bands,
+            now_utc=now_utc,
+            controller=controller,
+            token_counter=token_counter,
+        )
 
     async def remember(
         self,
@@ -160,9 +174,21 @@ class AsyncSnapshotView:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query; see ``SnapshotView.recall``."""
-        return await _in_thread(self._view.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+        return await _in_thread(
+            self._view.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=bands,
+            now_utc=now_utc,
+            controller=controller,
+            token_counter=token_counter,
+        )
 
     async def explain(
         self,
@@ -171,9 +197,21 @@ class AsyncSnapshotView:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
-    ) -> Reading:
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
+    ) -> RecallAnswer:
         """Recall, and say why each record was chosen; see ``SnapshotView.explain``."""
-        return await _in_thread(self._view.explain, query, tokens=tokens, max_items=max_items, bands=bands)
+        return await _in_thread(
+            self._view.explain,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=bands,
+            now_utc=now_utc,
+            controller=controller,
+            token_counter=token_counter,
+        )
 
     async def records(self, *, band: Band | None = None) -> list[Record]:
         """Return every record that the snapshot shows."""
@@ -201,6 +239,7 @@ class AsyncMemory:
         notary: Notary | Literal["auto"] | None = "auto",
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
+        controllers: ControllerRegistry | None = None,
     ) -> Self:
         """Open the memory at a path or URL; see ``Memory.open``."""
         memory = await _in_thread(
@@ -216,6 +255,7 @@ class AsyncMemory:
             notary=notary,
             traces=traces,
             budgets=budgets,
+            controllers=controllers,
         )
         return cls(memory)
 
@@ -300,9 +340,21 @@ class AsyncMemory:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query from the newest snapshot; see ``Memory.recall``."""
-        return await _in_thread(self._memory.recall, query, tokens=tokens, max_items=max_items, bands=bands)
+        return await _in_thread(
+            self._memory.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=bands,
+            now_utc=now_utc,
+            controller=controller,
+            token_counter=token_counter,
+        )
 
     async def at(self, snapshot: int) -> AsyncSnapshotView:
         """Return memory as of a snapshot; see ``Memory.at``."""

@@ -23,9 +23,12 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_
 from standfast.memory.band_budgets import BandBudgets, restarted_rows
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run, RunServices
-from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
+from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.policies import BandBudget
+from standfast.recall.controller import RECALLED_BANDS, RecallRequest, named_bands
 from standfast.recall.package import ContextPackage
+from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
+from standfast.recall.tokens import TokenCounter
 from standfast.store.commit import Write
 from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
 from standfast.store.store import Store, open_store
@@ -75,6 +78,7 @@ class Memory:
         notary: Notary | None = None,
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] | BandBudgets = (),
+        controllers: ControllerRegistry | None = None,
     ) -> None:
         self.store = store
         self.namespace = _checked_namespace(namespace)
@@ -84,7 +88,11 @@ class Memory:
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.reader = SnapshotReader(
-            store, namespace, clock=store.clock, law_at=lambda at: self.judging_cache.at(at).vault
+            store,
+            namespace,
+            clock=store.clock,
+            law_at=lambda at: self.judging_cache.at(at).vault,
+            controllers=controllers,
         )
         self._services = RunServices(
             store=store,
@@ -117,6 +125,7 @@ class Memory:
         notary: Notary | Literal["auto"] | None = "auto",
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
+        controllers: ControllerRegistry | None = None,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -144,6 +153,7 @@ class Memory:
                 notary=notary,
                 traces=traces,
                 budgets=band_budgets,
+                controllers=controllers,
             )
         except BaseException:
             store.close()
@@ -238,14 +248,23 @@ class Memory:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query from the newest snapshot.
 
         Args:
-            tokens: The token budget of the package.
+            tokens: The token budget. ``phase6-v1`` bounds the excerpts with it, by its own estimate.
             bands: The bands to read: by default law and accepted memory.
+            now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
+            controller: The version of the controller that answers.
+            token_counter: Counts tokens for controllers that bound the whole text.
         """
-        return self.reader.answer(query, tokens=tokens, max_items=max_items, bands=bands).package
+        request = RecallRequest(
+            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+        )
+        return self.reader.answer(request, controller=controller, token_counter=token_counter).package
 
     def at(self, snapshot: int) -> SnapshotView:
         """Return memory as of a snapshot. Recalling from it gives the same package as it did then.

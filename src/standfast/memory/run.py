@@ -27,8 +27,11 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_REBAS
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import only_budgets_changed, plan_commit
 from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
-from standfast.memory.snapshot_view import RECALLED_BANDS, SnapshotReader, SnapshotView
+from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.recall.controller import RECALLED_BANDS
 from standfast.recall.package import ContextPackage
+from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.tokens import TokenCounter
 from standfast.store.commit import Commit, Write
 from standfast.store.records import keys_with_content_of
 from standfast.store.store import Store
@@ -107,6 +110,9 @@ class Run:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query as of the run's snapshot.
 
@@ -122,7 +128,15 @@ class Run:
         services = self._services
         snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
         view = SnapshotView(services.reader, snapshot)
-        package = view.recall(query, tokens=tokens, max_items=max_items, bands=bands)
+        package = view.recall(
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=bands,
+            now_utc=now_utc,
+            controller=controller,
+            token_counter=token_counter,
+        )
         self.recorder.retrieval(**view.retrieval_facts(package))
         with self._lock:
             self._recalled += [item.excerpt for item in package.selection.selected]

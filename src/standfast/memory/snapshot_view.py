@@ -2,28 +2,29 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.ceilings import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
-from standfast.recall.controller import Reading, explain
-from standfast.recall.explanation import Ceiling
+from standfast.recall.controller import (
+    RECALLED_BANDS,
+    Ceiling,
+    RecallAnswer,
+    RecallRequest,
+    RecordView,
+    named_bands,
+)
+from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage
-from standfast.recall.request import CONTROLLER_VERSION, DroppedForm, MemoryControllerInput
-from standfast.recall.sources.proved import Source
-from standfast.recall.sources.snapshot import StoreCorpus, path_of
+from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
+from standfast.recall.store_corpus import StoreCorpus
+from standfast.recall.tokens import TokenCounter
 from standfast.store.records import HistoryEntry, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.artifact import SelectedRecord
-from standfast.vocabulary import Band, Budget, Record
-
-RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
-"""The bands that recall reads unless told otherwise: law, and accepted memory.
-
-ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
-"""
+from standfast.vocabulary import Band, Record
 
 
 class SnapshotReader:
@@ -37,34 +38,34 @@ class SnapshotReader:
     """
 
     def __init__(
-        self, store: Store, namespace: str, *, clock: Clock, law_at: Callable[[int], Iterable[Record]]
+        self,
+        store: Store,
+        namespace: str,
+        *,
+        clock: Clock,
+        law_at: Callable[[int], Iterable[Record]],
+        controllers: ControllerRegistry | None = None,
     ) -> None:
         self.store = store
         self.namespace = namespace
         self.clock = clock
+        self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
         self._law_at = law_at
         self._lock = threading.Lock()
         self._corpora: dict[Band, StoreCorpus] = {}
 
     def answer(
         self,
-        query: str,
+        request: RecallRequest,
         *,
-        tokens: int,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
         at: int | None = None,
-    ) -> Reading:
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
+    ) -> RecallAnswer:
         """Recall from a snapshot, by default the newest, and explain the answer."""
-        chosen = [Band(band) for band in bands]
-        request = MemoryControllerInput(
-            query=query,
-            store_paths=tuple(path_of(self.namespace, band) for band in chosen),
-            budget=Budget(max_excerpt_tokens=tokens, max_items=max_items),
-            dropped=DroppedForm.COUNTS,
-        )
-        sources = {source.store_path: source for source in self.sources(chosen, at=at)}
-        return explain(request, sources.__getitem__)
+        self.controllers.get(controller)
+        view = RecordView(tuple(self.sources(request.bands, at=at)))
+        return self.controllers.answer(controller, request, view, token_counter)
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS, *, at: int | None = None) -> list[Source]:
         """The bands as sources for a controller. A record is hidden where VAULT, also read, has one with its id."""
@@ -99,9 +100,23 @@ class SnapshotView:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
     ) -> ContextPackage:
-        """Return the best excerpts for a query within a token budget; the same bytes every time."""
-        return self.answer(query, tokens=tokens, max_items=max_items, bands=bands).package
+        """Return the best excerpts for a query within a token budget; the same bytes every time.
+
+        Args:
+            tokens: The token budget. ``phase6-v1`` bounds the excerpts with it, by its own estimate.
+            max_items: The most excerpts to return.
+            now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
+            controller: The version of the controller that answers.
+            token_counter: Counts tokens for controllers that bound the whole text.
+        """
+        request = RecallRequest(
+            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+        )
+        return self.answer(request, controller=controller, token_counter=token_counter).package
 
     def explain(
         self,
@@ -110,30 +125,34 @@ class SnapshotView:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         bands: Sequence[Band | str] = RECALLED_BANDS,
-    ) -> Reading:
+        now_utc: str | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
+    ) -> RecallAnswer:
         """Recall, and say why each record was chosen and how far it may be trusted now."""
-        reading = self.answer(query, tokens=tokens, max_items=max_items, bands=bands)
+        request = RecallRequest(
+            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+        )
+        answer = self.answer(request, controller=controller, token_counter=token_counter)
         ceilings = [
-            self._ceiling(item.candidate.store_path, item.candidate.record.memory_id)
-            for item in reading.explanation.items
+            self._ceiling(item.ranked.store_path, item.ranked.memory_id) for item in answer.explanation.items
         ]
-        return Reading(reading.package, reading.explanation.with_ceilings(ceilings))
+        return RecallAnswer(answer.package, answer.explanation.with_ceilings(ceilings))
 
     def answer(
         self,
-        query: str,
+        request: RecallRequest,
         *,
-        tokens: int,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-    ) -> Reading:
-        """Recall, and say why each record was chosen. Unlike ``explain``, this does not look at trust."""
+        controller: str = DEFAULT_CONTROLLER,
+        token_counter: TokenCounter | None = None,
+    ) -> RecallAnswer:
+        """Answer a request, and say why each record was chosen. Unlike ``explain``, this does not look at trust."""
         return self._reader.answer(
-            query, tokens=tokens, max_items=max_items, bands=bands, at=self.memory_snapshot_id
+            request, at=self.memory_snapshot_id, controller=controller, token_counter=token_counter
         )
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS) -> list[Source]:
-        """The bands as sources for ``recall.controller.read``."""
+        """The bands as sources for ``recall.read``."""
         return self._reader.sources(bands, at=self.memory_snapshot_id)
 
     def records(self, *, band: Band | None = None) -> Iterator[Record]:
@@ -147,8 +166,8 @@ class SnapshotView:
 
     def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) up to this snapshot, oldest first."""
-        chapters = history_of(self._reader.store, self._reader.namespace, subject)
-        return [chapter for chapter in chapters if chapter.memory_snapshot_id <= self.memory_snapshot_id]
+        entries = history_of(self._reader.store, self._reader.namespace, subject)
+        return [entry for entry in entries if entry.memory_snapshot_id <= self.memory_snapshot_id]
 
     def record_at(self, store_path: str, memory_id: str) -> Record | None:
         """The record behind an item of a package; None if there is none."""
@@ -168,9 +187,9 @@ class SnapshotView:
         selected, dropped = package.selection.selected, package.selection.dropped
         return {
             "policy_id": "memory.read",
-            "policy_version": CONTROLLER_VERSION,
+            "policy_version": package.controller_version,
             "query_fingerprint": package.query.query_hash,
-            "query_normalization_version": CONTROLLER_VERSION,
+            "query_normalization_version": package.controller_version,
             "retrieval_mode": "text_terms",
             "candidate_count": len(selected) + (sum(dropped.values()) if isinstance(dropped, dict) else 0),
             "selected_records": [

@@ -1,150 +1,197 @@
-"""``memory.read``: the whole of it. Open every store, rank what they hold, fit the budget, seal the package.
+"""Controllers: what ranks the records of a snapshot and packs them into a context package.
 
-Given the same bytes in the stores, the same request gives the same bytes. No clock, network, environment or chance is
-consulted, and nothing is written.
+A controller is known by its version, which every package it makes carries. ``registry.ControllerRegistry`` finds one by
+that name. ``phase6-v1`` is in ``memory_read``.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, Self
 
-from standfast.errors import Corruption
-from standfast.limits import MAX_TOLD_FAULTS
-from standfast.recall.explanation import Explanation, StoredFault
-from standfast.recall.fit import Fit, Reason, fit
-from standfast.recall.package import ContextPackage, DroppedItem
-from standfast.recall.rank import Best, Candidate
-from standfast.recall.records import Record
-from standfast.recall.request import DroppedForm, MemoryControllerInput
-from standfast.recall.scoring import Question, Score, score_of
-from standfast.recall.sources.jsonl import JsonlSource
-from standfast.recall.sources.proved import ProvedBlock, Source
-from standfast.recall.sources.segment import Segment
-from standfast.recall.trust import Denials, read_denials
+import msgspec
 
-Opener = Callable[[str], Source]
-"""What finds the source that a store path names: a JSONL file, or whatever the caller put in its place."""
+from standfast.errors import EmptyQuery, InvalidValue
+from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.recall.jsonl import Source
+from standfast.recall.package import ContextPackage
+from standfast.recall.records import BadLine, Candidate
+from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
+from standfast.recall.tokens import TokenCounter
+from standfast.vocabulary import Band, Budget, Value
+
+RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
+"""The bands that recall reads unless told otherwise: law, and accepted memory.
+
+ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
+"""
+
+
+class RecallRequest(Value, frozen=True, kw_only=True):
+    """What a caller asks of memory, checked before anything is read.
+
+    Args:
+        tokens: The token budget. What it bounds is the controller's to say.
+        max_items: The most excerpts that a package may have.
+        bands: The bands to read.
+        now_utc: The time that age is measured from. Without it, age does not count.
+    """
+
+    query: str
+    tokens: int
+    max_items: int = DEFAULT_MAX_ITEMS
+    bands: tuple[Band, ...] = RECALLED_BANDS
+    now_utc: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str) or not self.query.strip():
+            raise EmptyQuery
+        _ = self.budget
+        msgspec.structs.force_setattr(self, "bands", named_bands(self.bands))
+
+    @property
+    def budget(self) -> Budget:
+        """The budget in the contract's form."""
+        return Budget(max_excerpt_tokens=self.tokens, max_items=self.max_items)
+
+
+def named_bands(bands: object) -> tuple[Band, ...]:
+    """Bands that may be given by name, each once; ``InvalidValue`` for anything else."""
+    if not isinstance(bands, list | tuple) or not bands:
+        raise InvalidValue(what="bands", problem='give a list of bands, for example ["LEDGER"]')
+    for band in bands:
+        if band not in Band.__members__:
+            known = ", ".join(Band)
+            raise InvalidValue(what="bands", problem=f"there is no band {band!r:.40}, only {known}")
+    return tuple(dict.fromkeys(map(Band, bands)))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordView:
+    """The records that one snapshot shows in the bands that were asked for. It is read-only."""
+
+    sources: tuple[Source, ...]
+    """One for each band, in the order of the request."""
+
+    def records(self) -> Iterator[tuple[str, Candidate]]:
+        """Yield every record with the path of its source. Rows that hold no record are left out."""
+        for source in self.sources:
+            for batch in source.batches():
+                for record in batch:
+                    if isinstance(record, Candidate):
+                        yield source.store_path, record
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How far a recalled memory may be trusted, and why not further."""
+
+    confidence: float
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedItem:
+    """One candidate: its rank, what its score is made of, and what became of it."""
+
+    rank: int
+    ranked: RankedCandidate
+    score: RecordScore
+    dropped: DropReason | None
+    """Why it was not selected; None if it was."""
+    ceiling: Ceiling | None = None
+    """Filled in by ``govern``; controllers leave it empty."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The item as commands and servers print it."""
+        plain: dict[str, Any] = {
+            "rank": self.rank,
+            "memory_id": self.ranked.memory_id,
+            "record_hash": self.ranked.record_hash,
+            "store_path": self.ranked.store_path,
+            "ts_utc": self.ranked.candidate.ts_utc,
+            "score": as_number(self.ranked.score),
+            "matched_terms": list(self.score.matched_terms),
+            "matched_tags": list(self.score.matched_tags),
+            "tag_bonus": as_number(len(self.score.matched_tags) * HALF_POINT),
+            "recency_bonus": as_number(self.score.recency),
+            "outcome": self.dropped or "selected",
+        }
+        if self.ceiling is not None:
+            ceiling = {"confidence": self.ceiling.confidence, "warnings": list(self.ceiling.warnings)}
+            plain["ceiling"] = ceiling
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class LineFault:
+    """A line that holds no record, and the store that it is in."""
+
+    store_path: str
+    line: BadLine
+
+    def as_json(self) -> dict[str, Any]:
+        """The fault as commands and servers print it."""
+        return {
+            "store_path": self.store_path,
+            "place": self.line.place,
+            "problem": self.line.fault.value,
+            "memory_id": self.line.memory_id,
+            "record_hash": self.line.record_hash,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a package is what it is. It is no part of the package's bytes or hash."""
+
+    terms: tuple[str, ...]
+    items: tuple[ExplainedItem, ...]
+    """The candidates that were ranked, in order: at least all that were selected."""
+    faults: tuple[LineFault, ...]
+    """The first lines that hold no record."""
+    counts: dict[str, int]
+    """How many records were dropped, for each reason."""
+
+    def with_ceilings(self, ceilings: Sequence[Ceiling | None]) -> Self:
+        """The same explanation with a ceiling for each item, in their order."""
+        pairs = zip(self.items, ceilings, strict=True)
+        return replace(self, items=tuple(replace(item, ceiling=ceiling) for item, ceiling in pairs))
+
+    def as_json(self) -> dict[str, Any]:
+        """The explanation as commands and servers print it."""
+        return {
+            "terms": list(self.terms),
+            "items": [item.as_json() for item in self.items],
+            "faults": [fault.as_json() for fault in self.faults],
+            "dropped": self.counts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAnswer:
     """A package, and why it is what it is."""
 
     package: ContextPackage
     explanation: Explanation
 
 
-def read(request: MemoryControllerInput, open_source: Opener = JsonlSource) -> ContextPackage:
-    """Answer a request. Raises a ``RecallError``, or answers in full."""
-    return explain(request, open_source).package
+class Controller(Protocol):
+    """Answers recall requests.
 
+    A controller promises:
 
-def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -> Reading:
-    """Answer a request, and explain the answer."""
-    sources = [open_source(path) for path in request.store_paths]
-    question = Question.of(request)
-    gathered = _Gathered(read_denials(request.trust_filter), tells_all=request.dropped is DroppedForm.FULL)
-    # One more than can be selected, so that it shows whether selection stopped before the end.
-    best = Best(question, None if gathered.tells_all else request.budget.max_items + 1)
-    for source in sources:
-        for segment in source.segments():
-            if isinstance(segment, ProvedBlock) and not gathered.looks_at_rows:
-                gathered.candidates += len(segment)
-                best.offer_block(segment, source.store_path)
-            else:
-                rows = segment.taken_apart() if isinstance(segment, ProvedBlock) else segment
-                best.offer(rows, source.store_path, gathered.take(rows, source.store_path))
-                del rows
-            del segment
-    candidates = best.ranked()
-    scored = _scored_again(candidates[: request.budget.max_items], question)
-    chosen = fit(candidates, request.budget)
-    counts = gathered.counts(chosen)
-    dropped = gathered.told(candidates, chosen) if gathered.tells_all else counts
-    return Reading(
-        ContextPackage.of(request, chosen, dropped),
-        Explanation.of(question, scored, chosen, gathered.faults(), counts),
-    )
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """What is dropped before anything is ranked: lines that hold no record, and records that are denied."""
-
-    denials: Denials
-    tells_all: bool
-    candidates: int = 0
-    invalid: int = 0
-    denied: int = 0
-    bad_lines: list[StoredFault] = field(default_factory=list)
-    denied_rows: list[tuple[str, Segment, int]] = field(default_factory=list)
+    - Its answer is a function of its arguments. The same request, records and counter give the same package, to the byte,
+      on every machine. It consults no clock, network, environment or randomness.
+    - Every order is total, so the order in which records are read never shows.
+    - Its packages carry its version. A change that changes any package gets a new version.
+    - Threads may share it.
+    """
 
     @property
-    def looks_at_rows(self) -> bool:
-        """Whether more of a record must be known than that it is one."""
-        return self.tells_all or self.denials != Denials()
+    def version(self) -> str:
+        """The name it is registered under, for example ``phase6-v1``."""
+        ...
 
-    def take(self, segment: Segment, store_path: str) -> list[int]:
-        """Note what a segment drops, and give its rows that are denied."""
-        room = len(segment.bad_lines) if self.tells_all else MAX_TOLD_FAULTS - len(self.bad_lines)
-        self.bad_lines += [StoredFault(store_path, line) for line in segment.bad_lines[:room]]
-        self.invalid += len(segment.bad_lines)
-        denied = self.denials.rows(segment)
-        self.denied += len(denied)
-        self.candidates += len(segment) - len(segment.hidden) - len(denied)
-        if self.tells_all:
-            self.denied_rows += [(store_path, segment, row) for row in denied]
-        return denied
-
-    def counts(self, chosen: Fit) -> dict[str, int]:
-        """How many were dropped, for each reason."""
-        counts = dict.fromkeys(map(str, Reason), 0)
-        counts[Reason.INVALID], counts[Reason.DENIED] = self.invalid, self.denied
-        if chosen.stopped_by is not None:
-            counts[chosen.stopped_by] = self.candidates - len(chosen.selected)
-        return counts
-
-    def faults(self) -> list[StoredFault]:
-        """The first bad lines."""
-        return self.bad_lines[:MAX_TOLD_FAULTS]
-
-    def told(self, candidates: list[Candidate], chosen: Fit) -> list[DroppedItem]:
-        """Everything that was dropped: bad lines and denied records in read order, then the rest in rank order."""
-        return [*self._told_bad_lines(), *self._told_denied(), *_told_rest(candidates, chosen)]
-
-    def _told_bad_lines(self) -> Iterator[DroppedItem]:
-        for fault in sorted(self.bad_lines, key=lambda fault: (fault.store_path, fault.line.place)):
-            yield DroppedItem(
-                memory_id=fault.line.memory_id,
-                record_hash=fault.line.record_hash,
-                store_path=fault.store_path,
-                reason=Reason.INVALID,
-            )
-
-    def _told_denied(self) -> Iterator[DroppedItem]:
-        for store_path, segment, row in sorted(
-            self.denied_rows, key=lambda denied: (denied[0], denied[1].place(denied[2]))
-        ):
-            yield _dropped(store_path, segment.record(row), Reason.DENIED)
-
-
-def _scored_again(candidates: list[Candidate], question: Question) -> list[tuple[Candidate, Score]]:
-    """Score again, from the records themselves, what may be selected: a cache that lies must not get away with it."""
-    scored = [(candidate, score_of(candidate.record, question)) for candidate in candidates]
-    for candidate, score in scored:
-        if score.total != candidate.score:
-            what = f"what is kept of {candidate.store_path}"
-            problem = f"it gives {candidate.record.memory_id!r} another score than its record; delete the cache folder"
-            raise Corruption(what=what, problem=problem)
-    return scored
-
-
-def _told_rest(candidates: list[Candidate], chosen: Fit) -> Iterator[DroppedItem]:
-    for candidate in candidates[len(chosen.selected) :]:
-        assert chosen.stopped_by is not None, "what comes after the selected was dropped for a reason"
-        yield _dropped(candidate.store_path, candidate.record, chosen.stopped_by)
-
-
-def _dropped(store_path: str, record: Record, reason: Reason) -> DroppedItem:
-    return DroppedItem(
-        memory_id=record.memory_id, record_hash=record.record_hash, store_path=store_path, reason=reason
-    )
+    def answer(self, request: RecallRequest, view: RecordView, counter: TokenCounter) -> RecallAnswer:
+        """Rank the records, fit the token budget, and explain the result."""
+        ...

@@ -1,9 +1,12 @@
-"""One line of a store: the record that it holds, or why it holds none. The definition that every faster way must meet.
+"""Lines of a store: the candidate that each holds, or why it holds none.
 
-A line is one JSON object in UTF-8. Five of its fields are read (``memory_id``, ``text``; and ``ts_utc``, ``tags``,
-``refs``, where null is as good as absent), and those must stand at most once, have their types, and be json-v1 values.
-Other fields are passed over, whatever they hold, as long as the line is JSON, no longer than a value may be, and not
-nested deeper.
+A line is one JSON object in UTF-8. Five of its fields are read: ``memory_id`` and ``text``, and ``ts_utc``, ``tags`` and
+``refs``, where null counts as absent. Each must occur at most once, have its type, and be a json-v1 value. Other fields
+are ignored as long as the line is JSON, at most 1 MiB long and at most 128 levels deep.
+
+``read_line`` is the definition. ``read_block`` reads many lines with a typed decoder. The decoder accepts a little more
+than the rules allow (a key that occurs twice, for instance), so a block that could hold such a line is read by the
+definition.
 """
 
 import hashlib
@@ -11,22 +14,22 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
-from standfast.canon import fingerprint, normal_string
+from standfast.canon import canonical_bytes, fingerprint
 from standfast.casing import lowered
-from standfast.errors import LoneSurrogate, NotCanonical
-from standfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES
-from standfast.recall.moments import MISSING, moment_of, normal_stamp
+from standfast.errors import NotCanonical
+from standfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, SAFE_INTEGER
+from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
-# The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_BRACKET: Final = re.compile(r"[\[\]{}]")
 
 
 class Fault(StrEnum):
@@ -36,33 +39,60 @@ class Fault(StrEnum):
     NOT_UTF8 = "not UTF-8"
     NOT_JSON = "not JSON"
     TOO_DEEP = "nested deeper than 128 levels"
-    NOT_AN_OBJECT = "not an object"
-    DUPLICATE_KEY = "a key stands twice"
-    NO_MEMORY_ID = "memory_id is no string"
-    NO_TEXT = "text is no string"
-    BAD_TIMESTAMP = "ts_utc is no string"
-    BAD_TAGS = "tags are no list of strings"
-    BAD_REFS = "refs are no list of objects"
-    NOT_CANONICAL = "a field can't be written as json-v1"
+    NOT_AN_OBJECT = "not a JSON object"
+    DUPLICATE_KEY = "a key occurs twice"
+    NO_MEMORY_ID = "memory_id is not a string"
+    NO_TEXT = "text is not a string"
+    BAD_TIMESTAMP = "ts_utc is not a string"
+    BAD_TAGS = "tags is not a list of strings"
+    BAD_REFS = "refs is not a list of objects"
+    NOT_CANONICAL = "a field is not a json-v1 value"
 
 
-class Record(Struct, frozen=True):
-    """What the controller knows of a record, in normal form."""
+_LINE_FAULTS: Final = frozenset(
+    (Fault.TOO_LONG, Fault.NOT_UTF8, Fault.NOT_JSON, Fault.TOO_DEEP, Fault.NOT_AN_OBJECT)
+)
+"""Faults of a line from which no field can be read."""
+
+
+class Candidate(Struct, eq=False, gc=False):
+    """A record that may be selected. Fields are as the line has them; properties give the contract's normal form."""
 
     memory_id: str
-    ts_utc: str | None
-    """In json-v1's form; a string that is no timestamp stays as it is, and counts as missing wherever time counts."""
     text: str
-    tags: tuple[str, ...]
-    refs: list[dict[str, Any]]
-    moment: int
-    record_hash: str
-    """The fingerprint of the five fields. The path is no part of it."""
+    written_ts_utc: str | UnsetType | None = msgspec.field(name="ts_utc", default=UNSET)
+    written_tags: list[str] | UnsetType | None = msgspec.field(name="tags", default=UNSET)
+    written_refs: list[dict[str, Any]] | UnsetType | None = msgspec.field(name="refs", default=UNSET)
+
+    @property
+    def time(self) -> int:
+        """Microseconds since the start of year 1, or ``MISSING``."""
+        return time_of(self.written_ts_utc) if self.written_ts_utc else MISSING
+
+    @property
+    def ts_utc(self) -> str | None:
+        """The timestamp in json-v1's form. A string that is no timestamp stays as it is, and its time is missing."""
+        return None if self.written_ts_utc in (None, UNSET) else normal_timestamp(self.written_ts_utc)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags in lower case, each once, sorted."""
+        return _normal_tags(tuple(self.written_tags)) if self.written_tags else ()
+
+    @property
+    def refs(self) -> list[dict[str, Any]]:
+        """The references of the record."""
+        return self.written_refs or []
+
+    @property
+    def record_hash(self) -> str:
+        """The fingerprint of the five fields in normal form. The path of the store is no part of it."""
+        return fingerprint({name: getattr(self, name) for name in FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that holds no record, where it stands and why; ``place`` is its number, from 1 on, or its key."""
+    """A line that holds no record. ``place`` is its number in a file, from 1 on, or its key in a store."""
 
     place: int | str
     memory_id: str
@@ -70,14 +100,149 @@ class BadLine:
     fault: Fault
 
 
-class _Doubled(dict[str, Any]):
-    """An object some of whose keys stood twice."""
-
-    keys_doubled: frozenset[str] = frozenset()
+class _Refs(Struct):
+    refs: Raw
 
 
-def read_line(line: bytes) -> Record | Fault:
-    """The record that a line holds, or why it holds none."""
+def _verbatim(number: str) -> Raw:
+    return Raw(number.encode())
+
+
+_decoder: Final = msgspec.json.Decoder(Candidate)
+_decode_refs: Final = msgspec.json.Decoder(_Refs).decode
+_verbatim_decoder: Final = msgspec.json.Decoder(float_hook=_verbatim)
+_encode: Final = msgspec.json.Encoder().encode
+_NUMBERS: Final = frozenset((int, float))
+_SCALARS: Final[frozenset[type]] = frozenset((str, int, float, bool, type(None)))
+# A number with an exponent may be written shorter than the encoder writes it.
+_EXACT: Final[frozenset[type]] = _SCALARS - {float}
+_REFUSALS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_NAMES: Final = tuple(f'"{name}"'.encode() for name in ("text", "memory_id", "ts_utc", "tags", "refs"))
+# The only way to write a field's name without its letters.
+_ESCAPED_LETTER: Final = re.compile(rb"\\u00[0-7]")
+# A line this short stays below the limit of one value in normal form: NFC grows a text at most threefold.
+_SHORT_BYTES: Final = MAX_VALUE_BYTES // 8
+
+
+def read_block(block: bytes) -> Sequence[Candidate | Fault | None]:
+    """What ``read_line`` gives for each line of a block, every line with its end; None for a blank line."""
+    lines = block.split(b"\n")[:-1]
+    try:
+        found = list(map(_decoder.decode, lines))
+        if found and _surely_obey_the_rules(found, block, lines):
+            return found
+    except _REFUSALS:
+        pass
+    if len(lines) > 1:
+        return [read_block(line + b"\n")[0] for line in lines]
+    return [read_line(line) if line and not line.isspace() else None for line in lines]
+
+
+def _surely_obey_the_rules(found: list[Candidate], block: bytes, lines: list[bytes]) -> bool:
+    """Whether lines that were decoded surely break no rule that the decoder does not know. May raise ``_REFUSALS``."""
+    if len(block) > _SHORT_BYTES:
+        return False
+    rows = [row for row, candidate in enumerate(found) if candidate.written_refs]
+    first = _compact(lines[0])
+    compact_lines = lines if first == lines[0] else list(map(_compact, lines))
+    size = sum(map(len, compact_lines)) + len(lines)
+    # Lines that are no longer than what was decoded of them have no repeated key and no other field. The first line
+    # tells whether that is worth a try.
+    if len(_encode(found[0])) == len(first) and len(_encode(found)) - 1 == size:
+        return all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS - 1, _EXACT) for row in rows)
+    # The line with the most brackets has no more than are left when every other line has one.
+    brackets = block.count(b"[") + block.count(b"{") - len(lines) + 1
+    if brackets > MAX_DEPTH_LEVELS and any(map(_has_many_brackets, lines)):
+        return False
+    if not all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS, _SCALARS) for row in rows):
+        return False
+    if len(_encode(list(map(_verbatim_decoder.decode, compact_lines)))) - 1 == size:
+        return True
+    return _names_occur_once(found, block) and all(
+        _repeats_no_key(_decode_refs(lines[row]).refs) for row in rows
+    )
+
+
+def _has_many_brackets(line: bytes) -> bool:
+    return line.count(b"[") + line.count(b"{") > MAX_DEPTH_LEVELS
+
+
+def _names_occur_once(found: list[Candidate], block: bytes) -> bool:
+    """Whether the names of the fields occur no more often than the fields were read."""
+    if not _is_utf8(block) or (b"\\" in block and _ESCAPED_LETTER.search(block) is not None):
+        return False
+    absent = (
+        0,
+        0,
+        [candidate.written_ts_utc for candidate in found].count(UNSET),
+        [candidate.written_tags for candidate in found].count(UNSET),
+        [candidate.written_refs for candidate in found].count(UNSET),
+    )
+    return all(
+        block.count(name) == len(found) - missing for name, missing in zip(_NAMES, absent, strict=True)
+    )
+
+
+def _repeats_no_key(refs: Raw) -> bool:
+    """Whether refs surely have no repeated key: they are no longer than what is decoded of them."""
+    return len(_encode(_verbatim_decoder.decode(refs))) == len(_compact(bytes(refs)))
+
+
+def _compact(text: bytes) -> bytes:
+    """JSON without the white space between its tokens."""
+    return msgspec.json.format(text, indent=-1)
+
+
+def _are_plain(value: Any, levels: int, scalars: frozenset[type]) -> bool:
+    """Whether refs, or a part of them, surely are json-v1 values: keys are ASCII, and numbers are in range.
+
+    Keys that are not ASCII may be equal in NFC.
+    """
+    if levels == 0 or (type(value) is dict and not "".join(value).isascii()):
+        return False
+    for item in value.values() if type(value) is dict else value:
+        kind = type(item)
+        if kind is dict or kind is list:
+            if not _are_plain(item, levels - 1, scalars):
+                return False
+        elif kind not in scalars or (kind in _NUMBERS and not -SAFE_INTEGER <= item <= SAFE_INTEGER):
+            return False
+    return True
+
+
+def bad_line(line: bytes, place: int | str, fault: Fault) -> BadLine:
+    """What is reported of a line that holds no record: its id, if one can be read, and the hash of its bytes."""
+    memory_id = ""
+    if fault not in _LINE_FAULTS:
+        value = _decode_strictly(line.decode())
+        found = value.get("memory_id")
+        if isinstance(found, str) and _is_unicode(found) and "memory_id" not in _repeated_keys(value):
+            memory_id = found
+    return BadLine(place, memory_id, hashlib.sha256(line).hexdigest(), fault)
+
+
+@lru_cache(maxsize=1 << 12)
+def _normal_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({lowered(tag) for tag in tags}))
+
+
+def _is_utf8(line: bytes) -> bool:
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+class _RepeatedKeys(dict[str, Any]):
+    """An object some of whose keys occur more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def read_line(line: bytes) -> Candidate | Fault:
+    """Return the candidate that a line holds, or why it holds none."""
     if len(line) > MAX_VALUE_BYTES:
         return Fault.TOO_LONG
     try:
@@ -87,80 +252,70 @@ def read_line(line: bytes) -> Record | Fault:
     if _is_too_deep(text):
         return Fault.TOO_DEEP
     try:
-        value = _decode(text)
+        value = _decode_strictly(text)
     except ValueError:
         return Fault.NOT_JSON
-    return _checked(value) if isinstance(value, dict) else Fault.NOT_AN_OBJECT
+    if not isinstance(value, dict):
+        return Fault.NOT_AN_OBJECT
+    return _fault_in(value) or _candidate_of(value, line)
 
 
-def bad_line(line: bytes, place: int, fault: Fault) -> BadLine:
-    """What is told of a line that holds no record: its id, if one can be read, and the hash of its bytes."""
-    memory_id = ""
-    if fault not in (Fault.TOO_LONG, Fault.NOT_UTF8, Fault.NOT_JSON, Fault.TOO_DEEP, Fault.NOT_AN_OBJECT):
-        value = _decode(line.decode())
-        found = value.get("memory_id")
-        if isinstance(found, str) and _is_text(found) and "memory_id" not in _keys_doubled(value):
-            memory_id = found
-    return BadLine(place, memory_id, hashlib.sha256(line).hexdigest(), fault)
+def _candidate_of(value: dict[str, Any], line: bytes) -> Candidate | Fault:
+    """The candidate of fields that have their types, unless json-v1 can't write them."""
+    candidate = Candidate(
+        value["memory_id"], value["text"], value.get("ts_utc"), value.get("tags"), value.get("refs")
+    )
+    strings = (candidate.memory_id, candidate.text, candidate.written_ts_utc or "", *candidate.tags)
+    is_plain = not candidate.written_refs or _are_plain(candidate.written_refs, MAX_DEPTH_LEVELS, _SCALARS)
+    if len(line) <= _SHORT_BYTES and is_plain and all(map(_is_unicode, strings)):
+        return candidate
+    try:
+        canonical_bytes({name: getattr(candidate, name) for name in FIELDS})
+    except NotCanonical:
+        return Fault.NOT_CANONICAL
+    return candidate
 
 
-def _checked(value: dict[str, Any]) -> Record | Fault:
-    memory_id, stamp, text, tags, refs = map(value.get, FIELDS)
-    if not _keys_doubled(value).isdisjoint(FIELDS):
+def _fault_in(value: dict[str, Any]) -> Fault | None:
+    """What is wrong with the fields of an object, but for what json-v1 can't write."""
+    memory_id, ts_utc, text, tags, refs = map(value.get, FIELDS)
+    if not _repeated_keys(value).isdisjoint(FIELDS):
         return Fault.DUPLICATE_KEY
     if not isinstance(memory_id, str):
         return Fault.NO_MEMORY_ID
     if not isinstance(text, str):
         return Fault.NO_TEXT
-    if stamp is not None and not isinstance(stamp, str):
+    if ts_utc is not None and not isinstance(ts_utc, str):
         return Fault.BAD_TIMESTAMP
     if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
         return Fault.BAD_TAGS
     if refs is not None and not (isinstance(refs, list) and all(isinstance(ref, dict) for ref in refs)):
         return Fault.BAD_REFS
-    if _has_doubles(refs):
-        return Fault.DUPLICATE_KEY
-    moment = MISSING if stamp is None else moment_of(stamp)
-    fields: dict[str, Any] = {
-        "memory_id": memory_id,
-        "ts_utc": None if stamp is None else normal_stamp(stamp, moment),
-        "text": text,
-        "tags": normal_tags(tags or ()),
-        "refs": refs or [],
-    }
-    try:
-        return Record(**fields, moment=moment, record_hash=fingerprint(fields))
-    except NotCanonical:
-        return Fault.NOT_CANONICAL
-
-
-def normal_tags(tags: Any) -> tuple[str, ...]:
-    """Tags as they are compared: in lower case, each once, in order."""
-    return tuple(sorted({lowered(tag) for tag in tags}))
+    return Fault.DUPLICATE_KEY if _has_repeated_key(refs) else None
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    doubled = _Doubled(members)
+    with_repeats = _RepeatedKeys(members)
     counts = Counter(key for key, _ in pairs)
-    doubled.keys_doubled = frozenset(key for key, count in counts.items() if count > 1)
-    return doubled
+    with_repeats.repeated = frozenset(key for key, count in counts.items() if count > 1)
+    return with_repeats
 
 
-def _keys_doubled(value: dict[str, Any]) -> frozenset[str]:
-    return value.keys_doubled if isinstance(value, _Doubled) else frozenset()
+def _repeated_keys(value: dict[str, Any]) -> frozenset[str]:
+    return value.repeated if isinstance(value, _RepeatedKeys) else frozenset()
 
 
-def _has_doubles(value: Any) -> bool:
+def _has_repeated_key(value: Any) -> bool:
     if isinstance(value, dict):
-        return isinstance(value, _Doubled) or any(map(_has_doubles, value.values()))
-    return isinstance(value, list) and any(map(_has_doubles, value))
+        return isinstance(value, _RepeatedKeys) or any(map(_has_repeated_key, value.values()))
+    return isinstance(value, list) and any(map(_has_repeated_key, value))
 
 
 def _integer(digits: str) -> float:
-    # Beyond 2^53 - 1 a number is no json-v1 value, wherever that matters; infinity says so, whatever its length.
+    # json-v1 has no numbers beyond 2^53 - 1. Infinity is refused as well, and costs nothing however many digits there are.
     return int(digits) if len(digits) <= 17 else math.inf
 
 
@@ -168,21 +323,27 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-_decode: Final = json.JSONDecoder(
+_decode_strictly: Final = json.JSONDecoder(
     object_pairs_hook=_members, parse_int=_integer, parse_constant=_refuse_constant
 ).decode
 
 
-def _is_text(text: str) -> bool:
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no lone surrogate."""
     try:
-        normal_string(text)
-    except LoneSurrogate:
+        text.encode()
+    except UnicodeEncodeError:
         return False
     return True
 
 
+# The closing quote is optional and the match is possessive, so an unclosed string is scanned only once.
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+
+
 def _is_too_deep(text: str) -> bool:
-    """Whether brackets are nested too deeply, told before a decoder recurses into them."""
+    """Whether brackets are nested too deeply. This is checked before a decoder recurses into them."""
     if text.count("[") + text.count("{") <= MAX_DEPTH_LEVELS:
         return False
     depth = 0

@@ -1,6 +1,6 @@
-"""What ``memory.read`` is asked: the contract's ``MemoryControllerInput``, checked before anything is read.
+"""The request of ``memory.read``: the contract's ``MemoryControllerInput``, checked before anything is read.
 
-Faults are looked for in a fixed order (query, stores, budget, the rest), so that a request with several always gets the
+Fields are checked in a fixed order (query, stores, budget, the rest), so a request with several faults always gets the
 same error.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from standfast.canon import normal_string
+from standfast.casing import lowered
 from standfast.errors import (
     EmptyQuery,
     InvalidBudget,
@@ -21,16 +22,30 @@ from standfast.errors import (
     NoStores,
 )
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
-from standfast.recall.moments import MISSING, exact_moment
-from standfast.recall.wording import derived_terms, given_terms, normal_wording
+from standfast.recall.timestamps import MISSING, time_of
 from standfast.vocabulary import Budget, Value
 
 CONTROLLER_VERSION: Final = "phase6-v1"
 _MALICIOUS: Final = ("malicious",)
 
 
+def collapsed(text: str) -> str:
+    """The text trimmed, each run of white space replaced by one space."""
+    return " ".join(text.split())
+
+
+def normal_text(text: str) -> str:
+    """The form in which queries and texts are compared: lower case as of Unicode 14.0, trimmed and collapsed."""
+    return collapsed(lowered(text))
+
+
+def terms_of_query(query: str) -> tuple[str, ...]:
+    """The words of a query that have at least two characters, each once, in the order of their first appearance."""
+    return tuple(dict.fromkeys(word for word in normal_text(query).split(" ") if len(word) >= 2))
+
+
 class DroppedForm(StrEnum):
-    """How a package tells what was not selected."""
+    """How a package lists what was not selected."""
 
     FULL = "full"
     COUNTS = "counts"
@@ -43,7 +58,7 @@ def _paths(given: object) -> tuple[str, ...]:
 
 
 def _path(given: object, field: str) -> str:
-    """A path in the one form that is shown, sorted and opened. It is a matter of words: nothing is looked up."""
+    """The one form of a path that is shown, sorted and opened. The file system is not consulted."""
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidRequest(field=field, problem="a path must be a string that is not empty")
@@ -52,8 +67,8 @@ def _path(given: object, field: str) -> str:
     return normal[1:] if normal.startswith("//") else normal
 
 
-def _settle_texts(value: Value, name: str, field: str) -> None:
-    """Hold a list of strings as a tuple; anything else is refused."""
+def _set_strings(value: Value, name: str, field: str) -> None:
+    """Store a list of strings as a tuple; anything else is refused."""
     given = getattr(value, name)
     if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
         raise InvalidRequest(field=field, problem="it must be a list of strings")
@@ -73,8 +88,8 @@ def _check_text(field: str, text: str) -> None:
         raise InvalidRequest(field=field, problem=f"it is longer than {MAX_VALUE_BYTES} bytes")
 
 
-def _check_moment(field: str, given: object) -> None:
-    if given is not None and not (isinstance(given, str) and exact_moment(given) != MISSING):
+def _check_timestamp(field: str, given: object) -> None:
+    if given is not None and not (isinstance(given, str) and time_of(given) != MISSING):
         problem = "it must be an ISO 8601 timestamp in UTC, for example 2026-01-15T10:30:00Z"
         raise InvalidRequest(field=field, problem=problem)
 
@@ -105,25 +120,25 @@ class Scoring(Value, frozen=True, kw_only=True):
                 problem=f"it must be a whole number of days from 1 to {MAX_HALF_LIFE_DAYS}",
             )
         if self.query_terms is not None:
-            _settle_texts(self, "query_terms", "scoring.query_terms")
+            _set_strings(self, "query_terms", "scoring.query_terms")
 
 
 class TrustFilter(Value, frozen=True, kw_only=True):
-    """Which explicit denials of a trust snapshot count. Without a snapshot nothing is filtered."""
+    """Which classifications of a trust snapshot deny a record. Without a snapshot nothing is filtered."""
 
     deny_classifications: tuple[str, ...] = _MALICIOUS
     trust_snapshot_path: str | None = None
 
     def __post_init__(self) -> None:
-        _settle_texts(self, "deny_classifications", "trust_filter.deny_classifications")
+        _set_strings(self, "deny_classifications", "trust_filter.deny_classifications")
         path = self.trust_snapshot_path
         if path is not None:
-            settled = _path(path, "trust_filter.trust_snapshot_path")
-            msgspec.structs.force_setattr(self, "trust_snapshot_path", settled)
+            normal = _path(path, "trust_filter.trust_snapshot_path")
+            msgspec.structs.force_setattr(self, "trust_snapshot_path", normal)
 
 
 class MemoryControllerInput(Value, frozen=True, kw_only=True):
-    """One call of ``memory.read``. Paths are normalised, sorted and each kept once, whatever order they came in."""
+    """One call of ``memory.read``. Paths are normalised, sorted, and each kept once."""
 
     query: str
     store_paths: tuple[str, ...]
@@ -140,12 +155,12 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "store_paths", _paths(self.store_paths))
         if not isinstance(self.budget, Budget):
             raise InvalidBudget(problem="give max_excerpt_tokens, a whole number from 1 on")
-        _check_moment("now_utc", self.now_utc)
+        _check_timestamp("now_utc", self.now_utc)
         msgspec.structs.force_setattr(self, "dropped", _dropped_form(self.dropped))
 
     @classmethod
     def from_json(cls, plain: object) -> Self:
-        """A request as the contract writes it in JSON. Optional fields that are missing have their defaults."""
+        """Read a request in the contract's JSON form. Missing optional fields have their defaults."""
         given: dict[str, Any] = dict(plain) if isinstance(plain, dict) else {}
         query, paths, budget = given.get("query"), given.get("store_paths"), given.get("budget")
         if not isinstance(query, str) or not query.strip():
@@ -161,22 +176,14 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
             raise InvalidRequest(field="the request", problem=str(error)) from None
 
     @property
-    def normal_query(self) -> str:
-        """What ``query_hash`` is the hash of."""
-        return normal_wording(self.query)
-
-    @property
     def terms(self) -> tuple[str, ...]:
-        """What is looked for: the caller's terms, or those that the query gives."""
-        given = self.scoring.query_terms
-        return derived_terms(self.query) if given is None else given_terms(given)
+        """The caller's terms, in the form in which they can match and each once, or the words of the query."""
+        if self.scoring.query_terms is None:
+            return terms_of_query(self.query)
+        terms = map(normal_text, self.scoring.query_terms)
+        return tuple(dict.fromkeys(term for term in terms if term))
 
     @property
     def now(self) -> int | None:
-        """The moment from which age is measured, if one was given."""
-        return None if self.now_utc is None else exact_moment(self.now_utc)
-
-    @property
-    def measures_recency(self) -> bool:
-        """Whether recency counts: asked for, and with a moment to measure it from."""
-        return self.scoring.enable_recency_weight and self.now is not None
+        """The time that age is measured from; None without ``now_utc``."""
+        return None if self.now_utc is None else time_of(self.now_utc)

@@ -1,4 +1,4 @@
-"""What a text costs in tokens, counted by a real tokeniser, or estimated and called an estimate."""
+"""Token counters: a real tokeniser, or an estimate that is named as one."""
 
 import threading
 from typing import Any, Final, Protocol
@@ -6,31 +6,34 @@ from typing import Any, Final, Protocol
 from standfast.errors import InvalidValue, MissingExtra
 
 BPE_NAMES: Final = ("o200k_base", "cl100k_base")
-"""OpenAI's encodings, whose ranks are inside the wheel: nothing is downloaded."""
+"""OpenAI's encodings. Their ranks are inside the wheel, so nothing is downloaded."""
 
-_ESTIMATE_CHARS: Final = 4
+BYTES_PER_TOKEN: Final = 4
 
 
 class TokenCounter(Protocol):
-    """Counts tokens. ``name`` stands beside every number that it gives."""
+    """Counts the tokens of a text.
+
+    A counter is a pure function of the text, and threads may share it.
+    """
 
     @property
     def name(self) -> str:
-        """Which tokeniser, or which estimate."""
+        """Which tokeniser or estimate it is, with its version if it has several. It is shown beside every count."""
         ...
 
     @property
     def is_exact(self) -> bool:
-        """Whether a model with this tokeniser would count the same."""
+        """Whether a model with this tokeniser counts the same."""
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens the text has."""
+        """Count the tokens of the text."""
         ...
 
 
 class BpeCounter:
-    """Counts with one of OpenAI's encodings. Its extra is ``tokens``."""
+    """Counts with one of OpenAI's encodings. It needs the extra ``tokens``."""
 
     def __init__(self, encoding: str = "o200k_base") -> None:
         if encoding not in BPE_NAMES:
@@ -47,33 +50,33 @@ class BpeCounter:
 
     @property
     def name(self) -> str:
-        """The encoding's own name."""
+        """The name of the encoding."""
         return self._encoding
 
     @property
     def is_exact(self) -> bool:
-        """It is what the models of that encoding count."""
+        """True: models with this encoding count the same."""
         return True
 
     def count(self, text: str) -> int:
-        """How many tokens the text has."""
+        """Count the tokens of the text."""
         with self._lock:
             return int(self._tokeniser.count(text))
 
 
 class EstimatedCounter:
-    """A token for every four characters: an estimate for where no tokeniser is installed, and labelled as one."""
+    """One token for every four bytes of UTF-8, rounded up: the contract's estimator. It needs no tokeniser."""
 
     @property
     def name(self) -> str:
-        """It says that it is an estimate."""
-        return "estimate:chars/4"
+        """A name that says it is an estimate."""
+        return f"estimate:bytes/{BYTES_PER_TOKEN}"
 
     @property
     def is_exact(self) -> bool:
-        """No model counts like this."""
+        """False: no model counts like this."""
         return False
 
     def count(self, text: str) -> int:
-        """A quarter of the characters, rounded up."""
-        return -(-len(text) // _ESTIMATE_CHARS)
+        """A quarter of the bytes, rounded up."""
+        return -(-len(text.encode()) // BYTES_PER_TOKEN)

@@ -1,9 +1,8 @@
-"""Trust filtering, detection only: a record is left out if a snapshot explicitly denies it, and for no other reason.
+"""Trust filtering, detection only: a record is left out if a trust snapshot explicitly denies it, and for no other reason.
 
 A trust snapshot is a JSONL file. Each line is an object with a ``classification`` and the ``memory_id`` or the
-``record_hash`` that it marks (or both, each of which is marked); what else it holds is passed over. Marks add up: one
-denial denies, whatever other lines say. A line that can't be read is an error, because skipping it could let a denied
-record pass.
+``record_hash`` that it marks, or both; other fields are ignored. One denial denies, whatever other lines say. A line that
+can't be read is an error, because skipping it could let a denied record pass.
 """
 
 import os
@@ -19,9 +18,9 @@ from standfast.errors import (
     UnreadableStore,
 )
 from standfast.limits import READ_CHUNK_BYTES
+from standfast.recall.jsonl import LongLine, blocks, open_store_file, read_chunks
+from standfast.recall.records import Candidate
 from standfast.recall.request import TrustFilter
-from standfast.recall.sources.jsonl import LongLine, blocks, open_store_file, read_chunks
-from standfast.recall.sources.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +30,18 @@ class Denials:
     memory_ids: frozenset[str] = frozenset()
     record_hashes: frozenset[str] = frozenset()
 
-    def rows(self, segment: Segment) -> list[int]:
-        """The rows of a segment that are denied, of those that it shows."""
-        if not self.memory_ids and not self.record_hashes:
-            return []
-        denied = {row for row in range(len(segment)) if segment.memory_id(row) in self.memory_ids}
-        if self.record_hashes:
-            denied |= {
-                row
-                for row in range(len(segment))
-                if row not in denied and segment.record(row).record_hash in self.record_hashes
-            }
-        return sorted(denied.difference(segment.hidden))
+    def __bool__(self) -> bool:
+        return bool(self.memory_ids or self.record_hashes)
+
+    def deny(self, candidate: Candidate) -> bool:
+        """Whether a record is denied, by its id or by its hash."""
+        if candidate.memory_id in self.memory_ids:
+            return True
+        return bool(self.record_hashes) and candidate.record_hash in self.record_hashes
 
 
 def read_denials(trust: TrustFilter) -> Denials:
-    """The denials that a request's trust filter names; none without a snapshot."""
+    """Read the denials of a request's trust filter; none without a snapshot."""
     path = trust.trust_snapshot_path
     if path is None:
         return Denials()

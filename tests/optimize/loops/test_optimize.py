@@ -301,7 +301,7 @@ def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
 
     report = Estimating(tmp_path, agent(), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
 
-    assert (report.tokenizer, report.tokens_are_exact) == ("estimate:chars/4", False)
+    assert (report.tokenizer, report.tokens_are_exact) == ("estimate:bytes/4", False)
     assert "an estimate" in summary_lines(report)[0]
     assert "an estimate" in html_report(report)
 

@@ -8,7 +8,7 @@ from standfast.canon import parse
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
-from standfast.memory.snapshot_view import RECALLED_BANDS
+from standfast.recall.controller import RECALLED_BANDS
 from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
 from standfast.server.console.charts import line_chart, shares
