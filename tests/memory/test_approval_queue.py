@@ -56,8 +56,8 @@ def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> No
     assert isinstance(decided, DecidedProposal)
     assert decided.proposal.state == "approved"
     assert list(memory.verify()) == []
-    told = [entry.read() for entry in memory.store.entries() if entry.read()["kind"] == "decision"]
-    stored = told[0]["body"]["told"]["approval"]
+    result = [entry.read() for entry in memory.store.entries() if entry.read()["kind"] == "decision"]
+    stored = result[0]["body"]["told"]["approval"]
     assert openssh.keygen_accepts(
         tmp_path,
         stored["signature"],

@@ -130,7 +130,7 @@ def _name_no_proposal_in_a_seal(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "told"),
+    ("attack", "problem_pattern"),
     [
         (_put_the_old_law_back, "VAULT/law/1 in snapshot 6: .*its seal was already used in snapshot 2"),
         (_copy_a_law_elsewhere, "VAULT/law/9 in snapshot 6: .*signed something else"),
@@ -147,12 +147,12 @@ def _name_no_proposal_in_a_seal(memory: Memory) -> None:
     ],
 )
 def test_what_was_done_past_governance_is_told(
-    memory: Memory, attack: Callable[[Memory], None], told: str
+    memory: Memory, attack: Callable[[Memory], None], problem_pattern: str
 ) -> None:
     attack(memory)
     problems = list(memory.verify())
 
-    assert any(re.search(told, problem) for problem in problems), problems
+    assert any(re.search(problem_pattern, problem) for problem in problems), problems
 
 
 def test_one_damaged_record_hides_no_other(memory: Memory) -> None:
@@ -160,8 +160,8 @@ def test_one_damaged_record_hides_no_other(memory: Memory) -> None:
     write(memory, ActionType.WRITE, "LEDGER/a", record | {"text": "Never judged."})
     write(memory, ActionType.WRITE, "LEDGER/b", "no record at all")
     write(memory, ActionType.WRITE, "LEDGER/c", record)
-    told = list(memory.verify())
+    problems = list(memory.verify())
 
-    assert [problem.partition(" ")[0] for problem in told] == [
+    assert [problem.partition(" ")[0] for problem in problems] == [
         f"default/{Band.LEDGER}/{name}" for name in "abc"
     ]

@@ -228,9 +228,9 @@ def test_the_history_of_a_subject_tells_the_versions_that_a_budget_let_go() -> N
     for number in range(3):
         with memory.run(workflow="w", mode="buffered_write") as run:
             run.remember(f"Sensor {number} is hot.", subject="sensor", source=HANDBOOK)
-    told = [(one.key, one.action) for one in memory.history("sensor") if one.key.startswith(Band.ACTIVE)]
+    result = [(one.key, one.action) for one in memory.history("sensor") if one.key.startswith(Band.ACTIVE)]
 
-    assert told == [
+    assert result == [
         ("ACTIVE/sensor@1.0", "WRITE"),
         ("ACTIVE/sensor@1.0", "EXPIRE"),
         ("ACTIVE/sensor@1.1", "WRITE"),

@@ -39,7 +39,7 @@ SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
 
 def judged(text: str = "EU refunds take 14 days.", **changes: Any) -> JudgedRecord:
     """A claim after 888_JUDGE."""
-    told = changes.pop("told", None)
+    result = changes.pop("minimum", None)
     role = changes.pop("role", Role.AGENT)
     fields: dict[str, Any] = {
         "memory_id": "m1",
@@ -56,7 +56,7 @@ def judged(text: str = "EU refunds take 14 days.", **changes: Any) -> JudgedReco
         namespace="default",
         author="bot",
         now=NOW,
-        minimum=told,
+        minimum=result,
         reason="asked to",
     )
 
@@ -81,8 +81,8 @@ def rows(commit: Commit | None) -> list[str]:
     ("changes", "verdict", "bands", "waits"),
     [
         ({}, Verdict.SEAL, ["LEDGER", "ACTIVE"], False),
-        ({"told": Verdict.SABAR}, Verdict.SABAR, ["LEDGER", "ACTIVE"], False),
-        ({"told": Verdict.HOLD}, Verdict.HOLD, ["LEDGER"], True),
+        ({"minimum": Verdict.SABAR}, Verdict.SABAR, ["LEDGER", "ACTIVE"], False),
+        ({"minimum": Verdict.HOLD}, Verdict.HOLD, ["LEDGER"], True),
         ({"source": None}, Verdict.PARTIAL, ["LEDGER"], True),
         ({"text": SECRET}, Verdict.VOID, ["VOID"], False),
         ({"band": Band.VAULT, "role": Role.HUMAN}, Verdict.SEAL, [], True),
@@ -91,7 +91,7 @@ def rows(commit: Commit | None) -> list[str]:
     ],
     ids=[
         "clean",
-        "told SABAR",
+        "at least SABAR",
         "held",
         "no source",
         "a secret",
@@ -111,7 +111,7 @@ def test_a_verdict_leads_to_its_bands(
 
 
 def test_nothing_that_was_judged_ever_stands_in_the_vault() -> None:
-    every = [judged(), judged(told=Verdict.HOLD), judged(SECRET), judged(band=Band.VAULT, role=Role.HUMAN)]
+    every = [judged(), judged(minimum=Verdict.HOLD), judged(SECRET), judged(band=Band.VAULT, role=Role.HUMAN)]
 
     assert all(record.band is not Band.VAULT for one in every for record in one.placed)
 
@@ -136,7 +136,7 @@ def test_what_was_changed_after_it_was_judged_is_not_sealed() -> None:
 
 
 def test_what_does_not_become_canonical_does_not_take_the_place_of_what_is() -> None:
-    held, void = judged(told=Verdict.HOLD), judged(SECRET)
+    held, void = judged(minimum=Verdict.HOLD), judged(SECRET)
 
     assert all(record.memory_id != "m1" for one in (held, void) for record in one.placed)
     assert all(record.memory_id.startswith("m1~") for one in (held, void) for record in one.placed)
@@ -161,16 +161,16 @@ def test_one_commit_holds_it_all_and_the_ledger_is_told() -> None:
         "mark",
     }
     (audit,) = commit.facts
-    told = audit.read()["writes"]
-    assert {(entry["band"], entry["verdict"]) for entry in told} == {
+    result = audit.read()["writes"]
+    assert {(entry["band"], entry["verdict"]) for entry in result} == {
         ("LEDGER", "SEAL"),
         ("ACTIVE", "SEAL"),
         ("LEDGER", "PARTIAL"),
         ("PHOENIX", "PARTIAL"),
         ("VOID", "VOID"),
     }
-    assert all(entry["writer_id"] == "888_JUDGE" and len(entry["evidence_hash"]) == 64 for entry in told)
-    assert all("AKIA" not in str(entry) for entry in told), "the ledger repeats no secret"
+    assert all(entry["writer_id"] == "888_JUDGE" and len(entry["evidence_hash"]) == 64 for entry in result)
+    assert all("AKIA" not in str(entry) for entry in result), "the ledger repeats no secret"
 
 
 def test_equal_content_is_not_written_again_and_other_content_gets_a_version() -> None:

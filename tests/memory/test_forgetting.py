@@ -174,8 +174,8 @@ def test_what_is_swept_leaves_nothing_in_the_stream(tmp_path: Path) -> None:
 
     assert list(memory.due()) == []
     assert list(store.scan("default", prefix="ACTIVE/")) == []
-    told = [row.content or b"" for row in store.scan("default", prefix="stream/ACTIVE/")]
-    assert not any(b"Entry" in row or b"swordfish" in row for row in told)
+    result = [row.content or b"" for row in store.scan("default", prefix="stream/ACTIVE/")]
+    assert not any(b"Entry" in row or b"swordfish" in row for row in result)
     tell(memory, 41)
     assert len(list(memory.records(band=Band.ACTIVE))) == 1
     assert list(memory.verify()) == []
@@ -195,9 +195,9 @@ def test_what_is_young_stays_in_the_stream(tmp_path: Path) -> None:
     days(clock, 3)
     memory.sweep()
 
-    told = b"".join(row.content or b"" for row in memory.store.scan("default", prefix="stream/ACTIVE/"))
-    assert all(b'\\"a\\":%d,' % number in told for number in range(10, 20))
-    assert not any(b'\\"a\\":%d,' % number in told for number in range(10))
+    result = b"".join(row.content or b"" for row in memory.store.scan("default", prefix="stream/ACTIVE/"))
+    assert all(b'\\"a\\":%d,' % number in result for number in range(10, 20))
+    assert not any(b'\\"a\\":%d,' % number in result for number in range(10))
 
 
 def test_runs_that_let_the_same_thing_go_at_once_all_commit() -> None:
@@ -268,8 +268,8 @@ def test_a_commit_that_spends_nothing_does_not_pass_for_what_others_spent_before
         tell(theirs, number + 1)
         refused(ours)
 
-    told = b"".join(row.content or b"" for row in store.scan("default", prefix="stream/LEDGER/"))
-    assert [number for number in range(24) if b'\\"a\\":%d,' % number not in told] == []
+    result = b"".join(row.content or b"" for row in store.scan("default", prefix="stream/LEDGER/"))
+    assert [number for number in range(24) if b'\\"a\\":%d,' % number not in result] == []
     assert list(ours.verify()) == []
     tell(budgeted(store, policy), 26)
 

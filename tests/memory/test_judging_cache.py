@@ -79,8 +79,8 @@ def test_what_is_kept_is_what_reading_anew_gives(
             _committed(mine if who == "mine" else theirs, namespace, band, name, ends=ends)
         for look in (*looks, mine.head()):
             at = min(look, mine.head())
-            for asked, one in memories.items():
-                assert one.judging_cache.at(at) == _anew(theirs, asked, at)
+            for requested, one in memories.items():
+                assert one.judging_cache.at(at) == _anew(theirs, requested, at)
 
 
 def test_law_that_nobody_touched_is_not_worked_out_again() -> None:

@@ -174,8 +174,8 @@ def test_forgetting_erases_the_content_and_keeps_that_it_was(memory: Memory) -> 
         ("WRITE", None, 2),
         ("EXPIRE", None, None),
     ]
-    told = [entry.read() for entry in memory.store.entries()]
-    assert "asked for by the customer" in {entry["body"].get("reason") for entry in told}
+    result = [entry.read() for entry in memory.store.entries()]
+    assert "asked for by the customer" in {entry["body"].get("reason") for entry in result}
     assert list(memory.verify()) == []
 
 

@@ -173,14 +173,14 @@ def test_warm_and_cold_memory_give_the_same_bytes(
     facts: list[tuple[str, list[str]]], query: list[str], tokens: int
 ) -> None:
     warm = Memory(memory_store())
-    asked = " ".join(query)
+    requested = " ".join(query)
     for subject, words in facts:
         learn(warm, f"{subject.upper()} concerns {' and '.join(words)}.", subject)
-        warm.recall(asked, tokens=tokens)
+        warm.recall(requested, tokens=tokens)
 
     for snapshot in range(warm.store.head() + 1):
-        cold = Memory(warm.store).at(snapshot).recall(asked, tokens=tokens)
-        assert warm.at(snapshot).recall(asked, tokens=tokens) == cold
+        cold = Memory(warm.store).at(snapshot).recall(requested, tokens=tokens)
+        assert warm.at(snapshot).recall(requested, tokens=tokens) == cold
         assert cold.budget.used_excerpt_tokens <= tokens
 
 

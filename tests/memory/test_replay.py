@@ -72,7 +72,7 @@ def test_memory_of_another_tenant_gives_another_answer(recorded: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "memory as of snapshot 3"),
         (["--namespace", "acme"], "--store"),
@@ -82,10 +82,10 @@ def test_memory_of_another_tenant_gives_another_answer(recorded: str) -> None:
         (["--store", "golden.json"], "cannot_open"),
     ],
 )
-def test_a_mistake_is_told_in_words(recorded: str, words: list[str], told: str) -> None:
+def test_a_mistake_is_told_in_words(recorded: str, words: list[str], message: str) -> None:
     Memory.open("empty.db").close()
     result = replay(recorded, AGENT, *words)
 
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert "Traceback" not in result.output

@@ -13,8 +13,8 @@ from tests.subprocesses import other_environment, run_python
 
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
     """Traces from a process of its own, in other_environment of its own."""
-    told = run_python("-m", "tests.memory.scripted", str(runs), **other_environment(number + 1))
-    return [Trace.read(line) for line in told.encode().splitlines()]
+    result = run_python("-m", "tests.memory.scripted", str(runs), **other_environment(number + 1))
+    return [Trace.read(line) for line in result.encode().splitlines()]
 
 
 def _check(processes: int, runs_each: int, figures: Figures) -> None:

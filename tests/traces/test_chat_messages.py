@@ -96,8 +96,8 @@ def test_a_call_that_is_never_answered_and_an_answer_to_nothing_are_gaps() -> No
 
 
 def test_arguments_that_are_no_json_are_recorded_as_they_are() -> None:
-    asked = {"role": "assistant", "tool_calls": [call("c", "weather", "{city: Cork")]}
-    (event,) = trace_of([asked, answer("c", None)]).events
+    requested = {"role": "assistant", "tool_calls": [call("c", "weather", "{city: Cork")]}
+    (event,) = trace_of([requested, answer("c", None)]).events
 
     assert event.tool_calls[0].normalized_args == "{city: Cork"
     assert event.tool_calls[0].result is None

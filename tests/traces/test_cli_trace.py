@@ -66,28 +66,28 @@ def test_a_rejected_claim_exits_with_2_and_says_why() -> None:
 )
 def test_every_fixture_has_the_exit_code_of_its_folder(file: Path) -> None:
     result = trace("compare", "--json", BASE, str(file))
-    told = json.loads(result.output)
+    observed = json.loads(result.output)
 
     assert result.exit_code == {"equivalent": 0, "different": 1, "rejected": 2}[file.parent.name]
-    assert told["verdict"] == file.parent.name
-    assert (told["first"] is not None) == bool(told["differences"])
+    assert observed["verdict"] == file.parent.name
+    assert (observed["first"] is not None) == bool(observed["differences"])
 
 
 def test_validate_tells_each_file(tmp_path: Path) -> None:
     garbage = tmp_path / "garbage.json"
     garbage.write_bytes(b"\xff")
     mixed = trace("validate", BASE, str(garbage))
-    told = json.loads(trace("validate", "--json", BASE, str(garbage)).output)
+    observed = json.loads(trace("validate", "--json", BASE, str(garbage)).output)
 
     assert trace("validate", BASE).exit_code == 0
     assert mixed.exit_code == 2
     assert "base.json: valid" in mixed.output
     assert "[unreadable]" in mixed.output
-    assert [fall["code"] for fall in told[str(garbage)]] == ["unreadable"]
+    assert [fall["code"] for fall in observed[str(garbage)]] == ["unreadable"]
 
 
 def test_show_tells_events_reads_calls_and_guardrails() -> None:
-    told = trace("show", BASE).output
+    observed = trace("show", BASE).output
 
     for words in (
         "workflow  triage",
@@ -96,7 +96,7 @@ def test_show_tells_events_reads_calls_and_guardrails() -> None:
         "eu-refunds, eu-postage",
         "guard pii-masked",
     ):
-        assert words in told
+        assert words in observed
     assert Trace.from_document(json.loads(trace("show", "--json", BASE).output)) == recorded()
 
 
@@ -121,7 +121,7 @@ def test_replay_runs_the_agent_that_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "observed"),
     [
         (["no-colon"], "MODULE:NAME"),
         (["no.such.module:agent"], "can't load"),
@@ -131,11 +131,11 @@ def test_replay_runs_the_agent_that_is_named(tmp_path: Path) -> None:
         ([f"{__name__}:replayed_agent", "--tools", f"{__name__}:TOOLS"], "snapshot 41"),
     ],
 )
-def test_a_mistake_in_a_replay_is_told_in_words(words: list[str], told: str) -> None:
+def test_a_mistake_in_a_replay_is_told_in_words(words: list[str], observed: str) -> None:
     result = trace("replay", BASE, *words)
 
     assert result.exit_code == 2
-    assert told in result.output
+    assert observed in result.output
     assert "Traceback" not in result.output
 
 

@@ -185,8 +185,8 @@ def test_naming_arguments_is_what_python_does(
     bound.apply_defaults()
     recorder.tool()(function)(*args, **kwargs)
 
-    told = recorder.finish().events[0].tool_calls[0].normalized_args
-    assert canonical_bytes(told) == canonical_bytes(bound.arguments)
+    observed = recorder.finish().events[0].tool_calls[0].normalized_args
+    assert canonical_bytes(observed) == canonical_bytes(bound.arguments)
 
 
 @given(

@@ -16,8 +16,8 @@ LOCALES = ("C", "C.UTF-8", "POSIX", "tr_TR.UTF-8")
 def _recorded_elsewhere(runs: int, number: int) -> list[Trace]:
     """Traces from a process of its own, in other_environment of its own."""
     here = other_environment(number) | {"LC_ALL": LOCALES[number % len(LOCALES)]}
-    told = run_python("-m", "tests.traces.scripted", str(runs), **here)
-    return [Trace.read(line) for line in told.encode().splitlines()]
+    result = run_python("-m", "tests.traces.scripted", str(runs), **here)
+    return [Trace.read(line) for line in result.encode().splitlines()]
 
 
 def _check(processes: int, runs_each: int, figures: Figures) -> None:
