@@ -12,12 +12,12 @@ REAL = sorted((DATA / "episodes").glob("*.jsonl"))
 REFERENCE = sorted((DATA / "wpb").glob("*.jsonl"))
 
 
-def small(steps: int = 60, *, regime: Regime = Regime.BURSTS_REDUNDANCY, number: int = 0) -> Episode:
+def small_episode(steps: int = 60, *, regime: Regime = Regime.BURSTS_REDUNDANCY, number: int = 0) -> Episode:
     """A synthetic episode."""
     return generate(DriftSettings(steps=steps, regime=regime), number)
 
 
-def made(
+def episode_of(
     *observations: Any, critical: tuple[int, ...] = (), utility: dict[int, float] | None = None
 ) -> Episode:
     """An episode of these observations, at timesteps from 0 on."""

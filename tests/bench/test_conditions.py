@@ -1,4 +1,4 @@
-"""Each extension is a condition of its own, with a metric that means what it says."""
+"""Conditions: each extension of the document has its own metric."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from standfast.bench.runner import Entrant
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import policy_names, write
-from tests.bench.episodes import made, small
+from tests.bench.episodes import episode_of, small_episode
 
 
 def _rows(condition: str, episode: Episode, policies: list[str], *budgets: int) -> list[dict[str, Any]]:
@@ -27,21 +27,21 @@ def _rows(condition: str, episode: Episode, policies: list[str], *budgets: int) 
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_every_condition_runs_every_policy_and_tells_its_metric(condition: str) -> None:
-    rows = _rows(condition, small(50), policy_names(), 800, 8_000)
+def test_every_condition_runs_every_policy_and_reports_its_metric(condition: str) -> None:
+    rows = _rows(condition, small_episode(50), policy_names(), 800, 8_000)
     metric = condition_named(condition).metric
 
     assert [(row["budget_bytes"], row["policy"]) for row in rows] == [
         (b, n) for b in (800, 8_000) for n in policy_names()
     ]
     assert all(isinstance(row[metric], float) for row in rows)
-    assert rows == _rows(condition, small(50), policy_names(), 800, 8_000)
+    assert rows == _rows(condition, small_episode(50), policy_names(), 800, 8_000)
 
 
-def test_a_hierarchy_gives_each_kind_its_half() -> None:
+def test_the_hierarchical_condition_gives_each_kind_half_of_the_bytes() -> None:
     schema = [{"api": f"a{n}", "params": ["x" * 30]} for n in range(10)]
     docs = [{"api": f"d{n}", "content": "y" * 30, "section": "s"} for n in range(10)]
-    (row,) = _rows("hierarchical", made(*schema, *docs, critical=(0, 10, 19)), ["AlwaysWrite"], 1_000)
+    (row,) = _rows("hierarchical", episode_of(*schema, *docs, critical=(0, 10, 19)), ["AlwaysWrite"], 1_000)
 
     assert row["recall_api"] == 1.0
     assert row["recall_docs"] == 0.5
@@ -49,9 +49,9 @@ def test_a_hierarchy_gives_each_kind_its_half() -> None:
     assert max(row["bytes_api"], row["bytes_docs"]) <= 500
 
 
-def test_what_is_written_too_fast_is_late() -> None:
+def test_items_that_are_written_too_fast_are_late() -> None:
     queue, store = WriteQueue(), ByteMemoryStore(ByteBudget(10**6))
-    steps = made(*("x" * 1_000 for _ in range(30))).steps
+    steps = episode_of(*("x" * 1_000 for _ in range(30))).steps
     for step in steps:
         store.apply(write(step), step)
         queue.after(step, [], store)
@@ -66,22 +66,22 @@ def test_compression_never_costs_more_than_a_byte_and_can_pay() -> None:
     assert deflated_bytes("x" * 500) < 50
     assert deflated_bytes("ab") == 1 + len('"ab"')
     long = [{"api": f"a{n}", "content": "the same words again " * 20} for n in range(20)]
-    (row,) = _rows("compression", made(*long, critical=(15,)), ["AlwaysWrite"], 2_500)
+    (row,) = _rows("compression", episode_of(*long, critical=(15,)), ["AlwaysWrite"], 2_500)
 
     assert row["recall_plain"] == 0.0
     assert row["recall_gain"] == 1.0
 
 
-def test_retrieval_asks_for_what_may_be_buried() -> None:
+def test_retrieval_ranks_the_newest_steps_of_an_endpoint_first() -> None:
     steps = [{"api": "a", "v": n} for n in range(8)]
-    (row,) = _rows("retrieval", made(*steps, critical=(6,)), ["AlwaysWrite"], 10_000)
+    (row,) = _rows("retrieval", episode_of(*steps, critical=(6,)), ["AlwaysWrite"], 10_000)
 
     assert (row["queries"], row["retrieval_at_1"], row["retrieval_at_5"]) == (1, 0.0, 1.0)
     assert row["mean_reciprocal_rank"] == 0.5
 
 
-def test_company_shares_one_budget() -> None:
-    rows = _rows("shared", small(60), ["AlwaysWrite", "RecencyBias", "DriftValue"], 3_000)
+def test_the_shared_condition_shares_one_budget() -> None:
+    rows = _rows("shared", small_episode(60), ["AlwaysWrite", "RecencyBias", "DriftValue"], 3_000)
 
     assert sum(row["share_of_bytes"] for row in rows) == pytest.approx(1.0)
     assert all(0 < row["fairness"] <= 1 for row in rows)
@@ -89,8 +89,8 @@ def test_company_shares_one_budget() -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_an_adversary_moves_steps_but_changes_none(pattern: str) -> None:
-    episode = small(120)
+def test_reordering_moves_steps_but_changes_none(pattern: str) -> None:
+    episode = small_episode(120)
     moved = reordered(episode, pattern)
 
     assert [step.t for step in moved.steps] == [step.t for step in episode.steps]
@@ -101,7 +101,7 @@ def test_an_adversary_moves_steps_but_changes_none(pattern: str) -> None:
     assert sum(moved.labels.worth.values()) == sum(episode.labels.worth.values())
 
 
-def test_the_worst_order_is_no_better_than_the_real_one() -> None:
-    for row in _rows("adversarial", small(100), policy_names(), 1_500):
+def test_the_worst_order_is_no_better_than_the_original_one() -> None:
+    for row in _rows("adversarial", small_episode(100), policy_names(), 1_500):
         assert row["worst_recall"] <= row["recall"]
         assert row["lost_recall"] == row["recall"] - row["worst_recall"]

@@ -1,4 +1,4 @@
-"""The grid: the same bytes with one worker or many, here or on a cluster; what is done is not done again."""
+"""The grid gives the same bytes with one worker, many, or a cluster, and skips finished units."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from standfast.bench.grid import (
 from standfast.bench.sources.synthetic import Regime
 from standfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
 from standfast.policies.write_policy import policy_names
-from tests.bench.episodes import REAL, small
+from tests.bench.episodes import REAL, small_episode
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
 POLICIES = [
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> list[Path]:
     made = []
     for regime in (Regime.DEFAULT, Regime.REDUNDANCY):
         made.append(tmp_path / f"{regime}.jsonl")
-        write_jsonl(made[-1], [small(40, regime=regime, number=number) for number in range(3)])
+        write_jsonl(made[-1], [small_episode(40, regime=regime, number=number) for number in range(3)])
     return made
 
 
@@ -66,7 +66,7 @@ def test_one_worker_and_many_give_the_same_bytes(files: list[Path], tmp_path: Pa
     assert len(read_results(tmp_path / "one")) == 2 * 3 * 2 * len(POLICIES)
 
 
-def test_every_row_tells_where_it_comes_from(files: list[Path], tmp_path: Path) -> None:
+def test_every_row_names_its_grid_and_episode(files: list[Path], tmp_path: Path) -> None:
     _run(files, tmp_path / "out", engines.in_process, seed=7)
     row = read_results(tmp_path / "out")[0]
 
@@ -77,7 +77,7 @@ def test_every_row_tells_where_it_comes_from(files: list[Path], tmp_path: Path) 
     assert row["code"] == code_version()
 
 
-def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
     whole = _run(files, tmp_path / "whole", engines.in_process)
     done: list[int] = []
 
@@ -102,7 +102,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(files: list[Path], tmp_
     assert not set(done) & set(again)
 
 
-def test_a_process_that_is_killed_leaves_what_it_did(files: list[Path], tmp_path: Path) -> None:
+def test_a_killed_process_leaves_its_finished_units(files: list[Path], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "standfast", "bench", "run"]
     program = "from standfast.cli import main; import sys; main(sys.argv[1:])"
     arguments = [
@@ -146,7 +146,7 @@ def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: P
 def test_a_long_episode_is_split_by_budget_and_a_short_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_jsonl(tmp_path / "a.jsonl", [small(40)])
+    write_jsonl(tmp_path / "a.jsonl", [small_episode(40)])
     together = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
     monkeypatch.setattr("standfast.bench.grid.SPLIT_BYTES", 100)
     apart = plan_grid([tmp_path / "a.jsonl"], policies=["NeverWrite"])
@@ -171,7 +171,7 @@ def test_bad_grids_are_refused_before_anything_runs(files: list[Path], tmp_path:
         read_results(tmp_path)
 
 
-def test_a_policy_that_fails_names_the_place_and_leaves_the_rest(
+def test_a_failing_policy_names_the_step_and_leaves_finished_units(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = "class Late:\n def __init__(self): self.n = 0\n def select(self, step, store):\n  if step.t == 39 and step.observation['api'] != 'x': raise RuntimeError('late')\n  return ()\n"
@@ -246,7 +246,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
     assert there == here
 
 
-def test_a_scheduler_that_is_not_there_is_told(files: list[Path]) -> None:
+def test_a_missing_scheduler_is_reported(files: list[Path]) -> None:
     engine = engines.dask_cluster(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
     grid, units = plan_grid(files, policies=["NeverWrite"])
     with pytest.raises(BadFile, match="no Dask scheduler answers"):

@@ -1,4 +1,4 @@
-"""Metrics are the document's formulas; regret never lies; and no policy sees a label."""
+"""Metrics are the document's formulas, regret is never negative, and no policy sees a label."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from standfast.errors import PolicyFailed
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import BUILT_IN, SKIP, Hindsight, PolicySpec, Track, expire, merge, write
-from tests.bench.episodes import made, small
+from tests.bench.episodes import episode_of, small_episode
 
 
 def _graded(retained: set[int], episode: Episode, **counts: int) -> Any:
@@ -43,7 +43,7 @@ def _graded(retained: set[int], episode: Episode, **counts: int) -> Any:
 
 
 def test_every_formula_of_section_four() -> None:
-    episode = made(*range(10), critical=(1, 4, 8), utility={1: 5.0, 4: 0.5})
+    episode = episode_of(*range(10), critical=(1, 4, 8), utility={1: 5.0, 4: 0.5})
     episode.labels.total_drift_events = 6
     graded = _graded({1, 4, 6, 9}, episode, WRITE=8, EXPIRE=2)
 
@@ -67,7 +67,7 @@ def test_every_formula_of_section_four() -> None:
 
 
 def test_steps_without_a_utility_label_are_worth_nothing() -> None:
-    steps = made("a", "b", "c").steps
+    steps = episode_of("a", "b", "c").steps
     episode = Episode(steps, {"critical_steps": [0], "utility_by_step": {"1": 2.5}})
 
     assert _graded({0, 1, 2}, episode).utility == 2.5
@@ -80,7 +80,7 @@ def test_actions_are_counted_by_kind_and_rejections_separately() -> None:
         yield write(step)
         yield from SKIP
 
-    counts = run_policy(_Scripted(twice), small(3).steps, ByteMemoryStore(ByteBudget(10_000)))
+    counts = run_policy(_Scripted(twice), small_episode(3).steps, ByteMemoryStore(ByteBudget(10_000)))
 
     assert counts.emitted == {"SKIP": 3, "WRITE": 6, "MERGE": 0, "EXPIRE": 0}
     assert counts.refused == {"SKIP": 0, "WRITE": 3, "MERGE": 0, "EXPIRE": 0}
@@ -107,19 +107,25 @@ def test_the_worth_curve_follows_bases_deltas_and_orphans() -> None:
     assert worth.points == [5, 8, 10, 7, 0, 0, 4, 4, 4]
 
 
-def test_an_unlabelled_base_with_an_unlabelled_delta_is_worth_nothing() -> None:
-    steps = [Step(t=t, observation={"api": "a", "v": t}) for t in range(4)]
-    script = [[write(steps[0])], [merge(steps[1], 0)], [merge(steps[2], 0), expire(1)], [expire(0)]]
+def test_unlabelled_bases_and_deltas_are_worth_nothing() -> None:
+    steps = [Step(t=t, observation={"api": "a", "v": t}) for t in range(5)]
+    script = [
+        [write(steps[0])],
+        [merge(steps[1], 0)],
+        [merge(steps[2], 0)],
+        [merge(steps[3], 0), expire(1)],
+        [expire(0)],
+    ]
     worth = WorthCurve({2: 7})
     store = ByteMemoryStore(ByteBudget(10_000))
     for step, actions in zip(steps, script, strict=True):
         worth.after(step, [(action, store.apply(action, step)) for action in actions], store)
 
-    assert worth.points == [0, 0, 7, 0]
+    assert worth.points == [0, 0, 7, 7, 0]
 
 
 def test_empty_denominators_give_zero() -> None:
-    graded = _graded(set(), made("a", "b"))
+    graded = _graded(set(), episode_of("a", "b"))
 
     assert (graded.recall, graded.precision, graded.f1, graded.avg_staleness) == (0, 0, 0, 0)
     assert (graded.drift_coverage, graded.expire_rate, graded.write_density) == (0, 0, 0)
@@ -127,15 +133,15 @@ def test_empty_denominators_give_zero() -> None:
 
 def test_regret_is_never_negative_although_merging_can_beat_writing() -> None:
     changing = [{"api": "a", "text": "x" * 100, "v": n} for n in range(20)]
-    run = PricedEpisode(made(*changing), ByteModel.SPEC).run(Entrant.parse("MergeFirst"), 700)
+    run = PricedEpisode(episode_of(*changing), ByteModel.SPEC).run(Entrant.parse("MergeFirst"), 700)
 
     assert run.metrics.utility > run.metrics.oracle_utility
     assert run.metrics.regret == 0
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_curve_ends_where_the_metric_stands(name: str) -> None:
-    run = PricedEpisode(small(120), ByteModel.SPEC).run(Entrant.parse(name), 2_500, curves=True)
+def test_the_curve_ends_at_the_metric(name: str) -> None:
+    run = PricedEpisode(small_episode(120), ByteModel.SPEC).run(Entrant.parse(name), 2_500, curves=True)
 
     assert run.curve[-1] == run.metrics.regret
     assert run.mean_regret is not None
@@ -147,11 +153,11 @@ def test_the_curve_ends_where_the_metric_stands(name: str) -> None:
     st.integers(0, 3),
     st.lists(st.integers(100, 30_000), min_size=2, max_size=4),
 )
-def test_a_run_that_never_felt_its_budget_stands_for_larger_ones(
+def test_a_run_that_never_reached_its_budget_is_reused_for_larger_ones(
     name: str, number: int, budgets: list[int]
 ) -> None:
     """Runs are shared between budgets; fresh runs say the same, to the last figure."""
-    episode, entrant = small(40, number=number), Entrant.parse(name)
+    episode, entrant = small_episode(40, number=number), Entrant.parse(name)
     shared = PricedEpisode(episode, ByteModel.SPEC, name="x")
     for max_bytes in sorted(budgets):
         fresh = PricedEpisode(episode, ByteModel.SPEC, name="x").run(entrant, max_bytes, curves=True)
@@ -159,7 +165,7 @@ def test_a_run_that_never_felt_its_budget_stands_for_larger_ones(
         assert shared.run(entrant, max_bytes, curves=True) == fresh
 
 
-def test_curves_are_kept_at_evenly_spread_places_the_last_among_them() -> None:
+def test_curve_points_are_evenly_spread_and_include_the_last() -> None:
     for steps in (1, 2, 255, 256, 257, 10_000):
         points = curve_points(steps)
 
@@ -206,7 +212,7 @@ class Stored:
 )
 def test_no_policy_reads_a_label(name: str) -> None:
     """A run over a poisoned episode; a learner is told of what it just stored, and of nothing else."""
-    episode, entrant = small(80), Entrant.parse(name)
+    episode, entrant = small_episode(80), Entrant.parse(name)
     poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
     scene: Any = PricedEpisode(episode, ByteModel.SPEC)
     scene.episode.labels = poison
@@ -216,14 +222,14 @@ def test_no_policy_reads_a_label(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["UtilityGreedy", "OracleOptimal"])
-def test_the_poison_works(name: str) -> None:
-    scene: Any = PricedEpisode(small(20), ByteModel.SPEC)
+def test_oracles_do_read_labels(name: str) -> None:
+    scene: Any = PricedEpisode(small_episode(20), ByteModel.SPEC)
     scene.episode.labels = Poison({})
     with pytest.raises(AssertionError, match="read the label"):
         scene.fill_store(Entrant.parse(name), 2_000)
 
 
-def test_tracks_show_what_they_say() -> None:
+def test_each_track_shows_its_own_metadata() -> None:
     steps = (
         Step(t=0, observation={"api": "a"}, metadata={"mode": "m", "priority": 0.5, "breaking_change": True}),
     )
@@ -257,8 +263,8 @@ def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
 
 
 @pytest.mark.parametrize(("policy", "t"), [(_fails, 2), (_never_ends, 0), (_talks_nonsense, 0)])
-def test_a_policy_that_fails_is_told_with_its_place(policy: Callable[..., Any], t: int) -> None:
-    steps = small(10).steps
+def test_a_failing_policy_is_reported_with_its_timestep(policy: Callable[..., Any], t: int) -> None:
+    steps = small_episode(10).steps
     with pytest.raises(PolicyFailed) as caught:
         run_policy(
             _Scripted(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1")
@@ -278,17 +284,17 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
             assert len(store) == 1
 
     store = ByteMemoryStore(ByteBudget(10_000))
-    run_policy(_Scripted(careful), small(20).steps, store)
+    run_policy(_Scripted(careful), small_episode(20).steps, store)
 
     assert store.retained() == {19}
 
 
-def test_hindsight_is_only_for_who_foresees() -> None:
+def test_hindsight_needs_a_policy_with_foresee() -> None:
     told = Hindsight(steps=(), worth={})
     with pytest.raises(PolicyFailed, match="foresee"):
         run_policy(
             PolicySpec.parse("AlwaysWrite").build(),
-            small(5).steps,
+            small_episode(5).steps,
             ByteMemoryStore(ByteBudget(9)),
             hindsight=told,
         )

@@ -1,4 +1,4 @@
-"""The oracle is exact: three other ways to the optimum agree with it, one of them a solver of another maker."""
+"""The oracle is exact: exhaustive search and two independent solvers agree with it."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -17,7 +17,7 @@ from standfast.clock import seeded
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.knapsack import best_of_ranking, best_subset, rank_items
 from standfast.policies.write_policy import Track
-from tests.bench.episodes import REAL, made, small
+from tests.bench.episodes import REAL, episode_of, small_episode
 
 ITEMS = st.lists(st.tuples(st.integers(1, 40), st.integers(-2, 30)), max_size=9)
 
@@ -43,7 +43,9 @@ def _integer_programme(sizes: list[int], values: list[int], capacity: int) -> in
 
 
 @given(ITEMS, st.integers(1, 150))
-def test_no_subset_is_better_and_the_choice_is_real(items: list[tuple[int, int]], capacity: int) -> None:
+def test_no_subset_is_better_and_the_choice_has_the_value(
+    items: list[tuple[int, int]], capacity: int
+) -> None:
     sizes, values = [size for size, _ in items], [value for _, value in items]
     best, chosen = best_subset(sizes, values, capacity)
 
@@ -113,7 +115,7 @@ def test_the_curve_is_the_optimum_of_every_prefix(items: list[tuple[int, int]], 
 
 
 def test_curve_and_optimum_meet_at_the_end() -> None:
-    episode = small(200)
+    episode = small_episode(200)
     sizes, values = PricedEpisode(episode, ByteModel.SPEC).sizes_and_worth(Track.UNPRIVILEGED)
     for max_bytes in (500, 5_000, 50_000):
         curve = oracle_curve(sizes, values, max_bytes)
@@ -124,8 +126,8 @@ def test_curve_and_optimum_meet_at_the_end() -> None:
 
 def test_utilities_that_no_float_can_hold_are_summed_exactly() -> None:
     """A tenth is no binary fraction; ten of them are one all the same."""
-    episode = made(*("x" for _ in range(10)), utility=dict.fromkeys(range(10), 0.1))
+    episode = episode_of(*("x" for _ in range(10)), utility=dict.fromkeys(range(10), 0.1))
 
     assert Fraction(sum(episode.labels.worth.values()), episode.labels.unit) == 1
-    huge = made("x", "y", utility={0: 1e300, 1: 1e-300})
+    huge = episode_of("x", "y", utility={0: 1e300, 1: 1e-300})
     assert oracle_curve([37, 37], list(huge.labels.worth.values()), 40)[-1] == huge.labels.worth[0]

@@ -1,4 +1,4 @@
-"""On the reference release's own frozen episodes, the policies that it has too give its figures, exactly."""
+"""On the reference release's frozen episodes, our figures equal those of the release."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def _entrant(figure: dict[str, Any]) -> Entrant:
 
 
 @pytest.mark.parametrize("file", REFERENCE, ids=_mode)
-def test_figures_are_the_reference_releases(file: Path) -> None:
+def test_figures_equal_those_of_the_reference_release(file: Path) -> None:
     scenes = [PricedEpisode(episode, ByteModel.INDEXED) for episode in load_jsonl(file)]
     wanted = [figure for figure in FIGURES if figure["mode"] == _mode(file)]
     differing = []

@@ -1,4 +1,4 @@
-"""Reports: every file that the document names, figures that add up, pictures that are pictures, a page that stands alone."""
+"""Reports have every file that the document names, and their figures agree with the results."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from standfast.cli.bench import BYTE_MODELS, REGIMES
 from standfast.cli.bench import CONDITIONS as CLI_CONDITIONS
 from standfast.errors import InvalidSettings
 from standfast.policies import ByteModel
-from tests.bench.episodes import small
+from tests.bench.episodes import small_episode
 
 POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"]
 
@@ -30,7 +30,7 @@ POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptima
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished grid."""
     folder = tmp_path_factory.mktemp("grid")
-    write_jsonl(folder / "e.jsonl", [small(50, number=number) for number in range(4)])
+    write_jsonl(folder / "e.jsonl", [small_episode(50, number=number) for number in range(4)])
     arguments = [part for policy in POLICIES for part in ("--policy", policy)]
     budgets = ["--budget", "1024", "--budget", "10240"]
     run = CliRunner().invoke(
@@ -80,7 +80,7 @@ def test_the_report_has_every_file_that_the_document_names(results: Path, files:
     assert not re.search(r"(?:src|href)=\"(?!data:)", page)
 
 
-def test_the_figures_of_a_report_add_up(results: Path, files: list[str]) -> None:
+def test_the_tables_of_a_report_agree(results: Path, files: list[str]) -> None:
     matrix = list(
         csv.DictReader(io.StringIO((results / "report/DriftValue/confusion_matrix.csv").read_text()))
     )
@@ -117,7 +117,7 @@ def test_the_leaderboard_is_printed_in_three_forms(results: Path, form: str) -> 
     assert told.output.index("OracleOptimal") < told.output.index("AlwaysWrite")
 
 
-def test_the_leaderboard_is_json_too_and_a_budget_that_was_not_run_is_told(results: Path) -> None:
+def test_the_leaderboard_is_json_too_and_an_unknown_budget_is_reported(results: Path) -> None:
     told = json.loads(CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--json"]).output)
     wrong = CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--budget", "5"])
 
@@ -127,7 +127,7 @@ def test_the_leaderboard_is_json_too_and_a_budget_that_was_not_run_is_told(resul
     assert "no run had 5 bytes" in wrong.stderr
 
 
-def test_an_extension_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path: Path) -> None:
+def test_a_condition_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path: Path) -> None:
     arguments = [
         "--out",
         str(tmp_path),
@@ -145,7 +145,7 @@ def test_an_extension_has_a_leaderboard_by_its_own_metric(results: Path, tmp_pat
     assert CliRunner().invoke(main, ["bench", "report", str(tmp_path)]).exit_code == 2
 
 
-def test_a_winner_is_deployed_by_lines_that_the_settings_understand(tmp_path: Path) -> None:
+def test_the_settings_accept_the_lines_that_deploy_a_policy(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"])
     (tmp_path / "standfast.toml").write_text(told.output, encoding="utf-8")
     settings = Settings.load({}, file=tmp_path / "standfast.toml")
@@ -165,7 +165,7 @@ def test_a_winner_is_deployed_by_lines_that_the_settings_understand(tmp_path: Pa
         {"band_budgets_bytes": {"ACTIVE": 0}},
     ],
 )
-def test_settings_that_name_no_policy_or_no_budget_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_without_a_policy_or_a_budget_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidSettings):
         Settings(**wrong)  # type: ignore[arg-type]
 
@@ -212,7 +212,7 @@ def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: 
     assert runner.invoke(main, ["bench", "import", "openapi", "--out", "x"]).exit_code == 2
 
 
-def test_intervals_are_students() -> None:
+def test_intervals_follow_students_t() -> None:
     assert mean_of([]) == Mean(0.0, 0.0, 0)
     assert mean_of([0.5]) == Mean(0.5, 0.0, 1)
     assert mean_of([1.0, 3.0]).half == pytest.approx(12.706)
@@ -220,7 +220,7 @@ def test_intervals_are_students() -> None:
     assert [size_name(n) for n in (100, 1_024, 10_240, 1 << 20)] == ["100 B", "1 KB", "10 KB", "1 MB"]
 
 
-def test_the_command_lines_choices_are_the_benchmarks() -> None:
+def test_the_choices_of_the_command_line_are_those_of_the_benchmark() -> None:
     assert list(REGIMES) == [regime.value for regime in Regime]
     assert list(CLI_CONDITIONS) == list(CONDITIONS)
     assert list(BYTE_MODELS) == [model.value for model in ByteModel]

@@ -1,4 +1,4 @@
-"""Generators repeat to the byte, importers find what changed, and every label follows its stated rule."""
+"""Generators are reproducible, importers find what changed, and labels follow one rule."""
 
 import json
 import subprocess
@@ -66,7 +66,7 @@ def test_a_stream_has_all_three_observation_types() -> None:
     }
 
 
-def test_regimes_differ_in_what_they_say() -> None:
+def test_regimes_differ_in_drift_and_repetition() -> None:
     def drift(regime: Regime) -> tuple[float, float]:
         episode = generate(DriftSettings(steps=1_000, regime=regime), 0)
         critical = sorted(episode.labels.critical_steps)
@@ -81,13 +81,13 @@ def test_regimes_differ_in_what_they_say() -> None:
 @pytest.mark.parametrize(
     "problem", [{"steps": 0}, {"drift_rate": 1.5}, {"burst_steps": 60}, {"endpoints": -1}]
 )
-def test_settings_that_make_no_stream_are_refused(problem: dict[str, Any]) -> None:
+def test_invalid_settings_of_a_stream_are_refused(problem: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         DriftSettings(**problem)
 
 
 @pytest.mark.parametrize("policy", ["RecencyBias", "MergeAggressive", "BanditUCB", "DriftValue"])
-def test_an_adversary_hurts_the_policy_that_it_plays_against(policy: str) -> None:
+def test_an_adversarial_stream_lowers_the_recall_of_its_policy(policy: str) -> None:
     settings = DriftSettings(steps=100, regime=Regime.ADVERSARIAL)
     hostile = generate_against(settings, 0, policy, 3_000)
     natural = generate(DriftSettings(steps=100), 0)
@@ -103,7 +103,7 @@ def test_an_adversary_hurts_the_policy_that_it_plays_against(policy: str) -> Non
         assert recalls[0] < recalls[1]
 
 
-def test_nobody_plays_against_an_oracle() -> None:
+def test_no_stream_can_be_made_against_an_oracle() -> None:
     with pytest.raises(InvalidValue, match="knows the whole stream"):
         generate_against(DriftSettings(regime=Regime.ADVERSARIAL), 0, "OracleOptimal")
 
@@ -187,12 +187,12 @@ definitions:
 @pytest.mark.parametrize(
     "content", [b"{", b"[]", b"{}", b"paths: [", b"\xff\xfe{", b'{"paths": []}', b"just text"]
 )
-def test_what_is_no_description_is_told(content: bytes) -> None:
+def test_an_invalid_description_is_reported(content: bytes) -> None:
     with pytest.raises(BadFile):
         parse_description(content, "x")
 
 
-def test_references_that_go_in_circles_or_nowhere_end() -> None:
+def test_circular_and_missing_references_end() -> None:
     circle = {"$ref": "#/components/schemas/A"}
     document = _with(circle)
     document["components"] = {"schemas": {"A": {"$ref": "#/components/schemas/B"}, "B": circle}}
@@ -250,7 +250,7 @@ def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
         list(versions_from_git(str(tmp_path / "nowhere"), "api.json"))
 
 
-def test_two_versions_without_a_change_make_no_episode() -> None:
+def test_two_equal_versions_are_refused() -> None:
     same = [SpecVersion(label=label, document=_with(BODY)) for label in "ab"]
     with pytest.raises(InvalidValue, match="nothing changed"):
         openapi_episode(same, source="x")
@@ -289,7 +289,7 @@ def test_a_changelog_is_read_oldest_release_first() -> None:
     assert episode.steps[-1].observation["content"] == "Fixes a crash"
 
 
-def test_a_text_without_releases_is_no_changelog() -> None:
+def test_a_text_without_releases_is_refused() -> None:
     with pytest.raises(BadFile, match="no release"):
         changelog_episode("Just words.\n- and a list\n", source="x", name="x.md")
 
@@ -334,7 +334,7 @@ def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
     }
 
 
-def test_warnings_and_rewrites_are_seen() -> None:
+def test_warnings_and_rewrites_are_detected() -> None:
     words = [f"word{n}" for n in range(20)]
     text = " ".join(words)
 

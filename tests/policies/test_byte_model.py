@@ -1,4 +1,4 @@
-"""PriceList are the document's formula, to the byte."""
+"""Prices follow the document's formula to the byte."""
 
 import json
 from typing import Any
@@ -45,12 +45,12 @@ def test_the_delta_is_what_changed_without_the_endpoint(base: dict[str, Any], ne
     assert all(key not in base or base[key] != value for key, value in delta.items())
 
 
-def test_a_null_where_nothing_was_is_a_change() -> None:
+def test_a_new_null_is_a_change() -> None:
     assert canonical_delta({"api": "a"}, {"api": "a", "sunset": None}) == {"sunset": None}
     assert canonical_delta({"api": "a", "sunset": None}, {"api": "a", "sunset": None}) == {}
 
 
-def test_a_price_belongs_to_one_object_and_survives_tampering() -> None:
+def test_a_price_belongs_to_one_object_and_survives_modification() -> None:
     prices = PriceList()
     long, short = Step(t=3, observation="x" * 100), Step(t=3, observation="x")
 
@@ -105,6 +105,6 @@ def test_steps_can_be_priced_by_the_length_that_their_observations_are_stored_wi
 
 
 @pytest.mark.parametrize("observation", [float("nan"), float("inf"), {1, 2}, object(), b"x"])
-def test_what_is_no_json_has_no_price(observation: object) -> None:
+def test_values_that_are_not_json_have_no_price(observation: object) -> None:
     with pytest.raises(InvalidValue, match="can't be priced"):
         estimate_bytes(Step(t=0, observation=observation))

@@ -1,4 +1,4 @@
-"""The budgeted store does what the document says, and nothing else."""
+"""The budgeted store applies actions as the document defines them."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def _refusal(store: ByteMemoryStore, action: MemoryAction, now: Step | None = No
     return store.rejection
 
 
-def test_a_write_takes_its_bytes_and_an_expiry_gives_them_back() -> None:
+def test_a_write_uses_its_bytes_and_an_expiry_frees_them() -> None:
     store, step = _store(), _step(0)
 
     assert store.apply(_write(step), now=step)
@@ -59,7 +59,7 @@ def test_a_write_that_does_not_fit_is_refused_and_one_that_just_fits_is_not() ->
     assert _refusal(_store(cost), _write(step)) is None
 
 
-def test_a_timestep_is_held_once() -> None:
+def test_a_timestep_is_stored_once() -> None:
     store = _store()
     store.apply(_write(_step(0)))
 
@@ -101,7 +101,7 @@ def test_merges_that_the_document_forbids_are_refused() -> None:
     assert _refusal(store, _merge(new, 0, {"v": 3})) is None
 
 
-def test_a_delta_whose_base_is_gone_is_no_longer_retained_but_still_costs() -> None:
+def test_a_delta_whose_base_expired_is_not_retained_but_still_costs() -> None:
     store = _store()
     store.apply(_write(_step(0, v=1)))
     store.apply(_merge(_step(1, v=2), 0))
@@ -112,7 +112,7 @@ def test_a_delta_whose_base_is_gone_is_no_longer_retained_but_still_costs() -> N
     assert _refusal(store, _merge(_step(2, v=3), 1)) is Rejection.NOT_A_BASE
 
 
-def test_only_what_is_held_and_older_can_expire() -> None:
+def test_only_stored_and_older_items_can_expire() -> None:
     store, now = _store(), _step(1)
     store.apply(_write(now), now=now)
 
@@ -121,7 +121,7 @@ def test_only_what_is_held_and_older_can_expire() -> None:
     assert _refusal(store, _expire(1), now=_step(2)) is None
 
 
-def test_nobody_stores_a_cheaper_step_under_the_name_of_the_one_shown() -> None:
+def test_a_cheaper_step_can_not_be_stored_in_place_of_the_one_shown() -> None:
     store, shown = _store(), _step(5, text="x" * 100)
     store.apply(_write(_step(0, text="")))
 
@@ -139,7 +139,7 @@ def test_shrinking_the_shown_step_in_place_does_not_make_it_cheaper() -> None:
     assert store.budget.used_bytes == price
 
 
-def test_what_is_offered_is_the_write_of_the_step_if_it_fits() -> None:
+def test_offer_returns_the_write_of_a_step_that_fits() -> None:
     step, longer = _step(0), _step(1, text="x" * 100)
     store = _store(estimate_bytes(step))
 
@@ -149,7 +149,7 @@ def test_what_is_offered_is_the_write_of_the_step_if_it_fits() -> None:
     assert store.priced(longer).byte_cost == estimate_bytes(longer)
 
 
-def test_a_delta_that_was_asked_about_is_not_stored_on_a_base_that_has_gone() -> None:
+def test_a_delta_is_not_stored_on_a_base_that_expired() -> None:
     store, now = _store(), _step(1, v=2)
     store.apply(_write(_step(0, v=1)))
     delta = store.delta_for(now)
@@ -266,7 +266,7 @@ def test_a_skip_is_accepted_and_clears_the_last_rejection() -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, -1, 1.5, True, "1KB", MAX_BUDGET_BYTES + 1])
-def test_a_budget_that_is_no_number_of_bytes_is_refused(max_bytes: Any) -> None:
+def test_an_invalid_number_of_bytes_is_refused(max_bytes: Any) -> None:
     with pytest.raises(InvalidValue, match="max_bytes must be a whole number from 1"):
         ByteBudget(max_bytes)
 
@@ -287,7 +287,7 @@ ACTIONS = st.one_of(
 
 
 @given(st.integers(1, 600), st.sampled_from(ByteModel), st.lists(ACTIONS, max_size=40))
-def test_used_bytes_are_the_sum_of_what_is_held_and_never_over_budget(
+def test_used_bytes_are_the_sum_of_all_items_and_never_over_budget(
     max_bytes: int, model: ByteModel, actions: list[MemoryAction]
 ) -> None:
     store = ByteMemoryStore(ByteBudget(max_bytes), prices=PriceList(model))

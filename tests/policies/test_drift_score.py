@@ -1,4 +1,4 @@
-"""The drift score reads what anybody can see, and reads it the same way everywhere."""
+"""The drift score weighs changes that any policy can see."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Each policy does what its name says, and all of them keep the laws."""
+"""Each policy does what its name says, and all of them respect the budget."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from standfast.policies.write_policy import (
     apply_policy,
     expire,
 )
-from tests.bench.episodes import made, small
+from tests.bench.episodes import episode_of, small_episode
 
 NAMES = list(BUILT_IN)
 
@@ -67,7 +67,7 @@ def test_recency_bias_keeps_the_last_that_fit() -> None:
     assert _store("RecencyBias", steps, 3 * _cost(steps)).retained() == {6, 7, 8}
 
 
-def test_recency_bias_lets_one_go_for_each_step_unless_told_otherwise() -> None:
+def test_recency_bias_expires_one_item_for_each_step_unless_allowed_more() -> None:
     short, long = _steps(4), Step(t=4, observation={"api": "b", "text": "x" * 90})
     room = 4 * _cost(short)
 
@@ -93,7 +93,7 @@ def test_merge_aggressive_stores_changes_as_deltas() -> None:
     assert [item.merge_parent_t for item in store.items()] == [None, None, None, 0, 1, 2, 0, 1, 2]
 
 
-def test_random_policy_takes_its_share_and_follows_its_seed() -> None:
+def test_random_policy_writes_its_share_and_follows_its_seed() -> None:
     steps = _steps(400)
     kept = [_store(f"RandomPolicy(p=0.25, seed={seed})", steps, 10**6).retained() for seed in (1, 1, 2)]
 
@@ -103,7 +103,7 @@ def test_random_policy_takes_its_share_and_follows_its_seed() -> None:
 
 def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() -> None:
     """One big useful step against two small ones that are worth more together."""
-    episode = made("x" * 200, "y" * 80, "z" * 80, critical=(0,), utility={0: 3.0, 1: 2.0, 2: 2.0})
+    episode = episode_of("x" * 200, "y" * 80, "z" * 80, critical=(0,), utility={0: 3.0, 1: 2.0, 2: 2.0})
     priced = PricedEpisode(episode, ByteModel.SPEC)
 
     assert priced.run(Entrant.parse("UtilityGreedy"), 240).metrics.utility == 3.0
@@ -114,7 +114,7 @@ def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() ->
 def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
     observations = [{"api": f"new{n}", "params": [str(n)], "deprecated": n % 3 == 0} for n in range(150)]
     critical = tuple(t for t in range(150) if t % 3 == 0)
-    episode = made(
+    episode = episode_of(
         *observations, critical=critical, utility={t: 5.0 if t in critical else 0.2 for t in range(150)}
     )
     metrics = PricedEpisode(episode, ByteModel.SPEC).run(Entrant.parse(name), 4_000).metrics
@@ -122,10 +122,10 @@ def test_bandits_learn_which_kind_of_step_is_worth_keeping(name: str) -> None:
     assert metrics.precision > 0.6
 
 
-def test_drift_value_keeps_what_was_taken_away_and_never_a_repetition() -> None:
+def test_drift_value_keeps_removals_and_never_a_repetition() -> None:
     noise = [{"api": f"n{n}", "params": ["a", "b"], "deprecated": False} for n in range(20)]
     shown = {"api": "pay", "params": ["amount", "card"], "deprecated": False}
-    episode = made(shown, *noise, {**shown, "params": ["amount"]}, *noise, critical=(21,))
+    episode = episode_of(shown, *noise, {**shown, "params": ["amount"]}, *noise, critical=(21,))
     scene = PricedEpisode(episode, ByteModel.SPEC)
     store = ByteMemoryStore(ByteBudget(420), prices=scene.shown(Track.UNPRIVILEGED)[1])
     run_policy(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED)[0], store)
@@ -137,7 +137,7 @@ def test_drift_value_keeps_what_was_taken_away_and_never_a_repetition() -> None:
 def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
     changing = [{"api": "pay", "params": ["p" * 30], "version": n} for n in range(30)]
     passing = [{"api": f"n{n}", "params": ["q" * 30]} for n in range(30)]
-    episode = made(*(step for pair in zip(changing, passing, strict=True) for step in pair))
+    episode = episode_of(*(step for pair in zip(changing, passing, strict=True) for step in pair))
     scene = PricedEpisode(episode, ByteModel.SPEC)
     steps, prices = scene.shown(Track.UNPRIVILEGED)
     store = ByteMemoryStore(ByteBudget(900), prices=prices)
@@ -153,7 +153,7 @@ def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
 def test_the_budget_holds_and_a_replay_is_identical(name: str, max_bytes: int) -> None:
     runs = []
     for _ in range(2):
-        scene = PricedEpisode(small(80), ByteModel.SPEC, name="replay")
+        scene = PricedEpisode(small_episode(80), ByteModel.SPEC, name="replay")
         run = scene.run(Entrant.parse(name), max_bytes)
         assert run.metrics.bytes_used <= max_bytes
         runs.append(run)
@@ -164,7 +164,7 @@ def test_the_budget_holds_and_a_replay_is_identical(name: str, max_bytes: int) -
 @settings(max_examples=40)
 @given(st.sampled_from(NAMES), st.integers(0, 5), st.integers(60, 6_000))
 def test_no_policy_that_only_writes_beats_the_exact_oracle(name: str, number: int, max_bytes: int) -> None:
-    run = PricedEpisode(small(40, number=number)).run(Entrant.parse(name), max_bytes)
+    run = PricedEpisode(small_episode(40, number=number)).run(Entrant.parse(name), max_bytes)
 
     assert run.metrics.regret >= 0
     if run.counts.emitted[ActionType.MERGE] == 0:
@@ -172,10 +172,10 @@ def test_no_policy_that_only_writes_beats_the_exact_oracle(name: str, number: in
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
+def test_single_steps_and_whole_streams_store_the_same(name: str) -> None:
     """``Memory`` takes turns, the benchmark plays streams; the same steps leave the same behind."""
     spec = PolicySpec.parse(name)
-    scene = PricedEpisode(small(60), ByteModel.SPEC)
+    scene = PricedEpisode(small_episode(60), ByteModel.SPEC)
     steps, _ = scene.shown(spec.track)
     told = Hindsight(steps=steps, worth=scene.episode.labels.worth)
     left, right = ByteMemoryStore(ByteBudget(3_000)), ByteMemoryStore(ByteBudget(3_000))
@@ -198,9 +198,9 @@ def test_a_turn_in_production_is_a_step_of_the_benchmark(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if PolicySpec.parse(name).track is not Track.ORACLE])
-def test_a_policy_can_take_over_a_store_that_others_filled(name: str) -> None:
+def test_a_policy_can_continue_with_a_store_that_another_filled(name: str) -> None:
     store = ByteMemoryStore(ByteBudget(2_000))
-    steps = list(PricedEpisode(small(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
+    steps = list(PricedEpisode(small_episode(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
     run_policy(PolicySpec.parse("MergeAggressive").build(), steps[:30], store)
     policy: WritePolicy = PolicySpec.parse(name).build(seed=1)
     actions: list[tuple[MemoryAction, bool]] = []

@@ -9,7 +9,7 @@ from standfast.bench.grid import ResultsFolder, plan_grid, run_grid
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
-from tests.bench.episodes import small
+from tests.bench.episodes import small_episode
 from tests.server.harness import Harness, make_gateway
 from tests.traces.scripted import Script, a_run, recorded
 
@@ -37,7 +37,7 @@ def artifact_harness(folder: Path) -> Harness:
     overrides = LocalPromptOverridesStore(folder / "overrides")
     overrides.replace(TEMPLATE, [shorter()], tag="stable", keep_rollback=True)
     episodes = folder / "episodes.jsonl"
-    write_jsonl(episodes, [small(20)])
+    write_jsonl(episodes, [small_episode(20)])
     grid, units = plan_grid([episodes], budgets=[512, 1_024], policies=["AlwaysWrite", "ExpireOldest"])
     results = ResultsFolder(folder / "results")
     results.open(grid)

@@ -40,7 +40,7 @@ from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import Band
-from tests.bench.episodes import small
+from tests.bench.episodes import small_episode
 from tests.memory.conftest import SIGNERS
 from tests.server.harness import memory_over
 from tests.traces.scripted import Script, a_run, recorded
@@ -192,7 +192,7 @@ def _record(traces: TraceFolder, payload: str) -> tuple[str, str, str]:
 
 def _bench(folder: Path, payload: str) -> None:
     episodes = folder.with_name("episodes.jsonl")
-    write_jsonl(episodes, [small(40), small(40, number=1)])
+    write_jsonl(episodes, [small_episode(40), small_episode(40, number=1)])
     policies = ["AlwaysWrite", "RecencyBias", "MergeAggressive", "ExpireOldest"]
     grid, units = plan_grid([episodes], budgets=[512, 1_024, 4_096], policies=policies)
     results = ResultsFolder(folder)

@@ -1,4 +1,4 @@
-"""Policies are found by name, one's own among them, and what can't be found is told in words."""
+"""Policies are found by name, a user's own too, and errors name the problem."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from standfast.errors import EndlessPolicy, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies import ByteBudget, ByteMemoryStore, apply_policy, expire, write, write_policy
 from standfast.policies.write_policy import SKIP, PolicySpec, Track, policy_names
-from tests.bench.episodes import small
+from tests.bench.episodes import small_episode
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -57,7 +57,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_documents_twelve_are_there_and_ours() -> None:
+def test_all_policies_of_the_document_are_registered() -> None:
     assert set(policy_names()) >= DOCUMENT | {"DriftValue", "MergeFirst"}
     assert all(PolicySpec.parse(name).kind.__doc__ for name in policy_names())
 
@@ -82,7 +82,7 @@ def test_only_the_two_hindsight_policies_see_labels() -> None:
         (" UniformSample( every = 5 ) ", "UniformSample(every=5)"),
     ],
 )
-def test_names_are_understood_as_people_write_them(text: str, name: str) -> None:
+def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
     assert str(PolicySpec.parse(text)) == name
     assert PolicySpec.parse(str(PolicySpec.parse(text))) == PolicySpec.parse(text)
 
@@ -104,7 +104,7 @@ def test_names_are_understood_as_people_write_them(text: str, name: str) -> None
         ("", "write Name"),
     ],
 )
-def test_what_is_no_policy_is_told_in_words(text: str, told: str) -> None:
+def test_an_invalid_policy_is_reported_with_its_problem(text: str, told: str) -> None:
     with pytest.raises(UnknownPolicy, match=told):
         PolicySpec.parse(text)
 
@@ -125,7 +125,7 @@ def test_settings_are_json_values_sorted_by_name(text: str, settings: tuple[tupl
 def test_a_seed_in_the_settings_wins_over_the_runs_seed() -> None:
     def draws(text: str, seed: int) -> set[int]:
         store = ByteMemoryStore(ByteBudget(10**6))
-        run_policy(PolicySpec.parse(text).build(seed=seed), small(40).steps, store)
+        run_policy(PolicySpec.parse(text).build(seed=seed), small_episode(40).steps, store)
         return store.retained()
 
     assert draws("RandomPolicy(seed=7)", 1) == draws("RandomPolicy(seed=7)", 2) == draws("RandomPolicy", 7)
@@ -185,7 +185,7 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
     assert PolicySpec.parse("mine").name == "Mine"
 
 
-def test_a_policy_may_be_shown_more_than_it_needs_but_never_labels() -> None:
+def test_an_unprivileged_policy_may_be_shown_hints_but_never_labels() -> None:
     assert Entrant.parse("AlwaysWrite@privileged").track is Track.PRIVILEGED
     assert str(Entrant.parse("AlwaysWrite@privileged")) == "AlwaysWrite@privileged"
     for text in (

@@ -23,7 +23,7 @@ from standfast.bench.episodes import (
     write_jsonl,
 )
 from standfast.errors import BadEpisode, BadFile
-from tests.bench.episodes import DATA, REAL, REFERENCE, small
+from tests.bench.episodes import DATA, REAL, REFERENCE, small_episode
 
 STEP = {"t": 0, "observation": {"api": "a"}, "metadata": {}}
 GOOD = {"steps": [STEP], "labels": {"critical_steps": [0], "utility_by_step": {"0": 1.5}}}
@@ -33,8 +33,8 @@ def _text(**labels: Any) -> str:
     return json.dumps({"steps": [STEP], "labels": {**GOOD["labels"], **labels}})  # type: ignore[dict-item]
 
 
-def test_what_is_written_is_read_back_and_written_the_same(tmp_path: Path) -> None:
-    episodes = [small(30, number=number) for number in range(3)]
+def test_written_episodes_are_read_back_and_written_the_same(tmp_path: Path) -> None:
+    episodes = [small_episode(30, number=number) for number in range(3)]
     write_jsonl(tmp_path / "a.jsonl", episodes)
     write_jsonl(tmp_path / "b.jsonl", load_jsonl(tmp_path / "a.jsonl"))
 
@@ -81,7 +81,7 @@ def test_what_is_written_is_read_back_and_written_the_same(tmp_path: Path) -> No
         ('{"steps": [{"t": 0, "observation": "\\ud800"}], "labels": {}}', "not JSON"),
     ],
 )
-def test_a_bad_line_is_told_with_file_line_and_reason(tmp_path: Path, line: str, told: str) -> None:
+def test_a_bad_line_is_reported_with_file_line_and_reason(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "episodes.jsonl"
     file.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
 
@@ -90,12 +90,12 @@ def test_a_bad_line_is_told_with_file_line_and_reason(tmp_path: Path, line: str,
     assert (caught.value.facts["file"], caught.value.facts["line"]) == (str(file), 3)
 
 
-def test_a_nan_utility_is_refused_when_it_is_built_too() -> None:
+def test_a_nan_utility_is_refused_when_an_episode_is_built() -> None:
     with pytest.raises(InvalidValue, match="finite"):
         Episode.from_json({"steps": [STEP], "labels": {"utility_by_step": {"0": float("nan")}}})
 
 
-def test_a_line_without_end_is_refused_before_it_is_held(
+def test_an_endless_line_is_refused_before_it_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(episodes_module, "MAX_EPISODE_BYTES", 1_000)
@@ -107,7 +107,7 @@ def test_a_line_without_end_is_refused_before_it_is_held(
     assert limits.MAX_EPISODE_BYTES < 1 << 30
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "episodes.jsonl"
     file.write_bytes(b'{"steps": [{"t": 0, "observation": "\xff"}], "labels": {}}\n')
 
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         load_jsonl(file)
 
 
-def test_no_file_and_an_empty_file_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_file_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n \n", encoding="utf-8")
     with pytest.raises(BadFile, match="no episodes"):
         load_jsonl(tmp_path / "empty.jsonl")
@@ -125,7 +125,7 @@ def test_no_file_and_an_empty_file_are_told(tmp_path: Path) -> None:
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=6), min_size=1, max_size=3), st.booleans())
-def test_a_key_that_stands_twice_is_seen_whatever_the_strings_hold(
+def test_a_duplicate_key_is_detected_whatever_the_strings_contain(
     members: dict[str, str], twice: bool
 ) -> None:
     body = json.dumps(members)[1:-1]
@@ -139,15 +139,15 @@ def test_a_key_that_stands_twice_is_seen_whatever_the_strings_hold(
         assert episodes_module._parse(text.encode()) == members
 
 
-def test_a_manifest_tells_of_every_change(tmp_path: Path) -> None:
+def test_a_manifest_reports_every_change(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_jsonl(tmp_path / f"{name}.jsonl", [small(20)])
+        write_jsonl(tmp_path / f"{name}.jsonl", [small_episode(20)])
     (tmp_path / MANIFEST).write_text(json.dumps(manifest_of(tmp_path)), encoding="utf-8")
     assert check_manifest(tmp_path) == []
 
     (tmp_path / "a.jsonl").unlink()
-    write_jsonl(tmp_path / "b.jsonl", [small(21)])
-    write_jsonl(tmp_path / "c.jsonl", [small(20)])
+    write_jsonl(tmp_path / "b.jsonl", [small_episode(21)])
+    write_jsonl(tmp_path / "c.jsonl", [small_episode(20)])
 
     assert check_manifest(tmp_path) == [
         "a.jsonl is missing",
@@ -168,5 +168,5 @@ def test_every_real_file_is_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [DATA / "episodes"] if REAL else [])
-def test_the_real_files_are_as_their_manifest_says(folder: Path) -> None:
+def test_the_real_files_match_their_manifest(folder: Path) -> None:
     assert check_manifest(folder) == []
