@@ -34,19 +34,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.server.operations.schemas import (
-    BenchResponse,
-    DueItem,
-    ForgetResponse,
-    LedgerEntry,
-    ProposalResponse,
-    RecallResponse,
-    RememberResponse,
-    RunResponse,
-    StatusResponse,
-    TraceSummary,
-    VerifyResponse,
-)
+from standfast.server.operations import schemas
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
@@ -138,7 +126,7 @@ class AsyncClient:
         propose: bool = False,
         hold: str | None = None,
         request_key: str | None = None,
-    ) -> RememberResponse:
+    ) -> schemas.RememberResponse:
         """Judge one text and commit it; see ``Client.remember``."""
         return await self._threads.run(
             self._client.remember,
@@ -152,7 +140,9 @@ class AsyncClient:
             request_key=request_key,
         )
 
-    async def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
+    async def forget(
+        self, subject: str, *, reason: str, request_key: str | None = None
+    ) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) and erase its content."""
         return await self._threads.run(self._client.forget, subject, reason=reason, request_key=request_key)
 
@@ -165,7 +155,7 @@ class AsyncClient:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         at: int | None = None,
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget."""
         return await self._threads.run(self._client.recall, query, tokens=tokens, max_items=max_items, at=at)
 
@@ -189,7 +179,7 @@ class AsyncClient:
         """One record, from each band that holds it."""
         return await self._threads.run(self._client.record, memory_id, at=at)
 
-    async def status(self) -> StatusResponse:
+    async def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""
         return await self._threads.run(self._client.status)
 
@@ -199,7 +189,7 @@ class AsyncClient:
         """The proposals that wait for a person's signature."""
         return AsyncRemoteApprovals(self._threads, self._client.approvals())
 
-    async def due(self) -> list[DueItem]:
+    async def due(self) -> list[schemas.DueItem]:
         """The records that a retention sweep would move or delete now."""
         return await self._threads.run(self._client.due)
 
@@ -207,7 +197,7 @@ class AsyncClient:
         """Run a retention sweep."""
         return await self._threads.run(self._client.sweep)
 
-    async def verify(self) -> VerifyResponse:
+    async def verify(self) -> schemas.VerifyResponse:
         """Verify the whole store."""
         return await self._threads.run(self._client.verify)
 
@@ -219,7 +209,7 @@ class AsyncClient:
         """A proof that an entry is in the ledger."""
         return await self._threads.run(self._client.receipt, ledger_seq)
 
-    def entries(self) -> AsyncIterator[LedgerEntry]:
+    def entries(self) -> AsyncIterator[schemas.LedgerEntry]:
         """Yield every entry of the ledger, in order."""
         return self._threads.iterate(self._client.entries())
 
@@ -229,7 +219,7 @@ class AsyncClient:
         """The recorded traces of the server."""
         return AsyncRemoteTraces(self._threads, self._client.traces())
 
-    async def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
+    async def bench(self, *, budget_bytes: int | None = None) -> schemas.BenchResponse:
         """The benchmark leaderboard of the server, and a report for each policy."""
         return await self._threads.run(self._client.bench, budget_bytes=budget_bytes)
 
@@ -264,7 +254,7 @@ class AsyncRemoteRun:
         return self._run.run_id
 
     @property
-    def response(self) -> RunResponse:
+    def response(self) -> schemas.RunResponse:
         """The run as it was opened."""
         return self._run.response
 
@@ -275,7 +265,7 @@ class AsyncRemoteRun:
 
     async def recall(
         self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         return await self._threads.run(self._run.recall, query, tokens=tokens, max_items=max_items)
 
@@ -289,7 +279,7 @@ class AsyncRemoteRun:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
-    ) -> RememberResponse:
+    ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         return await self._threads.run(
             self._run.remember,
@@ -302,7 +292,7 @@ class AsyncRemoteRun:
             hold=hold,
         )
 
-    async def forget(self, subject: str, *, reason: str) -> ForgetResponse:
+    async def forget(self, subject: str, *, reason: str) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
         return await self._threads.run(self._run.forget, subject, reason=reason)
 
@@ -325,7 +315,7 @@ class AsyncRemoteSnapshot:
 
     async def recall(
         self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         return await self._threads.run(self._snapshot.recall, query, tokens=tokens, max_items=max_items)
 
@@ -345,7 +335,7 @@ class AsyncRemoteApprovals:
         """Yield the proposals that were decided, by id."""
         return self._threads.iterate(self._approvals.decided())
 
-    async def find(self, proposal_id: str) -> ProposalResponse:
+    async def find(self, proposal_id: str) -> schemas.ProposalResponse:
         """One proposal, with the statements that decide it."""
         return await self._threads.run(self._approvals.find, proposal_id)
 
@@ -361,7 +351,7 @@ class AsyncRemoteTraces:
         self._threads = threads
         self._traces = traces
 
-    def list(self) -> AsyncIterator[TraceSummary]:
+    def list(self) -> AsyncIterator[schemas.TraceSummary]:
         """Yield all traces, by file name."""
         return self._threads.iterate(self._traces.list())
 

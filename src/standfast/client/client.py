@@ -23,45 +23,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
-from standfast.server.operations.schemas import (
-    BenchQuery,
-    BenchResponse,
-    CheckpointResponse,
-    CommitResponse,
-    ComparisonQuery,
-    DecisionBody,
-    DiffQuery,
-    DiffResponse,
-    DueItem,
-    DueResponse,
-    ForgetBody,
-    ForgetResponse,
-    HistoryPage,
-    HistoryQuery,
-    LedgerEntry,
-    LedgerPage,
-    OpenRunBody,
-    PageQuery,
-    PromptQuery,
-    ProposalResponse,
-    ProposalsPage,
-    ProposalsQuery,
-    PutPromptBody,
-    RecallBody,
-    RecallResponse,
-    RecordQuery,
-    RecordsPage,
-    RecordsQuery,
-    RememberBody,
-    RememberResponse,
-    RollbackBody,
-    RunResponse,
-    StatusResponse,
-    SweepResponse,
-    TracesPage,
-    TraceSummary,
-    VerifyResponse,
-)
+from standfast.server.operations import schemas
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
@@ -106,8 +68,8 @@ class Client:
 
     def run(self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY) -> "RemoteRun":
         """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``."""
-        body = OpenRunBody.from_json({"workflow": workflow, "mode": str(mode)})
-        response = self._calls.post("/runs", RunResponse, body, request_key=self._ids.new_id())
+        body = schemas.OpenRunBody.from_json({"workflow": workflow, "mode": str(mode)})
+        response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
         return RemoteRun(self._calls, response)
 
     def remember(
@@ -121,7 +83,7 @@ class Client:
         propose: bool = False,
         hold: str | None = None,
         request_key: str | None = None,
-    ) -> RememberResponse:
+    ) -> schemas.RememberResponse:
         """Judge one text and commit it.
 
         Args:
@@ -134,12 +96,14 @@ class Client:
         body = _remember_body(
             text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
         )
-        return self._calls.post("/remember", RememberResponse, body, request_key=self._key(request_key))
+        return self._calls.post(
+            "/remember", schemas.RememberResponse, body, request_key=self._key(request_key)
+        )
 
-    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> ForgetResponse:
+    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) and erase its content. Sealed records stay."""
-        body = ForgetBody.from_json({"subject": subject, "reason": reason})
-        return self._calls.post("/forget", ForgetResponse, body, request_key=self._key(request_key))
+        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason})
+        return self._calls.post("/forget", schemas.ForgetResponse, body, request_key=self._key(request_key))
 
     # Reading.
 
@@ -150,10 +114,10 @@ class Client:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         at: int | None = None,
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``."""
         body = _recall_body(query, tokens=tokens, max_items=max_items, at=at)
-        return self._calls.post("/recall", RecallResponse, body, safe=True)
+        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
     def at(self, snapshot: int) -> "RemoteSnapshot":
         """Memory as of a snapshot, to recall from."""
@@ -161,26 +125,32 @@ class Client:
 
     def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) in every band, oldest first."""
-        query = HistoryQuery.from_json({"subject": subject})
-        return [one for page in self._calls.pages("/history", HistoryPage, query) for one in page.versions]
+        query = schemas.HistoryQuery.from_json({"subject": subject})
+        return [
+            one for page in self._calls.pages("/history", schemas.HistoryPage, query) for one in page.versions
+        ]
 
     def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
         """The records that differ between a snapshot and a newer one, by default the newest."""
-        return self._calls.get("/diff", DiffResponse, DiffQuery.from_json({"old": old, "new": new})).changes
+        return self._calls.get(
+            "/diff", schemas.DiffResponse, schemas.DiffQuery.from_json({"old": old, "new": new})
+        ).changes
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
         """Yield every record of one snapshot, by band and id."""
-        query = RecordsQuery.from_json({"band": None if band is None else str(band), "at": at})
-        return (one for page in self._calls.pages("/records", RecordsPage, query) for one in page.records)
+        query = schemas.RecordsQuery.from_json({"band": None if band is None else str(band), "at": at})
+        return (
+            one for page in self._calls.pages("/records", schemas.RecordsPage, query) for one in page.records
+        )
 
     def record(self, memory_id: str, *, at: int | None = None) -> list[Record]:
         """One record, from each band that holds it."""
-        query = RecordQuery.from_json({"memory_id": memory_id, "at": at})
-        return self._calls.get("/record", RecordsPage, query).records
+        query = schemas.RecordQuery.from_json({"memory_id": memory_id, "at": at})
+        return self._calls.get("/record", schemas.RecordsPage, query).records
 
-    def status(self) -> StatusResponse:
+    def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""
-        return self._calls.get("/status", StatusResponse)
+        return self._calls.get("/status", schemas.StatusResponse)
 
     # Governance.
 
@@ -188,21 +158,21 @@ class Client:
         """The proposals that wait for a person's signature."""
         return RemoteApprovals(self._calls)
 
-    def due(self) -> list[DueItem]:
+    def due(self) -> list[schemas.DueItem]:
         """The records that a retention sweep would move or delete now."""
-        return self._calls.get("/retention", DueResponse).due
+        return self._calls.get("/retention", schemas.DueResponse).due
 
     def sweep(self) -> list[Receipt]:
         """Run a retention sweep."""
-        return self._calls.post("/retention/sweep", SweepResponse).receipts
+        return self._calls.post("/retention/sweep", schemas.SweepResponse).receipts
 
-    def verify(self) -> VerifyResponse:
+    def verify(self) -> schemas.VerifyResponse:
         """Verify the whole store. The server runs one verification at a time."""
-        return self._calls.post("/v1/verify", VerifyResponse, safe=True)
+        return self._calls.post("/v1/verify", schemas.VerifyResponse, safe=True)
 
     def checkpoint(self) -> str | None:
         """Sign the head of the ledger and return the checkpoint."""
-        return self._calls.post("/v1/ledger/checkpoint", CheckpointResponse, safe=True).checkpoint
+        return self._calls.post("/v1/ledger/checkpoint", schemas.CheckpointResponse, safe=True).checkpoint
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """A proof that an entry is in the ledger; the log's public key is enough to check it."""
@@ -212,9 +182,9 @@ class Client:
             )
         return self._calls.get(f"/v1/ledger/{ledger_seq}/receipt", InclusionReceipt)
 
-    def entries(self) -> Iterator[LedgerEntry]:
+    def entries(self) -> Iterator[schemas.LedgerEntry]:
         """Yield every entry of the ledger, in order."""
-        pages = self._calls.pages("/v1/ledger", LedgerPage, PageQuery())
+        pages = self._calls.pages("/v1/ledger", schemas.LedgerPage, schemas.PageQuery())
         return (one for page in pages for one in page.entries)
 
     # Traces, bench results, prompts.
@@ -223,10 +193,10 @@ class Client:
         """The recorded traces of the server."""
         return RemoteTraces(self._calls)
 
-    def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
+    def bench(self, *, budget_bytes: int | None = None) -> schemas.BenchResponse:
         """The benchmark leaderboard of the server, and a report for each policy."""
         return self._calls.get(
-            "/v1/bench", BenchResponse, BenchQuery.from_json({"budget_bytes": budget_bytes})
+            "/v1/bench", schemas.BenchResponse, schemas.BenchQuery.from_json({"budget_bytes": budget_bytes})
         )
 
     def prompts(self) -> "RemotePrompts":
@@ -255,7 +225,7 @@ class Client:
 class RemoteRun:
     """A run on a server. Used as a context manager, leaving the block commits; an exception discards the run."""
 
-    def __init__(self, calls: ApiCalls, response: RunResponse) -> None:
+    def __init__(self, calls: ApiCalls, response: schemas.RunResponse) -> None:
         self._calls = calls
         self.is_over = False
         self.response = response
@@ -268,10 +238,10 @@ class RemoteRun:
 
     def recall(
         self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         body = _recall_body(query, tokens=tokens, max_items=max_items)
-        return self._calls.post(self._path("/recall"), RecallResponse, body, safe=True)
+        return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
     def remember(
         self,
@@ -283,21 +253,21 @@ class RemoteRun:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
-    ) -> RememberResponse:
+    ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         body = _remember_body(
             text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
         )
-        return self._calls.post(self._path("/remember"), RememberResponse, body)
+        return self._calls.post(self._path("/remember"), schemas.RememberResponse, body)
 
-    def forget(self, subject: str, *, reason: str) -> ForgetResponse:
+    def forget(self, subject: str, *, reason: str) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
-        body = ForgetBody.from_json({"subject": subject, "reason": reason})
-        return self._calls.post(self._path("/forget"), ForgetResponse, body)
+        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason})
+        return self._calls.post(self._path("/forget"), schemas.ForgetResponse, body)
 
     def commit(self) -> Receipt | None:
         """Commit the run atomically. Returns None if there was nothing to apply; repeating it gives the same receipt."""
-        response = self._calls.post(self._path("/commit"), CommitResponse, safe=True)
+        response = self._calls.post(self._path("/commit"), schemas.CommitResponse, safe=True)
         self.is_over = True
         self.receipt = response.receipt
         return self.receipt
@@ -335,10 +305,10 @@ class RemoteSnapshot:
 
     def recall(
         self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
-    ) -> RecallResponse:
+    ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         body = _recall_body(query, tokens=tokens, max_items=max_items, at=self.snapshot)
-        return self._calls.post("/recall", RecallResponse, body, safe=True)
+        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
 
 class RemoteApprovals:
@@ -355,18 +325,20 @@ class RemoteApprovals:
         """Yield the proposals that were decided, by id."""
         return self._list(decided=True)
 
-    def find(self, proposal_id: str) -> ProposalResponse:
+    def find(self, proposal_id: str) -> schemas.ProposalResponse:
         """One proposal, with the statements that decide it."""
         _require_text("proposal_id", proposal_id)
-        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", ProposalResponse)
+        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", schemas.ProposalResponse)
 
     def decide(self, statement: Statement, signature: str) -> Receipt:
         """Submit the armored SSH signature over a statement's text."""
-        body = DecisionBody.from_json({"statement": statement.as_json(), "signature": signature})
+        body = schemas.DecisionBody.from_json({"statement": statement.as_json(), "signature": signature})
         return self._calls.post(f"/proposals/{quote(statement.proposal_id, safe='')}/decision", Receipt, body)
 
     def _list(self, *, decided: bool) -> Iterator[Proposal]:
-        pages = self._calls.pages("/proposals", ProposalsPage, ProposalsQuery(decided=decided))
+        pages = self._calls.pages(
+            "/proposals", schemas.ProposalsPage, schemas.ProposalsQuery(decided=decided)
+        )
         return (one for page in pages for one in page.proposals)
 
 
@@ -376,9 +348,9 @@ class RemoteTraces:
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
 
-    def list(self) -> Iterator[TraceSummary]:
+    def list(self) -> Iterator[schemas.TraceSummary]:
         """Yield all traces, by file name."""
-        pages = self._calls.pages("/v1/traces", TracesPage, PageQuery())
+        pages = self._calls.pages("/v1/traces", schemas.TracesPage, schemas.PageQuery())
         return (one for page in pages for one in page.traces)
 
     def get(self, run_id: str) -> Trace:
@@ -390,7 +362,7 @@ class RemoteTraces:
 
     def compare(self, left: str, right: str) -> Comparison:
         """Compare the traces of two runs."""
-        query = ComparisonQuery.from_json({"left": left, "right": right})
+        query = schemas.ComparisonQuery.from_json({"left": left, "right": right})
         return self._calls.get("/v1/traces/compare", Comparison, query)
 
 
@@ -403,7 +375,7 @@ class RemotePrompts:
     def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
         """The overrides of a tag. Raises ``NotFound`` if there are none."""
         return self._calls.get(
-            _prompt_path(ns, prompt_key), PromptOverride, PromptQuery.from_json({"tag": tag})
+            _prompt_path(ns, prompt_key), PromptOverride, schemas.PromptQuery.from_json({"tag": tag})
         )
 
     def put(
@@ -415,14 +387,14 @@ class RemotePrompts:
         tag: str = STABLE,
     ) -> PromptOverride:
         """Replace all overrides of a tag. Raises ``VersionConflict`` if ``if_version`` is not its version any more."""
-        body = PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
+        body = schemas.PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
         path = _prompt_path(prompt.ns, prompt.key)
         return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)
 
     def rollback(self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE) -> PromptOverride:
         """Undo the last change of a tag. Repeating it redoes the change."""
         path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
-        body = RollbackBody(prompt=prompt, tag=tag)
+        body = schemas.RollbackBody(prompt=prompt, tag=tag)
         return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
 
 
@@ -435,8 +407,8 @@ def _remember_body(
     refs: Sequence[Mapping[str, Any]],
     propose: bool,
     hold: str | None,
-) -> RememberBody:
-    return RememberBody.from_json(
+) -> schemas.RememberBody:
+    return schemas.RememberBody.from_json(
         {
             "text": text,
             "subject": subject,
@@ -449,8 +421,8 @@ def _remember_body(
     )
 
 
-def _recall_body(query: str, *, tokens: int, max_items: int, at: int | None = None) -> RecallBody:
-    return RecallBody.from_json({"query": query, "tokens": tokens, "max_items": max_items, "at": at})
+def _recall_body(query: str, *, tokens: int, max_items: int, at: int | None = None) -> schemas.RecallBody:
+    return schemas.RecallBody.from_json({"query": query, "tokens": tokens, "max_items": max_items, "at": at})
 
 
 def _prompt_path(ns: str, prompt_key: str) -> str:

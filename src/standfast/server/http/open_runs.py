@@ -28,19 +28,8 @@ from standfast.limits import (
 from standfast.memory import Run
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.operations import memory_operations
+from standfast.server.operations import memory_operations, schemas
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import (
-    CommitResponse,
-    ForgetBody,
-    ForgetResponse,
-    OpenRunBody,
-    RecallBody,
-    RecallResponse,
-    RememberBody,
-    RememberResponse,
-    RunResponse,
-)
 
 
 @dataclass(slots=True)
@@ -60,9 +49,9 @@ class _OpenRun:
             problem = f"it holds at most {MAX_RUN_ITEMS} items and {MAX_RUN_BYTES} bytes; commit it and open another"
             raise InvalidValue(what="run", problem=problem)
 
-    def response(self) -> RunResponse:
+    def response(self) -> schemas.RunResponse:
         identity = self.run.identity
-        return RunResponse(
+        return schemas.RunResponse(
             run_id=identity.run_id,
             workflow=identity.workflow_id,
             mode=identity.visibility_mode,
@@ -86,7 +75,9 @@ class OpenRuns:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def open(self, caller: Caller, namespace: str, body: OpenRunBody, request_key: str | None) -> RunResponse:
+    def open(
+        self, caller: Caller, namespace: str, body: schemas.OpenRunBody, request_key: str | None
+    ) -> schemas.RunResponse:
         """Open a run. If the idempotency key has opened one already, return that one."""
         memory = self._gateway.authorize(caller, Permission.OPEN_RUN, namespace)
         idempotency = request_key and IdempotencyRecord.of(
@@ -115,19 +106,23 @@ class OpenRuns:
             self._runs[namespace, run.identity.run_id] = opened
             return opened.response()
 
-    def show(self, caller: Caller, namespace: str, run_id: str) -> RunResponse:
+    def show(self, caller: Caller, namespace: str, run_id: str) -> schemas.RunResponse:
         """Return an open run."""
         self._gateway.authorize(caller, Permission.GET_RUN, namespace)
         return self._find(caller, namespace, run_id).response()
 
-    def recall(self, caller: Caller, namespace: str, run_id: str, body: RecallBody) -> RecallResponse:
+    def recall(
+        self, caller: Caller, namespace: str, run_id: str, body: schemas.RecallBody
+    ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         self._gateway.authorize(caller, Permission.RECALL, namespace)
         if body.at is not None:
             raise InvalidValue(what="at", problem="a run reads its own snapshot; leave it out")
         return memory_operations.recall_in(self._find(caller, namespace, run_id).run, body)
 
-    def remember(self, caller: Caller, namespace: str, run_id: str, body: RememberBody) -> RememberResponse:
+    def remember(
+        self, caller: Caller, namespace: str, run_id: str, body: schemas.RememberBody
+    ) -> schemas.RememberResponse:
         """Judge one text, and buffer it until the run commits."""
         self._gateway.authorize(caller, memory_operations.remember_permission(body), namespace)
         opened = self._find(caller, namespace, run_id)
@@ -137,7 +132,9 @@ class OpenRuns:
             opened.remembered += 1
         return response
 
-    def forget(self, caller: Caller, namespace: str, run_id: str, body: ForgetBody) -> ForgetResponse:
+    def forget(
+        self, caller: Caller, namespace: str, run_id: str, body: schemas.ForgetBody
+    ) -> schemas.ForgetResponse:
         """Forget a subject when the run commits."""
         self._gateway.authorize(caller, Permission.FORGET, namespace)
         opened = self._find(caller, namespace, run_id)
@@ -147,7 +144,7 @@ class OpenRuns:
             opened.forgotten += 1
         return response
 
-    def commit(self, caller: Caller, namespace: str, run_id: str) -> CommitResponse:
+    def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
         """Commit the run. Repeating the call returns the same response, even after a restart."""
         memory = self._gateway.authorize(caller, Permission.COMMIT, namespace)
         idempotency = IdempotencyRecord.of(
@@ -155,9 +152,9 @@ class OpenRuns:
         )
         if earlier := idempotency.stored_answer(memory.store):
             self._drop(namespace, run_id, caller)
-            return CommitResponse(run_id=run_id, receipt=earlier.receipt)
+            return schemas.CommitResponse(run_id=run_id, receipt=earlier.receipt)
         if (namespace, run_id, caller.key_id) in self._committed_empty:
-            return CommitResponse(run_id=run_id)
+            return schemas.CommitResponse(run_id=run_id)
         opened = self._find(caller, namespace, run_id)
         try:
             with opened.lock:
@@ -166,14 +163,14 @@ class OpenRuns:
             # This run is over, but an earlier call may have repeated and committed the same run.
             self._drop(namespace, run_id, caller)
             if earlier := idempotency.stored_answer(memory.store):
-                return CommitResponse(run_id=run_id, receipt=earlier.receipt)
+                return schemas.CommitResponse(run_id=run_id, receipt=earlier.receipt)
             raise
         self._drop(namespace, run_id, caller)
         if receipt is None:
             self._note_empty(namespace, run_id, caller)
-        return CommitResponse(run_id=run_id, receipt=receipt)
+        return schemas.CommitResponse(run_id=run_id, receipt=receipt)
 
-    def discard(self, caller: Caller, namespace: str, run_id: str) -> RunResponse:
+    def discard(self, caller: Caller, namespace: str, run_id: str) -> schemas.RunResponse:
         """Discard an open run. None of its writes were visible to anyone."""
         self._gateway.authorize(caller, Permission.DISCARD, namespace)
         opened = self._find(caller, namespace, run_id)

@@ -11,31 +11,17 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
 from standfast.server.access.permissions import Caller, Permission
+from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import (
-    CheckpointResponse,
-    DecisionBody,
-    DueItem,
-    DueResponse,
-    LedgerEntry,
-    LedgerPage,
-    PageQuery,
-    ProposalQuery,
-    ProposalResponse,
-    ProposalsPage,
-    ProposalsQuery,
-    StatementToSign,
-    SweepResponse,
-    VerifyResponse,
-    decode_cursor,
-    paginate,
-)
+from standfast.server.operations.schemas import decode_cursor, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.vocabulary import Band, Receipt, Record
 
 
-def list_proposals(gateway: Gateway, caller: Caller, namespace: str, query: ProposalsQuery) -> ProposalsPage:
+def list_proposals(
+    gateway: Gateway, caller: Caller, namespace: str, query: schemas.ProposalsQuery
+) -> schemas.ProposalsPage:
     """List the proposals that wait for a decision, or those that were decided, by id."""
     queue = gateway.authorize(caller, Permission.LIST_PROPOSALS, namespace).approvals()
     after = "" if query.cursor is None else decode_cursor(query.cursor, str)
@@ -46,18 +32,18 @@ def list_proposals(gateway: Gateway, caller: Caller, namespace: str, query: Prop
         size=lambda proposal: len(proposal.summary or ""),
         position=lambda proposal: proposal.proposal_id,
     )
-    return ProposalsPage(proposals=page, next=cursor)
+    return schemas.ProposalsPage(proposals=page, next=cursor)
 
 
 def get_proposal(
-    gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, query: ProposalQuery
-) -> ProposalResponse:
+    gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, query: schemas.ProposalQuery
+) -> schemas.ProposalResponse:
     """Return one proposal with the statements that decide it. Each can be signed for some minutes, and used once."""
     memory = gateway.authorize(caller, Permission.GET_PROPOSAL, namespace)
     found = memory.approvals().find(proposal_id)
     if isinstance(found, DecidedProposal):
-        return ProposalResponse(proposal=found.proposal, decided=found)
-    return ProposalResponse(
+        return schemas.ProposalResponse(proposal=found.proposal, decided=found)
+    return schemas.ProposalResponse(
         proposal=found.proposal,
         record=found.record,
         replaces=_replaced(memory, found),
@@ -70,14 +56,16 @@ def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
     return next((record for record in records_of(memory, name) if record.band is Band.VAULT), None)
 
 
-def _to_sign(gateway: Gateway, proposal: Proposal, decision: Decision, minutes: int) -> StatementToSign:
+def _to_sign(
+    gateway: Gateway, proposal: Proposal, decision: Decision, minutes: int
+) -> schemas.StatementToSign:
     statement = Statement.about(
         proposal,
         decision=decision,
         expires_at=gateway.clock.now() + timedelta(minutes=minutes),
         nonce=gateway.store.ids.new_id(),
     )
-    return StatementToSign(
+    return schemas.StatementToSign(
         decision=decision,
         statement=statement,
         text=statement.signed_bytes.decode(),
@@ -85,7 +73,9 @@ def _to_sign(gateway: Gateway, proposal: Proposal, decision: Decision, minutes: 
     )
 
 
-def decide(gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, body: DecisionBody) -> Receipt:
+def decide(
+    gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, body: schemas.DecisionBody
+) -> Receipt:
     """Decide a proposal by a person's signature. Only the signature counts, not who submits it."""
     memory = gateway.authorize(caller, Permission.DECIDE, namespace)
     if not body.statement.proposal_id.startswith(proposal_id):
@@ -95,19 +85,19 @@ def decide(gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, b
     return memory.approvals().decide(approval, signers=signers, agents=gateway.agents())
 
 
-def due(gateway: Gateway, caller: Caller, namespace: str) -> DueResponse:
+def due(gateway: Gateway, caller: Caller, namespace: str) -> schemas.DueResponse:
     """List the records that a retention sweep would move or delete now."""
     memory = gateway.authorize(caller, Permission.DUE, namespace)
-    found = [DueItem.from_json(one.as_json()) for one in islice(memory.due(), MAX_PAGE_ITEMS + 1)]
-    return DueResponse(due=found[:MAX_PAGE_ITEMS], more=len(found) > MAX_PAGE_ITEMS)
+    found = [schemas.DueItem.from_json(one.as_json()) for one in islice(memory.due(), MAX_PAGE_ITEMS + 1)]
+    return schemas.DueResponse(due=found[:MAX_PAGE_ITEMS], more=len(found) > MAX_PAGE_ITEMS)
 
 
-def sweep(gateway: Gateway, caller: Caller, namespace: str) -> SweepResponse:
+def sweep(gateway: Gateway, caller: Caller, namespace: str) -> schemas.SweepResponse:
     """Run a retention sweep."""
-    return SweepResponse(receipts=gateway.authorize(caller, Permission.SWEEP, namespace).sweep())
+    return schemas.SweepResponse(receipts=gateway.authorize(caller, Permission.SWEEP, namespace).sweep())
 
 
-def ledger(gateway: Gateway, caller: Caller, query: PageQuery) -> LedgerPage:
+def ledger(gateway: Gateway, caller: Caller, query: schemas.PageQuery) -> schemas.LedgerPage:
     """List the entries of the ledger, in order."""
     memory = gateway.authorize_store(caller, Permission.LEDGER)
     after = 0 if query.cursor is None else decode_cursor(query.cursor, int)
@@ -117,9 +107,10 @@ def ledger(gateway: Gateway, caller: Caller, query: PageQuery) -> LedgerPage:
         size=lambda entry: len(entry.content),
         position=lambda entry: entry.seq,
     )
-    return LedgerPage(
+    return schemas.LedgerPage(
         entries=[
-            LedgerEntry(seq=entry.seq, hash=entry.hash, content=entry.content.decode()) for entry in page
+            schemas.LedgerEntry(seq=entry.seq, hash=entry.hash, content=entry.content.decode())
+            for entry in page
         ],
         next=cursor,
     )
@@ -137,18 +128,20 @@ def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionRecei
     return memory.receipt(ledger_seq)
 
 
-def checkpoint(gateway: Gateway, caller: Caller) -> CheckpointResponse:
+def checkpoint(gateway: Gateway, caller: Caller) -> schemas.CheckpointResponse:
     """Sign the head of the ledger."""
-    return CheckpointResponse(checkpoint=gateway.authorize_store(caller, Permission.CHECKPOINT).checkpoint())
+    return schemas.CheckpointResponse(
+        checkpoint=gateway.authorize_store(caller, Permission.CHECKPOINT).checkpoint()
+    )
 
 
-def verify(gateway: Gateway, caller: Caller) -> VerifyResponse:
+def verify(gateway: Gateway, caller: Caller) -> schemas.VerifyResponse:
     """Verify the whole store. Only one verification runs at a time."""
     memory = gateway.authorize_store(caller, Permission.VERIFY)
     with gateway.verifying():
         head = memory.store.head()
         problems = list(islice(memory.verify(), MAX_SHOWN_PROBLEMS))
-    return VerifyResponse(
+    return schemas.VerifyResponse(
         holds=not problems,
         snapshots=head,
         problems_found=len(problems),
