@@ -58,6 +58,7 @@ def opening(folder: Path) -> standfast.Memory:
         notary=None,
         traces=standfast.TraceFolder(folder / "traces", ids=standfast.RandomIds()),
         budgets=[standfast.BandBudget(band=standfast.Band.ACTIVE, max_bytes=900, policy="RecencyBias")],
+        controllers=standfast.ControllerRegistry.shipped(),
     )
 
 
@@ -187,6 +188,14 @@ def policies() -> None:
     """Write policies by name."""
     assert_type(standfast.policy_names(), list[str])
     assert_type(standfast.PolicySpec.parse("RecencyBias").build(seed=1), standfast.WritePolicy)
+
+
+def recalling(memory: standfast.Memory, counter: standfast.TokenCounter) -> None:
+    """Controllers by version."""
+    answer = memory.at(1).explain("refunds", controller="phase6-v1", token_counter=counter)
+    assert_type(answer, standfast.RecallAnswer)
+    assert_type(answer.package, standfast.ContextPackage)
+    assert_type(standfast.ControllerRegistry.shipped().get("phase6-v1"), standfast.Controller)
 
 
 def counting(counter: standfast.TokenCounter) -> None:

@@ -12,7 +12,7 @@ from standfast.errors import InvalidValue
 from standfast.memory import AgentRun, AsyncMemory, AsyncRun, AsyncSnapshotView, Memory, Run, SnapshotView
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import ClaimVerdict
-from standfast.traces.replay import replay
+from standfast.traces.replay import ReplayedRun, replay
 from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK
 
@@ -117,10 +117,17 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
     for plain, asynchronous in pairs:
         assert names(plain).keys() - names(asynchronous).keys() <= left_out[plain]
         assert not hasattr(asynchronous, "__getattr__")
-        for name, method in names(asynchronous).items():
-            if name in names(plain) and inspect.isfunction(method):
-                here, there = inspect.signature(method), inspect.signature(names(plain)[name])
-                assert list(here.parameters.values()) == list(there.parameters.values()), name
+        for name in names(asynchronous).keys() & names(plain).keys():
+            here, there = getattr(asynchronous, name), getattr(plain, name)
+            if callable(here):
+                parameters = [inspect.signature(one).parameters.values() for one in (here, there)]
+                assert list(parameters[0]) == list(parameters[1]), name
+
+
+def test_a_replayed_run_has_the_agents_part_of_a_run() -> None:
+    for name in ("recall", "remember", "forget", "event", "lane", "tool", "guardrail", "output"):
+        here, there = (inspect.signature(getattr(kind, name)).parameters for kind in (ReplayedRun, Run))
+        assert list(here) == list(there), name
 
 
 async def talk(run: AgentRun | AsyncRun) -> list[str]:

@@ -178,11 +178,20 @@ class ReplayedRun:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int | None = None,
         bands: Sequence[Band | str] | None = None,
+        now_utc: str | None = None,
+        controller: str | None = None,
+        token_counter: object = None,
     ) -> Any:
         """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
         if self._memory is None:
             self._needs_memory()
-        options: dict[str, Any] = {"max_items": max_items, "bands": bands}
+        options: dict[str, Any] = {
+            "max_items": max_items,
+            "bands": bands,
+            "now_utc": now_utc,
+            "controller": controller,
+            "token_counter": token_counter,
+        }
         chosen = {name: value for name, value in options.items() if value is not None}
         package = self._memory.recall(query, tokens=tokens, **chosen)
         self.recorder.retrieval(**self._memory.retrieval_facts(package))
