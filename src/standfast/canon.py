@@ -1,13 +1,12 @@
-"""Canonical JSON, ``json-v1``: normalise, then RFC 8785. The only maker of bytes that are hashed.
+"""Canonical JSON, ``json-v1``: normalise, then RFC 8785. The only module that makes bytes for hashing.
 
 ``canonical_bytes(value)`` gives the same bytes for the same value on every machine, Python version, locale and hash
-seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts just the texts whose value can be written
-again. Every rule has golden vectors in ``tests/vectors/json-v1.jsonl``; ``docs/canonical-json.md`` tells them in
-words.
+seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts exactly the texts whose value can be written
+again. ``docs/canonical-json.md`` lists the rules, and ``tests/vectors/json-v1.jsonl`` has golden vectors for each.
 
-Three ways lead to the bytes. A value that orjson already prints as json-v1 wants it goes straight through, which is
-nearly every record; one with whole or unrounded floats in it is copied with those settled; anything else is first
-rebuilt in normal form. A property test holds all of them to the ``rfc8785`` package.
+There are three ways to the bytes. A value that orjson prints as json-v1 needs no preparation; that is nearly every
+record. A value with whole or unrounded floats is copied with those normalised. Anything else is rebuilt in normal form.
+A property test compares all three with the ``rfc8785`` package.
 """
 
 import hashlib
@@ -38,9 +37,9 @@ from standfast.limits import FLOAT_DECIMALS, MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, 
 
 NORMALIZATION_VERSION: Final = "json-v1"
 
-# Unicode 14.0 is the oldest version among the Pythons we run on, so json-v1 means NFC as of 14.0. These are all
-# the code points that later versions (to 18.0) gave a meaning in normalisation; 14.0 leaves them, and the text on
-# either side of them, alone. A test compares this list with the Unicode data of the Python it runs on.
+# Unicode 14.0 is the oldest version among the supported Pythons, so json-v1 means NFC as of 14.0. These are all code
+# points to which later versions (to 18.0) gave a meaning in normalisation; 14.0 leaves them, and the text on either
+# side of them, unchanged. A test compares this list with the Unicode data of the Python that it runs on.
 _LATER_RANGES: Final = (
     "5C8-5C9 897 1ACF-1AF0 105C9 105D2 105DA 105E4 10D69-10D6D 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF "
     "11382-11385 1138B 1138E 11390-11391 113B8 113BB 113C2 113C5 113C7-113C9 113CE-113D0 11F41-11F42 "
@@ -55,18 +54,24 @@ _LATER: Final = frozenset(
 _BASIC_PLANE_LATER: Final = "".join(sorted(char for char in _LATER if ord(char) < 0x10000))
 _LATER_OR_BEYOND_BASIC_PLANE: Final = re.compile(f"[{_BASIC_PLANE_LATER}\U00010000-\U0010ffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# The closing quote is optional and nothing is given back, so that an unclosed string is passed over once.
+# The closing quote is optional and the match is possessive, so that an unclosed string is scanned once.
 _STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
 _UTC_CHARS: Final = len("YYYY-MM-DDTHH:MM:SS.ffffffZ")
-_PRINTED_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
+_PLAIN_TYPES: Final = frozenset({str, int, bool, type(None)})
 _SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
 def canonical_bytes(value: object, *, limit_bytes: int = MAX_VALUE_BYTES) -> bytes:
-    """The one json-v1 text of ``value``, in UTF-8. Raises a ``NotCanonical`` that names the place and the way out.
+    """Encode a value as json-v1, in UTF-8. Raises a ``NotCanonical`` that names the path and what to do.
 
-    ``limit_bytes`` is for a document that gathers many values, such as a trace; one value keeps to the default.
+    Args:
+        value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None and aware datetimes.
+        limit_bytes: Larger than the default only for a document of many values, such as a trace.
+
+    Example:
+        >>> canonical_bytes({"b": 1.0, "a": [True, None]})
+        b'{"a":[true,null],"b":1}'
     """
     printed = _printed_directly(value)
     if printed is None:
@@ -82,7 +87,7 @@ def fingerprint(value: object) -> str:
 
 
 def fingerprint_of_bytes(canonical: bytes) -> str:
-    """The fingerprint of a value whose canonical bytes are at hand."""
+    """The fingerprint of a value, from its canonical bytes."""
     return hashlib.sha256(canonical).hexdigest()
 
 
@@ -94,18 +99,17 @@ def utc_text(moment: datetime) -> str:
                 raise NaiveDatetime(value=moment.isoformat())
             moment = moment.astimezone(UTC)
         printed: str = to_builtins(moment)
-        # Whole seconds are printed without a fraction.
+        # msgspec prints whole seconds without a fraction.
         return printed if len(printed) == _UTC_CHARS else f"{printed[:-1]}.000000Z"
     except (OverflowError, ValueError):
         raise NaiveDatetime(value=moment.isoformat()) from None
 
 
 def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
-    """Read one JSON text strictly: what is returned can be written by ``canonical_bytes``, or the text is refused.
+    """Read one JSON text strictly. ``canonical_bytes`` can encode whatever this returns.
 
-    Refused are duplicate keys, NaN and infinities, numbers out of range, lone surrogates, too deep a nesting, bytes
-    that are not UTF-8, a byte-order mark, and more bytes than one value may take. Nothing is changed: normalising is
-    the writer's work.
+    Raises a ``NotCanonical`` for duplicate keys, NaN and infinities, numbers out of range, lone surrogates, nesting that
+    is too deep, bytes that are not UTF-8, a byte-order mark, and more bytes than the limit. It does not normalise.
     """
     decoded = _decoded(text, limit_bytes)
     _check_depth(decoded)
@@ -119,40 +123,40 @@ def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
         )
     except json.JSONDecodeError as error:
         raise MalformedJson(problem=error.msg, offset=error.pos) from None
-    # Numbers and depth were checked on the way. What is left can only be wrong where a character is not ASCII.
+    # Numbers and depth are checked by now. The rest can only be wrong if a character is not ASCII.
     if not decoded.isascii() or "\\u" in decoded:
         _normalised(value, MAX_DEPTH_LEVELS)
     return value
 
 
 def _printed_directly(value: object) -> bytes | None:
-    """The canonical bytes, if orjson alone makes them; None sends the value the longer way."""
+    """The canonical bytes, if orjson can make them; None if the value has to be rebuilt first."""
     try:
         if not _is_plain(value, MAX_DEPTH_LEVELS):
-            value = _with_settled_floats(value, MAX_DEPTH_LEVELS)
+            value = _with_normal_floats(value, MAX_DEPTH_LEVELS)
         printed = orjson.dumps(value, option=_SORTED)
     except (orjson.JSONEncodeError, NotCanonical):
         return None
     if printed.isascii():
         return printed
     text = printed.decode()
-    # orjson sorts by code point, RFC 8785 by UTF-16 unit; the two differ only beyond the basic plane.
+    # orjson sorts by code point and RFC 8785 by UTF-16 unit, which differ only beyond the basic plane.
     if _LATER_OR_BEYOND_BASIC_PLANE.search(text) or not unicodedata.is_normalized("NFC", text):
         return None
     return printed
 
 
 def _is_plain(value: object, levels: int) -> bool:
-    """Whether orjson prints ``value`` as json-v1 wants it, but for what shows in the printed text itself.
+    """Whether orjson prints ``value`` as json-v1, apart from what the printed text itself shows.
 
-    orjson refuses keys that are no strings and integers that are out of range; this looks for the rest.
+    orjson itself refuses keys that are not strings and integers that are out of range.
     """
     members: Iterable[object]
     kind = type(value)
-    if kind in _PRINTED_AS_THEY_ARE:
+    if kind in _PLAIN_TYPES:
         return True
     if kind is dict:
-        members = value.values()  # type: ignore[attr-defined]  # `kind is dict` is faster than isinstance, and says so
+        members = value.values()  # type: ignore[attr-defined]  # `kind is dict` is faster than isinstance
     elif kind is list or kind is tuple:
         members = value  # type: ignore[assignment]  # as above
     else:
@@ -160,32 +164,32 @@ def _is_plain(value: object, levels: int) -> bool:
     if levels == 0:
         return False
     for member in members:
-        if type(member) not in _PRINTED_AS_THEY_ARE and not _is_plain(member, levels - 1):
+        if type(member) not in _PLAIN_TYPES and not _is_plain(member, levels - 1):
             return False
     return True
 
 
-def _with_settled_floats(value: object, levels: int) -> object:
-    """The same value with each float as json-v1 writes it; a ``NotCanonical`` for what only the longest way can tell."""
+def _with_normal_floats(value: object, levels: int) -> object:
+    """The same value with each float as json-v1 writes it; a ``NotCanonical`` if it has to be rebuilt."""
     kind = type(value)
-    if kind in _PRINTED_AS_THEY_ARE:
+    if kind in _PLAIN_TYPES:
         return value
     if isinstance(value, float) and kind is float:
         return _normalised_float(value)
     below = _one_level_down(levels)
-    plain = _PRINTED_AS_THEY_ARE
+    plain = _PLAIN_TYPES
     if isinstance(value, dict) and kind is dict:
         return {
-            key: member if type(member) in plain else _with_settled_floats(member, below)
+            key: member if type(member) in plain else _with_normal_floats(member, below)
             for key, member in value.items()
         }
     if isinstance(value, list | tuple) and kind in (list, tuple):
-        return [member if type(member) in plain else _with_settled_floats(member, below) for member in value]
+        return [member if type(member) in plain else _with_normal_floats(member, below) for member in value]
     raise UnsupportedType(type=kind.__qualname__)
 
 
 def _float_is_plain(number: float) -> bool:
-    """Whether a float needs no rounding, is no whole number, and has no exponent in any printer."""
+    """Whether a float needs no rounding, is not whole, and is printed without an exponent by every printer."""
     return (
         1e-4 <= abs(number) <= SAFE_INTEGER
         and not number.is_integer()
@@ -231,10 +235,10 @@ def _normalised_array(values: Iterable[object], levels: int) -> list[object]:
 
 def _normalised_object(value: dict[object, object], levels: int) -> dict[str, object]:
     normal: dict[str, object] = {}
-    for given, member in value.items():
-        if type(given) is not str:
-            raise UnsupportedType(type=f"a key of type {type(given).__qualname__}")
-        key = normal_string(given)
+    for name, member in value.items():
+        if type(name) is not str:
+            raise UnsupportedType(type=f"a key of type {type(name).__qualname__}")
+        key = normal_string(name)
         if key in normal:
             raise DuplicateKey(key=key)
         try:
@@ -246,7 +250,7 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
 
 
 def normal_string(text: str) -> str:
-    """A string as json-v1 keeps it: NFC as of Unicode 14.0. Two strings are one if these are equal."""
+    """A string in the form of json-v1: NFC as of Unicode 14.0. Strings are equal if their normal forms are."""
     if text.isascii():
         return text
     if surrogate := _SURROGATE.search(text):
@@ -273,7 +277,7 @@ def _normalised_float(number: float) -> object:
     if rounded.is_integer():
         return int(rounded)
     if abs(rounded) < 1e-4:
-        # Printers disagree about exponents here; the reference decides.
+        # Printers disagree about exponents here, so the reference implementation prints it.
         return orjson.Fragment(rfc8785.dumps(rounded))
     return rounded
 
@@ -292,7 +296,7 @@ def _decoded(text: bytes | str, limit_bytes: int) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse deep nesting before the decoder recurses into it, so that the answer never depends on the stack."""
+    """Refuse deep nesting before the decoder recurses, so that the result never depends on the stack."""
     if text.count("[") + text.count("{") <= MAX_DEPTH_LEVELS:
         return
     depth = 0
@@ -314,7 +318,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    # Python refuses to convert very long digit strings with an untyped error, so length is checked first.
+    # Python raises an untyped error for very long digit strings, so the length is checked first.
     if len(digits) > len(str(-SAFE_INTEGER)):
         raise NumberOutOfRange(number=f"{digits[:20]}… ({len(digits)} characters)")
     return _in_range(int(digits))

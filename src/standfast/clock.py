@@ -1,7 +1,7 @@
-"""Time, ids and randomness, handed in. The only module that may ask the system for them; lint sees to it.
+"""Sources of time, ids and randomness. Everything else gets them passed in; lint forbids other modules to ask the system.
 
-``SystemClock`` and ``RandomIds`` are what production uses; ``ManualClock`` and ``CountedIds`` ship for users' tests,
-so that a test's time stands still until it is told to move.
+``SystemClock`` and ``RandomIds`` are for production. ``ManualClock`` and ``CountedIds`` are for tests, yours included:
+their time and ids are the same in every run.
 """
 
 import random
@@ -14,23 +14,23 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from. ``now`` is an aware UTC datetime; ``monotonic`` never goes back."""
+    """A source of time."""
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """The current instant, as an aware datetime in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; only differences mean anything."""
+        """Seconds since an arbitrary start. It never goes back; only differences have a meaning."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Wait that long."""
         ...
 
 
 class IdSource(Protocol):
-    """Where new ids come from; no id is ever given twice."""
+    """A source of ids. No id is returned twice."""
 
     def new_id(self) -> str:
         """A new id of 32 lower-case hexadecimal digits."""
@@ -38,10 +38,10 @@ class IdSource(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of the machine."""
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """The current instant, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
@@ -54,19 +54,26 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; sleeping moves it. For tests, replays and simulations."""
+    """A clock for tests: it moves only by ``advance`` and ``sleep``, and never waits.
+
+    Example:
+        >>> clock = ManualClock()
+        >>> clock.advance(90)
+        >>> clock.now().isoformat()
+        '2026-01-01T00:01:30+00:00'
+    """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         if start.utcoffset() is None:
             raise ValueError(
-                "a ManualClock starts at an aware datetime, for example datetime(2026, 1, 1, tzinfo=UTC)"
+                "a ManualClock needs an aware datetime, for example datetime(2026, 1, 1, tzinfo=UTC)"
             )
         self._now = start.astimezone(UTC)
         self._elapsed_seconds = 0.0
         self._lock = threading.Lock()
 
     def now(self) -> datetime:
-        """The instant to which the clock was last moved."""
+        """The instant that the clock shows."""
         with self._lock:
             return self._now
 
@@ -80,23 +87,23 @@ class ManualClock:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. It can't pass backwards."""
+        """Move the clock forward."""
         if seconds < 0:
             raise ValueError(
-                "time passes forwards; give seconds >= 0, or use set_wall to step the wall clock"
+                "a ManualClock can't go back; pass seconds >= 0, or use set_wall to change the wall clock"
             )
         with self._lock:
             self._now += timedelta(seconds=seconds)
             self._elapsed_seconds += seconds
 
     def set_wall(self, moment: datetime) -> None:
-        """Step the wall clock, as a correction of the system time does; the monotonic clock does not notice."""
+        """Set the wall clock, as a correction of the system time does. ``monotonic`` does not change."""
         with self._lock:
             self._now = moment.astimezone(UTC)
 
 
 class RandomIds:
-    """Ids from the system's randomness: unique across processes and machines."""
+    """Random ids, unique across processes and machines."""
 
     def new_id(self) -> str:
         """A new random id."""
@@ -104,7 +111,7 @@ class RandomIds:
 
 
 class CountedIds:
-    """Ids 1, 2, 3 … as hexadecimal digits: the same ones in every run. For tests and replays."""
+    """Ids 1, 2, 3 … as hexadecimal digits, the same in every run, for tests."""
 
     def __init__(self) -> None:
         self._next = 1
@@ -118,13 +125,13 @@ class CountedIds:
 
 
 def fresh_secret() -> str:
-    """256 bits from the system, as 64 hexadecimal digits, for whoever must not be guessed.
+    """A secret of 256 random bits, as 64 hexadecimal digits.
 
-    Unlike time and ids it is not handed in: a secret that a test can choose is one that somebody ships by mistake.
+    Unlike time and ids it can't be passed in, because a secret that a test chooses could be shipped by mistake.
     """
     return secrets.token_hex(32)
 
 
 def seeded(seed: int) -> random.Random:
-    """A stream of randomness that the seed determines, the same on every Python version that we support."""
-    return random.Random(seed)  # noqa: S311  # Reproducible on purpose; nothing secret is drawn from it.
+    """A random generator that the seed determines, the same on every supported Python version."""
+    return random.Random(seed)  # noqa: S311  # Reproducible on purpose, and never used for secrets.

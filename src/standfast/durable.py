@@ -1,11 +1,11 @@
-"""Files that a power cut leaves whole: written and synced before they get their name, and the name synced too."""
+"""Durable file operations: after they return, a power cut does not undo them."""
 
 import os
 from pathlib import Path
 
 
 def write_new(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file that was not there, and return when it is on the disk; its name may not be, see ``sync_folder``."""
+    """Create a file and sync its content; it must not exist yet. To make its name durable too, call ``sync_folder``."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -14,7 +14,7 @@ def write_new(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder as durable as what the files hold, whoever created them."""
+    """Sync a folder, so that the names of the files in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,12 +1,8 @@
-"""Every bound of the house, in one place, with the relations between them asserted.
-
-A limit that nobody can find is a surprise in production; a limit that contradicts another is a bug. Units come
-last in each name.
-"""
+"""Every limit of the package, in one place, with the relations between them asserted. Units come last in a name."""
 
 from typing import Final
 
-# Canonical JSON (json-v1). Changing one of these changes what can be hashed, so it needs a new version name.
+# Canonical JSON (json-v1). A change of one of these needs a new version name.
 SAFE_INTEGER: Final = 2**53 - 1
 FLOAT_DECIMALS: Final = 6
 MAX_DEPTH_LEVELS: Final = 128
@@ -28,7 +24,7 @@ BLOCK_BYTES: Final = 1 << 13
 MAX_FOLLOWED_SNAPSHOTS: Final = 10_000
 MAX_TOLD_FAULTS: Final = 100
 
-# Byte budgets, and the benchmark that grades what is done with them.
+# Byte budgets, and the benchmark of write policies.
 MAX_BUDGET_BYTES: Final = 1 << 40
 MAX_PRICED_STEPS: Final = 1 << 17
 MAX_SEEN_ENDPOINTS: Final = 1 << 16
@@ -100,7 +96,7 @@ MAX_KEY_FILE_BYTES: Final = 65_536
 MAX_LIST_CHARS: Final = 1 << 18
 MAX_LIST_KEYS: Final = 1_024
 SIGNING_SECONDS: Final = 60.0
-# The ledger's tree, and the notes that sign it.
+# The ledger's tree, checkpoints and keys.
 MAX_TREE_SIZE: Final = SAFE_INTEGER
 MAX_PROOF_HASHES: Final = 64
 MAX_NOTE_BYTES: Final = 1_000_000
@@ -154,21 +150,23 @@ EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge"
 SESSION_IDLE_SECONDS: Final = 3_600.0
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
-assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must still be exact"
-assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, and we must stop first"
+assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must be exact"
+assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, so json-v1 must stop before"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
-assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a name behind its band, or a mark's digest"
-assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, "every write of a commit can be told of"
+assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a band and a name, or a prefix and a digest"
+assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, (
+    "the facts about all writes of a commit fit into it"
+)
 assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"
 assert READ_CHUNK_BYTES <= MAX_VALUE_BYTES, "a line of the greatest length is gathered from whole chunks"
 assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"
 assert (MAX_SUMMARY_CHARS * 4 + MAX_ARMOR_CHARS) * 2 < MAX_VALUE_BYTES, "a decision is told in one entry"
 assert MAX_LIST_CHARS * 4 <= MAX_VALUE_BYTES, "both lists of signers, quotes escaped, are kept as one value"
 assert MAX_LIST_KEYS * 128 < MAX_LIST_CHARS, "a list has room for all its keys"
-assert MAX_TREE_SIZE < 1 << MAX_PROOF_HASHES, "no tree is too high for its proofs"
-assert len(str(MAX_TREE_SIZE)) <= 16, "a checkpoint's pattern takes every size"
+assert MAX_TREE_SIZE < 1 << MAX_PROOF_HASHES, "a proof can be as long as the highest tree needs"
+assert len(str(MAX_TREE_SIZE)) <= 16, "the pattern of a checkpoint accepts every size"
 assert MAX_SIGNATURES * (MAX_NAME_CHARS * 4 + 128) < MAX_NOTE_BYTES < MAX_VALUE_BYTES, "a note fits a receipt"
-assert MAX_LOG_NAME_CHARS + 16 < MAX_NAME_CHARS, "a log's name is a name behind its prefix"
+assert MAX_LOG_NAME_CHARS + 16 < MAX_NAME_CHARS, "a log's name is a name with a prefix"
 assert LEASE_RENEW_SECONDS * 2 < LEASE_SECONDS, "one lost renewal must not lose the lease"
 assert MAX_TRACE_RESULT_BYTES * 2 <= MAX_TRACE_BYTES, (
     "results are for replay and must not crowd the contract out"

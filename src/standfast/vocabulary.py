@@ -1,7 +1,7 @@
-"""The words that all five documents share, each defined once. Start here.
+"""The types that all packages share, with the names of the five contract documents.
 
-Values are frozen and check themselves: one that breaks its document's rules can't be built, and says so with an
-``InvalidValue``. Field names are the documents' own, so that ``as_json`` and ``from_json`` need no translation.
+Values are frozen and validate themselves: an invalid one can't be built and raises ``InvalidValue``. Field names are those
+of the documents, so ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
     what is remembered  RememberRequest -> Remembered, Receipt; Record -> Band, Tier
@@ -12,13 +12,12 @@ Values are frozen and check themselves: one that breaks its document's rules can
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
-from standfast.canon import normal_string, utc_text
+from standfast.canon import normal_string
 from standfast.casing import lowered
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
@@ -45,6 +44,7 @@ __all__ = [
     "Value",
     "Verdict",
     "VisibilityMode",
+    "none_of",
     "normal_tags",
 ]
 
@@ -53,7 +53,7 @@ _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A frozen value that checks itself. ``as_json`` gives plain JSON with the documents' field names."""
+    """The base class of frozen values that validate themselves."""
 
     def as_json(self) -> dict[str, Any]:
         """The value as plain JSON, ready for ``canonical_bytes``."""
@@ -62,7 +62,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @classmethod
     def from_json(cls, plain: object) -> Self:
-        """The value that ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
+        """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
         try:
             return msgspec.convert(plain, cls)
         except msgspec.ValidationError as error:
@@ -73,21 +73,21 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidValue(what=type(self).__name__, problem=problem)
 
     def _coerce(self, field: str, kind: type[StrEnum]) -> None:
-        """Let callers write ``"VOID"`` for ``Verdict.VOID``, and hold the enum from then on."""
-        given = getattr(self, field)
-        if type(given) is kind:
+        """Turn a string such as ``"VOID"`` into its enum member."""
+        value = getattr(self, field)
+        if type(value) is kind:
             return
         try:
-            msgspec.structs.force_setattr(self, field, kind(given))
+            msgspec.structs.force_setattr(self, field, kind(value))
         except ValueError:
-            raise InvalidValue(what=type(self).__name__, problem=f"{field} {none_of(given, kind)}") from None
+            raise InvalidValue(what=type(self).__name__, problem=f"{field} {none_of(value, kind)}") from None
 
     def _refuse(self, problem: str) -> NoReturn:
         raise InvalidValue(what=type(self).__name__, problem=problem)
 
     def _require_whole(self, field: str, number: int, *, least: int) -> None:
         if not (type(number) is int and number >= least):
-            self._refuse(f"{field} must be a whole number from {least} on, not {shown(number)}")
+            self._refuse(f"{field} must be a whole number from {least} on, not {_shown(number)}")
 
     def _require_name(self, field: str, name: str, most_chars: int = MAX_NAME_CHARS) -> None:
         if not (
@@ -96,25 +96,25 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             and name.isprintable()
             and (name.isascii() or normal_string(name) == name)
         ):
-            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {shown(name)}")
+            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {_shown(name)}")
 
     def _require_digest(self, field: str, digest: str) -> None:
         if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
-            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {shown(digest)}")
+            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {_shown(digest)}")
 
 
-def shown(value: object) -> str:
-    """A value in an error message: short, and never an error itself."""
+def _shown(value: object) -> str:
+    """A value for an error message: short, and never an error itself."""
     try:
         return f"{value!r:.80}"
     except (ValueError, RecursionError):
-        # Python does not print integers of thousands of digits, nor values that are nested too deeply.
+        # Python does not print integers of thousands of digits, or values that are nested too deeply.
         return f"a {type(value).__name__}"
 
 
-def none_of(given: object, kind: type[StrEnum]) -> str:
-    """Says that something is no member of a closed set."""
-    return f"is {shown(given)}, which is none of {', '.join(kind)}"
+def none_of(value: object, kind: type[StrEnum]) -> str:
+    """The message that something is not a member of an enum."""
+    return f"is {_shown(value)}, which is not one of {', '.join(kind)}"
 
 
 class VisibilityMode(StrEnum):
@@ -155,7 +155,7 @@ class AbortReason(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the judge said of a thing to remember."""
+    """The judge's decision about something to remember."""
 
     SEAL = "SEAL"
     SABAR = "SABAR"
@@ -165,7 +165,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """A verdict as people write it: in any case, and ``HOLD`` for ``888_HOLD``."""
+        """Read a verdict in upper or lower case; ``HOLD`` means ``888_HOLD``."""
         upper = text.upper() if isinstance(text, str) and text.isascii() else text
         try:
             return cls("888_HOLD" if upper == "HOLD" else upper)
@@ -189,7 +189,7 @@ assert set(LABEL_OF_VERDICT) == set(Verdict)
 
 
 class Band(StrEnum):
-    """Where a remembered thing lives."""
+    """The part of memory that a record is in."""
 
     VAULT = "VAULT"
     LEDGER = "LEDGER"
@@ -200,7 +200,7 @@ class Band(StrEnum):
 
     @property
     def tier(self) -> "Tier":
-        """How long this band keeps what it holds."""
+        """How long this band keeps its records."""
         return TIER_OF_BAND[self]
 
     @property
@@ -221,7 +221,7 @@ assert set(LABEL_OF_BAND) == set(Band)
 
 
 class Tier(StrEnum):
-    """How long a thing is kept."""
+    """How long a record is kept."""
 
     HOT = "HOT"
     WARM = "WARM"
@@ -241,7 +241,7 @@ assert set(TIER_OF_BAND) == set(Band)
 
 
 class ActionType(StrEnum):
-    """What a write policy can do with a step."""
+    """What a write policy can do at a step."""
 
     SKIP = "SKIP"
     WRITE = "WRITE"
@@ -253,7 +253,7 @@ _WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
-    """A committed state. Ids are 0 (nothing yet), 1, 2, 3 … without gaps; each but 0 is made by one commit."""
+    """A committed state. Ids are 0 (the empty store), 1, 2, 3 … without gaps; each but 0 is made by one commit."""
 
     memory_snapshot_id: int
     commit_id: str | None = None
@@ -263,14 +263,14 @@ class Snapshot(Value, frozen=True, kw_only=True):
         self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
         self._require(
             (self.memory_snapshot_id == 0) == (self.commit_id is None),
-            "every snapshot but 0 is made by a commit, and 0 by none",
+            "every snapshot except 0 has a commit_id, and 0 has none",
         )
         if self.commit_id is not None:
             self._require_digest("commit_id", self.commit_id)
 
 
 class RunIdentity(Value, frozen=True, kw_only=True):
-    """One run of an agent: what it is, what it reads from, and what it may do."""
+    """One run of an agent: its ids, the snapshot that it reads, and its visibility mode."""
 
     run_id: str
     workflow_id: str
@@ -288,7 +288,7 @@ class RunIdentity(Value, frozen=True, kw_only=True):
 
 
 class FloorCheck(Value, frozen=True, kw_only=True):
-    """What one floor found. A hard floor that fails makes the verdict VOID, a soft one PARTIAL."""
+    """The result of one floor. A hard floor that fails makes the verdict VOID, a soft one PARTIAL."""
 
     floor: str
     score: float
@@ -304,7 +304,7 @@ class FloorCheck(Value, frozen=True, kw_only=True):
                 self._refuse(f"{field} must be between 0 and 1, not {number!r}")
 
     def as_json(self) -> dict[str, Any]:
-        """Only what is set, as the document writes a floor check."""
+        """Only the fields that are set, as the document writes a floor check."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
 
 
@@ -332,7 +332,7 @@ class Evidence(Value, frozen=True, kw_only=True):
 
 
 class Record(Value, frozen=True, kw_only=True):
-    """One remembered thing, as ``memory.read`` knows it, with what governance needs to answer for it."""
+    """One record of memory, as ``memory.read`` knows it, with its verdict and evidence."""
 
     memory_id: str
     text: str
@@ -343,7 +343,7 @@ class Record(Value, frozen=True, kw_only=True):
     source: dict[str, Any] | None = None
     band: Band = Band.LEDGER
     tier: Tier | None = None
-    """Where it was archived to; None for where its band keeps it."""
+    """The tier that it was archived to; None for that of its band."""
     verdict: Verdict | None = None
     evidence: Evidence | None = None
 
@@ -361,20 +361,20 @@ class Record(Value, frozen=True, kw_only=True):
         self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique and in lower case")
         self._require(
             self.band is not Band.VOID or self.verdict in (None, Verdict.VOID),
-            "only a VOID verdict puts a record into the VOID band",
+            "a record in the VOID band needs a VOID verdict",
         )
         self._require(
             self.verdict is not Verdict.VOID or self.band is Band.VOID,
-            "a VOID verdict never becomes canonical: its record belongs in the VOID band",
+            "a record with a VOID verdict belongs in the VOID band",
         )
 
     @property
     def key(self) -> str:
-        """Where it lives in its namespace. The band belongs to it: the same thing can stand in two bands."""
+        """Its key in the namespace. The band is part of it, because a record can be in two bands."""
         return f"{self.band.value}/{self.memory_id}"
 
     def as_json(self) -> dict[str, Any]:
-        """Only what is set: an absent field and a null one are different things in json-v1."""
+        """Only the fields that are set, because an absent field and a null one differ in json-v1."""
         plain = {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, ())}
         if self.evidence is not None:
             plain["evidence"] = self.evidence.as_json()
@@ -448,7 +448,7 @@ def _is_list_of(given: object, kind: type[Any]) -> bool:
 
 def _refuse_unless(condition: object, problem: str, given: object) -> None:
     if not condition:
-        raise InvalidValue(what="RememberRequest", problem=f"{problem}, not {shown(given)}")
+        raise InvalidValue(what="RememberRequest", problem=f"{problem}, not {_shown(given)}")
 
 
 class Receipt(Value, frozen=True, kw_only=True):
@@ -484,7 +484,7 @@ class Remembered(Value, frozen=True, kw_only=True):
         return plain
 
 
-# Streams hold steps and actions by the thousand. Nothing in one leads back to it, so the collector of cycles need not look.
+# Streams hold thousands of steps and actions, which contain no reference cycles, so the garbage collector can skip them.
 class Step(Value, frozen=True, kw_only=True, gc=False):
     """One observation of a stream, at timestep ``t``."""
 
@@ -500,7 +500,7 @@ class Step(Value, frozen=True, kw_only=True, gc=False):
 
 
 class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
-    """What a policy wants done. Whether it can be done is the store's word."""
+    """What a policy asks for. The store decides whether it is accepted."""
 
     action: ActionType
     step: Step | None = None
@@ -509,7 +509,7 @@ class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        # Policies build one for every step of a stream, so that this asks no more than it must.
+        # Policies build one for every step of a stream, so this checks no more than it has to.
         if type(self.action) is not ActionType:
             self._coerce("action", ActionType)
         action, target_t = self.action, self.target_t
@@ -523,7 +523,7 @@ class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Budget(Value, frozen=True, kw_only=True):
-    """How much ``memory.read`` may hand back, in tokens of its own deterministic estimator."""
+    """How much ``memory.read`` may return, in tokens of its deterministic estimator."""
 
     max_excerpt_tokens: int
     per_item_max_excerpt_tokens: int | None = None
@@ -537,7 +537,7 @@ class Budget(Value, frozen=True, kw_only=True):
 
 
 class Experiment(Value, frozen=True, kw_only=True):
-    """An isolated trial of a prompt, backed by an overrides tag."""
+    """An isolated trial of a prompt under an overrides tag."""
 
     id: str
     name: str
@@ -550,15 +550,7 @@ class Experiment(Value, frozen=True, kw_only=True):
         self._require_name("id", self.id)
         self._require_name("overrides_tag", self.overrides_tag)
 
-    @classmethod
-    def begin(cls, *, at: datetime, **fields: Any) -> Self:
-        """An experiment that begins at an instant of a clock."""
-        return cls(created_at=utc_text(at), **fields)
-
 
 def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """Tags as every reader compares them: lower case, each once, in order.
-
-    In json-v1's form as well, in which they are kept: two that are one there would make a record that can't be read.
-    """
+    """Tags in the form in which they are stored and compared: lower case, NFC, unique and sorted."""
     return tuple(sorted({normal_string(lowered(tag)) for tag in tags}))

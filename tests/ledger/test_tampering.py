@@ -88,7 +88,7 @@ def _bytes_shown(kept: Kept, storage: SQLiteStorage, seed: int, count: int, figu
         memory = Memory(Store(shown, clock=ManualClock(), ids=CountedIds()))
 
         told = f"The ledger breaks at entry {entry.seq}: its content does not match its hash"
-        assert next(memory.verify()) == told, f"byte {at} of entry {entry.seq} ^ {mask}"
+        assert next(memory.verify()).startswith(told), f"byte {at} of entry {entry.seq} ^ {mask}"
     figures(PROOF, changed_bytes_found_by_verify=count)
 
 
@@ -130,7 +130,9 @@ def _bytes_in_files(kept: Kept, folder: Path, seed: int, count: int, figures: Fi
         with problems_at(path) as problems:
             told = list(problems)
 
-        assert told[0] == f"The ledger breaks at entry {entry.seq}: its content does not match its hash"
+        assert told[0].startswith(
+            f"The ledger breaks at entry {entry.seq}: its content does not match its hash"
+        )
     figures(PROOF, changed_bytes_in_files=count)
 
 

@@ -1,8 +1,8 @@
-"""Every exception of Standfast. Catch one by class or by its stable ``code``, never by its text.
+"""Every exception of Standfast. Catch an error by its class or its stable ``code``, never by its text.
 
     StandfastError
-    ├── InvalidValue              invalid_value          a value of the vocabulary can't be built from this
-    ├── InvalidSettings           invalid_settings       a setting is unknown or has a value it can't have
+    ├── InvalidValue              invalid_value          an argument or a value is invalid
+    ├── InvalidSettings           invalid_settings       a setting is unknown or has an invalid value
     ├── MissingExtra              missing_extra          an optional dependency is not installed
     ├── NotAuthorised             not_authorised         this role may not do this
     ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
@@ -20,21 +20,21 @@
     │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in
     │   ├── Unreachable           unreachable            no answer came from the server
     │   └── ServerFailed          server_failed          the server failed, or is none of ours
-    ├── StoreError                store                  the store can't do this, or not now
+    ├── StoreError                store                  the store can't do this, or can't do it now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
-    │   ├── Corruption            corruption             what is stored is not what was written
-    │   ├── BrokenChain           broken_chain           the ledger does not hold together
-    │   ├── NoSuchSnapshot        no_such_snapshot       that state was never committed
+    │   ├── Corruption            corruption             stored data is not what was written
+    │   ├── BrokenChain           broken_chain           an entry of the ledger is missing or was changed
+    │   ├── NoSuchSnapshot        no_such_snapshot       there is no snapshot of that number
     │   ├── NotAllowed            not_allowed            the run's visibility mode forbids this
-    │   ├── RunOver               run_over               the run has been committed or discarded already
-    │   ├── CommitAborted         commit_aborted         the commit did not happen, for a stated reason
+    │   ├── RunOver               run_over               the run was committed or discarded already
+    │   ├── CommitAborted         commit_aborted         the commit was refused; reason_code says why
     │   ├── PayloadMismatch       payload_mismatch       this commit id was used for another payload
-    │   ├── StaleFence            stale_fence            another worker owns this commit now
-    │   ├── StoreBusy             store_busy             other writers held the store for too long
+    │   ├── StaleFence            stale_fence            another worker owns this staged commit
+    │   ├── StoreBusy             store_busy             other writers blocked the store for too long
     │   ├── StoreFailed           store_failed           the disk or the server failed; nothing was changed
-    │   ├── OutcomeUnknown        outcome_unknown        whether it was committed can't be told now; ask by commit id
-    │   ├── CheckpointFileFailed          checkpoint_file_failed          the file of checkpoints can't be written or read
-    │   └── LogKeyFailed          log_key_failed         the key that signs checkpoints can't be made or read
+    │   ├── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied; submit it again
+    │   ├── CheckpointFileFailed  checkpoint_file_failed  the file of checkpoints can't be read or written
+    │   └── LogKeyFailed          log_key_failed         the file of the log's signing key can't be read or created
     ├── ApprovalError             approval               an approval is refused, or can't be made
     │   ├── BadSignature          bad_signature          it cannot be read, or does not match the statement
     │   ├── UnusableKey           unusable_key           no key that may sign: not Ed25519, malformed or weak
@@ -52,16 +52,16 @@
     │   ├── NotPending            not_pending            the proposal is decided already
     │   └── SigningFailed         signing_failed         no signature was made
     ├── NotProven                 not_proven             a proof, note or receipt does not prove what it claims
-    │   ├── MalformedNote         malformed_note         the text is no signed note
-    │   ├── ForgedNote            forged_note            a known key's signature does not fit the note
+    │   ├── MalformedNote         malformed_note         the text is not a signed note
+    │   ├── ForgedNote            forged_note            a known key's signature does not match the note
     │   ├── UnsignedNote          unsigned_note          no known key has signed the note
-    │   ├── MalformedCheckpoint   malformed_checkpoint   the note's text is no checkpoint
-    │   ├── ForeignLog            foreign_log            the checkpoint is another log's
-    │   ├── BadInclusion          bad_inclusion          the entry is not shown to be in the tree
-    │   ├── BadConsistency        bad_consistency        the newer tree is not shown to extend the older
-    │   ├── SizeMismatch          size_mismatch          a receipt and its checkpoint speak of different trees
-    │   ├── MalformedEntry        malformed_entry        what was proven is no ledger entry
-    │   └── MisplacedEntry        misplaced_entry        the entry names another place than its receipt
+    │   ├── MalformedCheckpoint   malformed_checkpoint   the text of the note is not a checkpoint
+    │   ├── ForeignLog            foreign_log            the checkpoint belongs to another log
+    │   ├── BadInclusion          bad_inclusion          the proof does not show that the entry is in the tree
+    │   ├── BadConsistency        bad_consistency        the proof does not show that the newer tree extends the older
+    │   ├── SizeMismatch          size_mismatch          the receipt and its checkpoint are about different trees
+    │   ├── MalformedEntry        malformed_entry        the proven leaf is not a ledger entry
+    │   └── MisplacedEntry        misplaced_entry        the entry has another sequence number than its receipt
     ├── TraceError                trace                  a trace can't be recorded, read, stored or replayed
     │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or breaks its schema
     │   ├── ForeignTraceVersion   trace_version          written under another version of a contract
@@ -101,7 +101,7 @@
     │   ├── VersionConflict       version_conflict       somebody else changed the override
     │   ├── InvalidTag            invalid_tag            the tag can't be used like this
     │   ├── OverridesUnavailable  overrides_unavailable  the overrides can't be reached now
-    │   └── DamagedOverride       damaged_override       what is stored is not what was written
+    │   └── DamagedOverride       damaged_override       stored data is not what was written
     ├── ProviderError             provider               a model gave no answer
     │   ├── ProviderUnavailable   provider_unavailable   it could not be reached, or was overloaded
     │   ├── ProviderTimeout       provider_timeout       it did not answer in time
@@ -120,7 +120,8 @@
     │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
     │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
     │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
-    │       └── NoRollback        no_rollback            there is nothing to roll back to
+    │       ├── NoRollback        no_rollback            there is nothing to roll back to
+    │       └── OptimizationFailed  optimization_failed  a worker reported that it came to no result
     ├── RecallError               recall                 memory.read can't answer
     │   ├── EmptyQuery            recall_empty_query     there is nothing to look for
     │   ├── NoStores              recall_no_stores       there is nowhere to look
@@ -129,22 +130,20 @@
     │   ├── MissingStore          recall_missing_store   a store does not exist
     │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
     │   └── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
-    │       ├── NoRollback        no_rollback            there is nothing to roll back to
-    │       └── OptimizationFailed  optimization_failed  a worker told that it came to no result
-    └── NotCanonical              not_canonical          this can't be written as, or read from, json-v1
-        ├── UnsupportedType       canon_type             not a JSON value
-        ├── NumberOutOfRange      canon_number           NaN, infinite, or beyond 2^53 - 1 either way
-        ├── LoneSurrogate         canon_surrogate        half of a UTF-16 pair is not text
-        ├── DuplicateKey          canon_duplicate_key    one object holds a key twice (after NFC)
-        ├── NaiveDatetime         canon_datetime         a datetime without a time zone, or outside the calendar
-        ├── TooDeep               canon_depth            nested deeper than 128 levels
-        ├── TooLarge              canon_size             more than 1 MiB in one value
-        └── MalformedJson         canon_syntax           the bytes are no JSON text in UTF-8
+    └── NotCanonical              not_canonical          a value or a text is not json-v1
+        ├── UnsupportedType       canon_type             a value is of a type that JSON does not have
+        ├── NumberOutOfRange      canon_number           a number is NaN, infinite, or beyond 2^53 - 1 either way
+        ├── LoneSurrogate         canon_surrogate        a string holds half of a UTF-16 pair
+        ├── DuplicateKey          canon_duplicate_key    an object holds a key twice (after NFC)
+        ├── NaiveDatetime         canon_datetime         a datetime has no time zone, or is outside the years 1 to 9999
+        ├── TooDeep               canon_depth            a value is nested deeper than 128 levels
+        ├── TooLarge              canon_size             one value takes more than 1 MiB
+        └── MalformedJson         canon_syntax           the bytes are not a JSON text in UTF-8
 
-Each error is built from facts, and its message is made of them; the facts are kept in ``facts`` for machines.
+Each error has its ``facts`` as a dictionary, and its message is made from them.
 """
 
-# One file a package of the code; every error is imported from here.
+# The errors of a package are in the file of that name; import them from here.
 from standfast.errors.bench import *
 from standfast.errors.canonical import *
 from standfast.errors.govern import *

@@ -1,4 +1,4 @@
-"""What can't be written as, or read from, canonical JSON."""
+"""Errors of canonical JSON."""
 
 from typing import Any, Self
 
@@ -6,7 +6,7 @@ from standfast.errors.root import StandfastError
 
 
 class NotCanonical(StandfastError):
-    """A value can't be written as json-v1, or a text can't be read as it; ``path`` says where."""
+    """A value or a text is not json-v1. ``path`` says where, e.g. ``$.tags[3]``."""
 
     code = "not_canonical"
     says = "At {path}: not a json-v1 value."
@@ -18,7 +18,7 @@ class NotCanonical(StandfastError):
         return _rebuilt_at, (type(self), self.facts)
 
     def inside(self, step: str) -> Self:
-        """The same error, seen from one container further out."""
+        """The same error with a step of the path put in front."""
         self.facts["path"] = "$" + step + self.facts["path"][1:]
         return self
 
@@ -30,17 +30,17 @@ def _rebuilt_at(kind: type[NotCanonical], facts: dict[str, Any]) -> NotCanonical
 
 
 class UnsupportedType(NotCanonical):
-    """The value is of a type that JSON doesn't have."""
+    """A value is of a type that JSON does not have."""
 
     code = "canon_type"
     says = (
-        "At {path}: {type} is not a JSON value. Give a dict with string keys, list, tuple, str, int, float, bool, "
+        "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str, int, float, bool, "
         "None or an aware datetime (exactly these types); convert anything else first."
     )
 
 
 class NumberOutOfRange(NotCanonical):
-    """The number is NaN, infinite, or too large to be exact in every JSON reader."""
+    """A number is NaN, infinite, or too large to be exact in every JSON reader."""
 
     code = "canon_number"
     says = (
@@ -50,7 +50,7 @@ class NumberOutOfRange(NotCanonical):
 
 
 class LoneSurrogate(NotCanonical):
-    """The string holds half of a UTF-16 pair, which no UTF-8 text can hold."""
+    """A string holds half of a UTF-16 pair, which UTF-8 can't encode."""
 
     code = "canon_surrogate"
     says = "At {path}: the string holds a lone surrogate at character {index}; decode it properly first."
@@ -60,35 +60,35 @@ class DuplicateKey(NotCanonical):
     """Two keys of one object are the same after Unicode normalisation."""
 
     code = "canon_duplicate_key"
-    says = "At {path}: the key {key!r} stands twice (keys are compared after NFC); keep one."
+    says = "At {path}: the key {key!r} occurs twice (keys are compared after NFC); keep one."
 
 
 class NaiveDatetime(NotCanonical):
-    """The datetime names no instant."""
+    """A datetime has no time zone, or is outside the years 1 to 9999."""
 
     code = "canon_datetime"
     says = (
-        "At {path}: {value} names no instant in UTC; use an aware datetime between years 1 and 9999, "
+        "At {path}: {value} is not an instant in UTC; use an aware datetime between years 1 and 9999, "
         "for example datetime.now(UTC)."
     )
 
 
 class TooDeep(NotCanonical):
-    """Containers are nested deeper than the limit; a value that holds itself ends here too."""
+    """A value is nested deeper than the limit, or contains itself."""
 
     code = "canon_depth"
     says = "At {path}: nested deeper than {limit_levels} levels; flatten the value."
 
 
 class TooLarge(NotCanonical):
-    """The value takes more bytes than one value may."""
+    """A value takes more bytes than the limit."""
 
     code = "canon_size"
     says = "At {path}: {size_bytes} bytes, but one value may take {limit_bytes}; split it."
 
 
 class MalformedJson(NotCanonical):
-    """The bytes are no JSON text in UTF-8."""
+    """The bytes are not a JSON text in UTF-8."""
 
     code = "canon_syntax"
     says = "At {path}: not a JSON text in UTF-8: {problem} (at offset {offset})."

@@ -1,82 +1,82 @@
-"""Proofs, signed notes and receipts that do not hold."""
+"""Errors of the ledger: proofs, signed notes and receipts that do not verify."""
 
 from standfast.errors.root import StandfastError
 
 
 class NotProven(StandfastError):
-    """A proof, note or receipt does not prove what it claims. Nothing in it may be believed."""
+    """A proof, note or receipt does not prove what it claims. Trust nothing in it."""
 
     code = "not_proven"
-    says = "This proves nothing."
+    says = "The proof does not hold."
 
 
 class MalformedNote(NotProven):
-    """The text is no signed note."""
+    """The text is not a signed note."""
 
     code = "malformed_note"
-    says = "This is no signed note: {problem}"
+    says = "This is not a signed note: {problem}. Pass the note unchanged, signature lines included."
 
 
 class ForgedNote(NotProven):
     """A signature under a known key's name and id was not made by that key over this text."""
 
     code = "forged_note"
-    says = "The signature of {name}+{key_id} does not fit the note; one of the two was changed."
+    says = "The signature of {name}+{key_id} does not match the note. The note was changed; get it again from its source."
 
 
 class UnsignedNote(NotProven):
     """No known key has signed the note."""
 
     code = "unsigned_note"
-    says = (
-        "None of the known keys ({known}) has signed the note, but {signers}; give the signer's public key."
-    )
+    says = "The note is signed by {signers}, and by none of the known keys ({known}). Pass the signer's public key."
 
 
 class MalformedCheckpoint(NotProven):
-    """The note's text is no checkpoint."""
+    """The text of the note is not a checkpoint."""
 
     code = "malformed_checkpoint"
-    says = "This is no checkpoint: {problem}"
+    says = "This is not a checkpoint: {problem}. Pass a note that the log has signed."
 
 
 class ForeignLog(NotProven):
-    """The checkpoint is another log's."""
+    """The checkpoint belongs to another log."""
 
     code = "foreign_log"
-    says = "The checkpoint is of the log {origin}, not of {expected}; take the checkpoint of that log."
+    says = "The checkpoint belongs to the log {origin}, not to {expected}. Pass a checkpoint of that log."
 
 
 class BadInclusion(NotProven):
-    """The entry is not shown to be in the tree."""
+    """The proof does not show that the entry is in the tree."""
 
     code = "bad_inclusion"
-    says = "Leaf {index} is not shown to be in the tree of {size} leaves: {problem}"
+    says = "The proof does not show that leaf {index} is in the tree of {size} leaves: {problem}"
 
 
 class BadConsistency(NotProven):
-    """The newer tree is not shown to hold all of the older one, unchanged."""
+    """The proof does not show that the newer tree extends the older one unchanged."""
 
     code = "bad_consistency"
-    says = "The tree of {new_size} leaves is not shown to extend the one of {old_size}: {problem}"
+    says = (
+        "The proof does not show that the tree of {new_size} leaves extends the one of {old_size}: {problem}"
+    )
 
 
 class SizeMismatch(NotProven):
-    """A receipt and its checkpoint speak of different trees."""
+    """The receipt and its checkpoint are about different trees."""
 
     code = "size_mismatch"
-    says = "The receipt is for a tree of {tree_size} leaves, but its checkpoint for one of {checkpoint_size}."
+    says = "The receipt is for a tree of {tree_size} leaves, but its checkpoint is for {checkpoint_size}."
 
 
 class MalformedEntry(NotProven):
-    """What was proven to be in the tree is no ledger entry."""
+    """The proven leaf is not a ledger entry."""
 
     code = "malformed_entry"
-    says = "Leaf {index} is no ledger entry: {problem}"
+    says = "Leaf {index} is not a ledger entry: {problem}"
 
 
 class MisplacedEntry(NotProven):
-    """The entry names another place in the ledger than its receipt."""
+    """The entry has another sequence number than its receipt."""
 
     code = "misplaced_entry"
-    says = "The entry says that it is entry {seq}, but its receipt is for leaf {index}, which is entry {expected}."
+    says = "The entry has number {seq}, but its receipt is for leaf {index}, which is entry {expected}."

@@ -1,10 +1,10 @@
-"""The root of all errors, and those that belong to no room."""
+"""The base class of all errors, and the errors that belong to no single package."""
 
 from typing import Any, ClassVar
 
 
 class StandfastError(Exception):
-    """The root of all errors: a stable ``code``, the ``facts``, and a message that names the way out."""
+    """The base class: a stable ``code``, the ``facts``, and a message that says what to do."""
 
     code: ClassVar[str] = "standfast"
     says: ClassVar[str] = "Something went wrong in Standfast."
@@ -33,14 +33,14 @@ def _rebuilt(kind: type[StandfastError], facts: dict[str, Any]) -> StandfastErro
 
 
 class InvalidValue(StandfastError):
-    """A value of the vocabulary can't be built from what was given."""
+    """An argument, or a field of a value, is invalid."""
 
     code = "invalid_value"
     says = "{what} is invalid: {problem}"
 
 
 class InvalidSettings(StandfastError):
-    """A setting is unknown, or has a value it can't have."""
+    """A setting is unknown, or has an invalid value."""
 
     code = "invalid_settings"
     says = "Setting {name} from {source} is invalid: {problem}"

@@ -1,41 +1,41 @@
-"""What the store can't do, or not now."""
+"""Errors of the store."""
 
 from standfast.errors.root import StandfastError
 
 
 class StoreError(StandfastError):
-    """The store can't do what was asked, or not now."""
+    """The store can't do this, or can't do it now."""
 
     code = "store"
     says = "The store can't do this."
 
 
 class CannotOpen(StoreError):
-    """The store can't be opened without risking what is in it."""
+    """The store can't be opened safely."""
 
     code = "cannot_open"
     says = "Can't open the store {store}: {problem}"
 
 
 class Corruption(StoreError):
-    """What is stored is not what was written. The answer is withheld, because it could be wrong."""
+    """Stored data is not what was written. No answer is given, because it could be wrong."""
 
     code = "corruption"
-    says = "Corruption in {what}: {problem}. Run 'standfast doctor', then restore a backup or rebuild."
+    says = "Corruption in {what}: {problem}. Run 'standfast doctor', then restore a backup, or rebuild the indexes with 'standfast doctor --rebuild'."
 
 
 class BrokenChain(StoreError):
-    """The ledger does not hold together; the first broken entry is named."""
+    """An entry of the ledger is missing or was changed. The first one is named."""
 
     code = "broken_chain"
-    says = "The ledger breaks at entry {seq}: {problem}"
+    says = "The ledger breaks at entry {seq}: {problem}. Restore a backup, and keep this copy as evidence."
 
 
 class NoSuchSnapshot(StoreError):
-    """That state was never committed."""
+    """There is no snapshot of that number."""
 
     code = "no_such_snapshot"
-    says = "There is no snapshot {memory_snapshot_id}; the newest is {head}."
+    says = "There is no snapshot {memory_snapshot_id}; choose one from 0 to {head}."
 
 
 class NotAllowed(StoreError):
@@ -46,21 +46,21 @@ class NotAllowed(StoreError):
 
 
 class RunOver(StoreError):
-    """The run has been committed or discarded already."""
+    """The run was committed or discarded already."""
 
     code = "run_over"
     says = "Run {run_id} is over; open a new one."
 
 
 class CommitAborted(StoreError):
-    """The commit did not happen. ``reason_code`` says why, in the words of the contract."""
+    """The commit was refused. ``reason_code`` is one of the contract's four reasons."""
 
     code = "commit_aborted"
     says = "Commit {commit_id} of run {run_id} was aborted ({reason_code}): {problem}"
 
 
 class PayloadMismatch(StoreError):
-    """The same commit id was submitted with another payload."""
+    """The commit id was used for another payload before."""
 
     code = "payload_mismatch"
     says = (
@@ -70,42 +70,44 @@ class PayloadMismatch(StoreError):
 
 
 class StaleFence(StoreError):
-    """Another worker owns this commit now; what this one knows of it is out of date."""
+    """Another worker owns this staged commit."""
 
     code = "stale_fence"
-    says = "Commit {commit_id} has fence {fence} now, not {given_fence}; let its present owner finish it."
+    says = "Commit {commit_id} has fence {fence} now, not {given_fence}; its current owner finishes it."
 
 
 class StoreBusy(StoreError):
-    """Other writers held the store for too long."""
+    """Other writers blocked the store for too long."""
 
     code = "store_busy"
-    says = "Other writers held the store for {waited_seconds} seconds; try again."
+    says = "Other writers blocked the store for {waited_seconds} seconds; try again."
 
 
 class StoreFailed(StoreError):
-    """The disk or the server failed. Nothing was changed; the same call can be made again."""
+    """The disk or the server failed, and nothing was changed."""
 
     code = "store_failed"
-    says = "The storage failed and nothing was changed: {problem}"
+    says = "The storage failed, and nothing was changed: {problem}. Fix the cause, then try again."
 
 
 class OutcomeUnknown(StoreError):
-    """Whether it was committed can't be told now. The same commit submitted again gives the answer."""
+    """It is unknown whether the commit was applied. Submitting it again tells."""
 
     code = "outcome_unknown"
-    says = "Whether the commit was applied can't be told now ({problem}); submit it again to learn it."
+    says = (
+        "It is unknown whether the commit was applied ({problem}); submit the same commit again to find out."
+    )
 
 
 class CheckpointFileFailed(StoreError):
-    """The file of checkpoints can't be written or read. Appending the same checkpoint again does no harm."""
+    """The file of checkpoints can't be read or written. Appending a checkpoint twice does no harm."""
 
     code = "checkpoint_file_failed"
-    says = "The checkpoint file {file} can't be used: {problem}; mend that, and append the checkpoint again."
+    says = "The checkpoint file {file} can't be used: {problem}. Fix that, then sign the checkpoint again."
 
 
 class LogKeyFailed(StoreError):
-    """The file of the key that signs checkpoints can't be made or read."""
+    """The file of the log's signing key can't be read or created."""
 
     code = "log_key_failed"
-    says = "The log's key {file} can't be used: {problem}; mend that, or name another with log_key."
+    says = "The log's key {file} can't be used: {problem}. Fix that, or set log_key to another file."
