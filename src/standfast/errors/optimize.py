@@ -266,7 +266,7 @@ class EvalsUnanswered(OptimizationError):
     """Evaluation workers did not answer, or only with errors."""
 
     code = "evals_unanswered"
-    says = "{unanswered} of {asked} evaluations of the baseline have no grade ({problem}). Check that evaluation workers run and reach the model, then retry."
+    says = "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Check that evaluation workers run and reach the model, then retry."
 
 
 class BaselineMoved(OptimizationError):

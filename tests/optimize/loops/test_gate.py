@@ -15,6 +15,7 @@ from standfast.optimize.loops.gate import (
     in_doubt,
     loss_p_value,
     losses_allowed,
+    pass_rate,
     power_statement,
     rule,
     samples_needed,
@@ -56,6 +57,36 @@ def test_the_losses_allowed_are_the_most_that_prove_something(
     assert (allowed >= 0) == (samples >= samples_needed(margin=margin, level=level))
 
 
+def test_the_edges_of_the_test_are_exact() -> None:
+    assert loss_p_value(samples=0, losses=0, margin=0.1) == 1.0
+    assert loss_p_value(samples=7, losses=7, margin=0.1) == 1.0
+    # 0.5 ** 2 is exactly the level, which is enough.
+    assert samples_needed(margin=0.5, level=0.25) == 2
+
+
+def test_the_level_is_halved_each_round_and_shared_among_candidates() -> None:
+    gate = GateSettings(level=0.08)
+
+    assert [gate.level_of(number, 1) for number in (1, 2, 3)] == pytest.approx([0.04, 0.02, 0.01])
+    assert gate.level_of(1, 4) == pytest.approx(0.01)
+    assert gate.level_of(1, 0) == gate.level_of(1, 1)
+
+
+def test_as_many_repeats_as_the_maximum_are_allowed() -> None:
+    assert GateSettings(repeats=5, max_repeats=5).max_repeats == 5
+
+
+def test_a_p_value_that_equals_the_level_passes() -> None:
+    p_value = loss_p_value(samples=60, losses=0, margin=GATE.margin)
+
+    assert rule(_all(60), _all(60), settings=GATE, level=p_value).passed
+    assert not rule(_all(60), _all(60), settings=GATE, level=p_value * 0.999).passed
+
+
+def test_a_tie_is_not_a_majority() -> None:
+    assert pass_rate({"a": (P, F), "b": (P, P)}) == 0.5
+
+
 def test_the_power_is_told_honestly() -> None:
     few = power_statement(samples=20, margin=0.1, level=0.05)
     many = power_statement(samples=100, margin=0.1, level=0.05)
@@ -65,6 +96,8 @@ def test_the_power_is_told_honestly() -> None:
     assert many.accepts_harmless > 0.99
     assert many.rejects_at_margin >= 0.95
     assert many.rejects_at_twice > 0.999
+    assert many.accepts_harmless == loss_p_value(samples=100, losses=4, margin=1 / 200)
+    assert many.rejects_at_twice == 1 - loss_p_value(samples=100, losses=4, margin=0.2)
 
 
 def _all(count: int, runs: tuple[bool, ...] = (P, P, P)) -> dict[str, tuple[bool, ...]]:
@@ -178,3 +211,10 @@ def test_what_stands_in_code_is_protected_as_code_only() -> None:
 def test_settings_that_promise_nothing_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidValue):
         GateSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_prompt_of_the_same_length_is_not_shorter() -> None:
+    refused = static_objection(TEMPLATE.descriptor, TEMPLATE.descriptor, counter=COUNTER)
+
+    assert refused is not None
+    assert refused[0] is RejectReason.NOT_SHORTER

@@ -17,11 +17,13 @@ from standfast.errors import (
     UnresolvableReply,
     UnsendableBody,
 )
+from standfast.limits import MAX_RECEIVE_MESSAGES
 from standfast.optimize.mailboxes import in_memory as in_memory_module
 from standfast.optimize.mailboxes import redis as redis_module
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver, MailboxResolver, Message
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
+from standfast.optimize.mailboxes.wire import WireCodec
 from tests.optimize.mailboxes.backends import Advance, AnyMailbox
 
 PATIENCE_SECONDS = 20.0
@@ -338,3 +340,52 @@ def test_an_abandoned_reply_mailbox_is_forgotten_by_the_server(redis_url: str) -
     assert keys
     assert [key for key in keys if client.pttl(key) == -1] == []
     client.close()
+
+
+def test_a_lease_ends_at_its_last_instant(mailbox: AnyMailbox, advance: Advance) -> None:
+    mailbox.send("a")
+    [message] = mailbox.receive(visibility_timeout=10)
+    advance(9.999)
+    before = mailbox.counts()
+    advance(0.001)
+
+    assert (before.ready, before.leased) == (0, 1)
+    assert (mailbox.counts().ready, mailbox.counts().leased) == (1, 0)
+    for settle in (message.acknowledge, message.nack, lambda: message.extend_visibility(5)):
+        with pytest.raises(StaleReceipt):
+            settle()
+    with pytest.raises(StaleReceipt):
+        message.dead_letter("too late")
+
+
+def test_what_is_due_first_comes_first_and_ahead_of_what_is_new(
+    mailbox: AnyMailbox, advance: Advance
+) -> None:
+    mailbox.send_many(["a", "b"])
+    mailbox.receive(visibility_timeout=20)
+    mailbox.receive(visibility_timeout=10)
+    mailbox.send("c")
+    advance(20)
+
+    assert [message.body for message in mailbox.receive(max_messages=3)] == ["b", "a", "c"]
+
+
+def test_a_message_that_is_given_back_is_the_next_one(mailbox: AnyMailbox) -> None:
+    mailbox.send_many(["a", "b"])
+    [first] = mailbox.receive()
+    first.nack()
+
+    assert [message.body for message in mailbox.receive(max_messages=2)] == ["a", "b"]
+
+
+def test_the_largest_batch_and_the_largest_message_are_allowed(
+    mailbox: AnyMailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox.send("x" * 100)
+    [message] = mailbox.receive(max_messages=MAX_RECEIVE_MESSAGES)
+    size = len(WireCodec().encode("x" * 100, mailbox="work", reply_to=None, sent_at=message.sent_at))
+    monkeypatch.setattr("standfast.optimize.mailboxes.wire.MAX_MESSAGE_BYTES", size)
+    mailbox.send("y" * 100)
+
+    with pytest.raises(UnsendableBody):
+        mailbox.send("y" * 101)

@@ -13,7 +13,7 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes
+from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, RollbackRecord, StoredBytes
 from standfast.optimize.prompts.prompt import Prompt
 from standfast.optimize.prompts.template import PromptTemplate
 from tests.optimize.prompts.builders import TEMPLATE, rules, tone
@@ -252,3 +252,47 @@ def test_a_server_that_is_away_is_told_in_our_words() -> None:
     with pytest.raises(OverridesUnavailable):
         RedisPromptOverridesStore(client=client).resolve(**NAME, tag="stable")
     client.close()
+
+
+def test_a_temporary_tag_ends_at_its_last_instant(store: PromptOverridesStore, clock: ManualClock) -> None:
+    store.replace(TEMPLATE, [tone("A.")], tag="opt-1", lifetime_seconds=60)
+    clock.advance(59.999)
+    before = store.resolve(**NAME, tag="opt-1")
+    clock.advance(0.001)
+
+    assert before is not None
+    assert store.resolve(**NAME, tag="opt-1") is None
+
+
+def test_deleting_needs_the_version_that_was_read(store: PromptOverridesStore) -> None:
+    store.store(TEMPLATE, tone("A."), tag="stable")
+    with pytest.raises(VersionConflict):
+        store.delete(**NAME, tag="stable", if_version=2)
+
+    assert store.delete(**NAME, tag="stable", if_version=1)
+    with pytest.raises(VersionConflict):
+        store.delete(**NAME, tag="stable", if_version=2)
+
+
+def test_a_sweep_leaves_the_versions_of_deleted_tags(store: PromptOverridesStore) -> None:
+    store.store(TEMPLATE, tone("A."), tag="stable")
+    store.delete(**NAME, tag="stable")
+
+    assert store.sweep() == ()
+    assert store.store(TEMPLATE, tone("B."), tag="stable").version == 3
+
+
+def test_a_section_that_is_stored_again_has_the_new_text(store: PromptOverridesStore) -> None:
+    store.store(TEMPLATE, tone("A."), tag="stable")
+    second = store.store(TEMPLATE, tone("B."), tag="stable")
+
+    assert [override.body for override in second.overrides] == ["B."]
+
+
+def test_the_rollback_record_names_what_was_replaced(store: PromptOverridesStore) -> None:
+    first = store.replace(TEMPLATE, [tone("A.")], tag="stable", keep_rollback=True)
+    second = store.replace(TEMPLATE, [tone("B.")], tag="stable", keep_rollback=True)
+    third = store.replace(TEMPLATE, [tone("C.")], tag="stable")
+
+    assert (first.rollback, third.rollback) == (RollbackRecord(version=0, overrides=None), None)
+    assert second.rollback == RollbackRecord(version=1, overrides=first.overrides)

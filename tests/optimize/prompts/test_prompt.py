@@ -234,3 +234,25 @@ def _without_placeholders(body: str, names: tuple[str, ...]) -> str:
         name = next((name for name in names if body.startswith("${" + name + "}", at)), None)
         out, at = (out, at + len(name) + 3) if name else (out + body[at], at + 1)
     return out
+
+
+def test_a_placeholder_may_have_one_letter() -> None:
+    assert placeholders("${a} $${b} ${c_1} ${1d}") == ("a", "c_1")
+    assert fill("${a} $${b}", {"a": "1"}) == "1 ${b}"
+
+
+def test_headings_have_at_most_six_marks() -> None:
+    section = Section(key="s7", title="Seven", body="Deep.")
+    for level in range(6, 0, -1):
+        section = Section(key=f"s{level}", title=str(level), children=(section,))
+    text = Prompt(PromptTemplate(ns="agent", key="deep", sections=(section,))).render().text
+
+    assert text.splitlines()[0] == "## 1"
+    assert "\n###### Seven\n" in text
+
+
+def test_a_value_that_is_bound_again_wins_and_an_unused_package_is_not_named() -> None:
+    template = PromptTemplate(ns="agent", key="x", sections=(Section(key="s", body="Say ${word}."),))
+    rendered = Prompt(template).bind({"word": "one"}, memory=Package()).bind({"word": "two"}).render()
+
+    assert (rendered.text, rendered.package_hash) == ("Say two.\n", None)

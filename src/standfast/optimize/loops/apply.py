@@ -78,8 +78,8 @@ def apply_modifications(
             expected_digest=expected_digest,
             digest=before.descriptor.digest,
         )
-    held = store.resolve(ns=before.descriptor.ns, prompt_key=before.descriptor.key, tag=tag)
-    overrides = {} if held is None else {override.path: override for override in held.overrides}
+    current = store.resolve(ns=before.descriptor.ns, prompt_key=before.descriptor.key, tag=tag)
+    overrides = {} if current is None else {override.path: override for override in current.overrides}
     for one in modifications:
         overrides[one.section_path] = SectionOverride(
             path=one.section_path,
@@ -158,22 +158,22 @@ def _roll_back(
     store: PromptOverridesStore, prompt: PromptSource, tag: str, if_version: int | None, sealer: Sealer | None
 ) -> tuple[RollbackRecord, PromptOverride]:
     template = template_of(prompt)
-    held = _require_version(store, template, tag, if_version)
-    if held is None or held.rollback is None:
+    current = _require_version(store, template, tag, if_version)
+    if current is None or current.rollback is None:
         raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag)
     before = _resolved(store, prompt, tag)
     # A tag with no overrides renders like a missing tag, and it can carry a rollback record.
-    wanted = list(held.rollback.overrides or ())
-    change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=held.version)
-    return held.rollback, _replace_sealed(store, prompt, wanted, change, sealer)
+    wanted = list(current.rollback.overrides or ())
+    change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=current.version)
+    return current.rollback, _replace_sealed(store, prompt, wanted, change, sealer)
 
 
 def _require_version(
     store: PromptOverridesStore, template: PromptTemplate, tag: str, if_version: int | None
 ) -> PromptOverride | None:
     """Return what the tag holds, after checking its version. Checked early, so that no doomed change is recorded."""
-    held = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
-    version = 0 if held is None else held.version
+    current = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
+    version = 0 if current is None else current.version
     if if_version is not None and if_version != version:
         raise VersionConflict(
             ns=template.ns,
@@ -182,7 +182,7 @@ def _require_version(
             version=version,
             expected_version=str(if_version),
         )
-    return held
+    return current
 
 
 def _replace_sealed(

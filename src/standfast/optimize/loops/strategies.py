@@ -130,40 +130,40 @@ def largest_removal(
     It tries all units at once, then halves, quarters and so on, and adds chunks greedily in order. All chunks of one size are
     screened together, so that many workers are busy at once.
     """
-    gone: frozenset[Place] = frozenset()
+    removed: frozenset[Place] = frozenset()
     size = len(places)
-    while size >= 1 and len(gone) < len(places):
-        left = [place for place in places if place not in gone]
+    while size >= 1 and len(removed) < len(places):
+        left = [place for place in places if place not in removed]
         chunks = [frozenset(left[first : first + size]) for first in range(0, len(left), size)]
-        alone = survive([gone | chunk for chunk in chunks])
+        alone = survive([removed | chunk for chunk in chunks])
         fit = [chunk for chunk, fits in zip(chunks, alone, strict=True) if fits]
-        gone = _together(gone, fit, survive)
+        removed = _together(removed, fit, survive)
         size //= 2
-    return gone
+    return removed
 
 
 def _together(
-    gone: frozenset[Place],
+    removed: frozenset[Place],
     fit: Sequence[frozenset[Place]],
     survive: Callable[[Sequence[frozenset[Place]]], list[bool]],
 ) -> frozenset[Place]:
     """Remove all chunks that can go alone, if they can go together; else one after the other."""
-    if len(fit) > 1 and not survive([gone.union(*fit)])[0]:
+    if len(fit) > 1 and not survive([removed.union(*fit)])[0]:
         for chunk in fit:
-            if survive([gone | chunk])[0]:
-                gone |= chunk
-        return gone
-    return gone.union(*fit)
+            if survive([removed | chunk])[0]:
+                removed |= chunk
+        return removed
+    return removed.union(*fit)
 
 
 def _removable(units: dict[Path, list[EditUnit]]) -> list[Place]:
     """Return the units without protected text."""
-    held = {
+    protected_of = {
         (path, number): protected(unit.text)
         for path, members in units.items()
         for number, unit in enumerate(members)
     }
-    return [place for place, own in held.items() if not own and _unit(units, place).text.strip()]
+    return [place for place, own in protected_of.items() if not own and _unit(units, place).text.strip()]
 
 
 def _unit(units: dict[Path, list[EditUnit]], place: Place) -> EditUnit:
@@ -179,10 +179,10 @@ def _edits(
 ) -> list[SectionEdit]:
     edits = []
     for section in prompt.sections:
-        gone = {number for path, number in removal if path == section.path}
-        if gone:
-            kept = [unit for number, unit in enumerate(units[section.path]) if number not in gone]
-            edits.append(edit_of(section, join_units(kept), session=session, strategy=Ablation.name))
+        removed = {number for path, number in removal if path == section.path}
+        if removed:
+            remaining = [unit for number, unit in enumerate(units[section.path]) if number not in removed]
+            edits.append(edit_of(section, join_units(remaining), session=session, strategy=Ablation.name))
     return edits
 
 

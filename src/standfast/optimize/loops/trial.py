@@ -153,9 +153,9 @@ class Trial:
     def close(self) -> None:
         """Remove the temporary tags, those of an earlier life of this experiment included, and the replies' mailbox."""
         template = self._setting.template
-        for held in self._store.list(ns=template.ns, prompt_key=template.key):
-            if held.tag.startswith(self._tag_prefix):
-                self._store.delete(ns=template.ns, prompt_key=template.key, tag=held.tag)
+        for override in self._store.list(ns=template.ns, prompt_key=template.key):
+            if override.tag.startswith(self._tag_prefix):
+                self._store.delete(ns=template.ns, prompt_key=template.key, tag=override.tag)
         self._replies.close()
 
     @property
@@ -174,13 +174,13 @@ class Trial:
     def _graded(self, baseline: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> Runs:
         problem = self._problem(baseline, samples, counts)
         if problem is not None:
-            asked = sum(counts.values())
+            requested = sum(counts.values())
             missing = sum(
                 not self._results[baseline.digest, sample, repeat].success
                 for sample, count in counts.items()
                 for repeat in range(count)
             )
-            raise EvalsUnanswered(unanswered=missing, asked=asked, problem=problem)
+            raise EvalsUnanswered(unanswered=missing, requested=requested, problem=problem)
         return self._passes(baseline, counts)
 
     def _problem(self, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> str | None:
@@ -225,36 +225,36 @@ class Trial:
         received = False
         for message in messages:
             result = message.body
-            asked = pending.get(result.request_id) if isinstance(result, EvalResult) else None
-            if asked is None:
+            waiting = pending.get(result.request_id) if isinstance(result, EvalResult) else None
+            if waiting is None:
                 continue
             received = True
-            problem = self._invalid_because(asked, result)
+            problem = self._invalid_because(waiting, result)
             if problem is None:
-                self._results[asked.key] = result
+                self._results[waiting.key] = result
                 del pending[result.request_id]
             else:
-                failed.setdefault(problem, []).append(asked)
+                failed.setdefault(problem, []).append(waiting)
         for problem, again in failed.items():
             self._retry(pending, again, problem)
         with suppress(StaleReceipt):
             self._replies.acknowledge(*messages)
         return received
 
-    def _invalid_because(self, asked: _Pending, result: EvalResult) -> str | None:
+    def _invalid_because(self, waiting: _Pending, result: EvalResult) -> str | None:
         """Return why a result does not count: an error, or another prompt than the arm's."""
         if not result.success:
             return result.error or "an error without a message"
-        digest = asked.key[0]
+        digest = waiting.key[0]
         if result.prompt_digest != digest:
             return f"the worker used prompt {result.prompt_digest!r:.20}, not {digest!r:.20}"
         return None
 
     def _retry(self, pending: dict[str, _Pending], again: list[_Pending], problem: str) -> None:
         """Send requests again; after several attempts record an error, which is neither a pass nor a regression."""
-        for asked in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
-            request = asked.request
-            self._results[asked.key] = EvalResult(
+        for failed in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
+            request = failed.request
+            self._results[failed.key] = EvalResult(
                 request_id=request.request_id,
                 sample_id=request.sample.id,
                 repeat=request.repeat,
@@ -263,13 +263,13 @@ class Trial:
             )
             del pending[request.request_id]
         repeated = [one for one in again if one.attempts < EVAL_ATTEMPTS]
-        for asked in repeated:
-            asked.attempts += 1
+        for one in repeated:
+            one.attempts += 1
         self._send(repeated)
 
-    def _send(self, asked: list[_Pending]) -> None:
-        if asked:
-            self._eval_requests.send_many([one.request for one in asked], reply_to=self._replies.name)
+    def _send(self, requests: list[_Pending]) -> None:
+        if requests:
+            self._eval_requests.send_many([one.request for one in requests], reply_to=self._replies.name)
 
     def _request(self, arm: Arm, sample: Sample[Any, Any], repeat: int) -> EvalRequest[Any, Any]:
         named = ["opt-eval/v1", self._setting.experiment_id, arm.digest, sample.id, repeat]
