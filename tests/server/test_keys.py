@@ -1,8 +1,9 @@
-"""API keys: shown once, kept as a hash, scoped, expiring, revocable, and told to the ledger."""
+"""API keys: shown once, stored as a hash, limited to namespaces, expiring, revocable, recorded in the ledger."""
 
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,16 @@ from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
 from standfast.server.access.keys import Keyring
-from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, require
+from standfast.server.access.permissions import (
+    ROLES_OF_PERMISSION,
+    SCOPE_OF_PERMISSION,
+    Caller,
+    KeyRole,
+    KeyScope,
+    Permission,
+    is_allowed,
+    require,
+)
 from standfast.store.store import Store, open_store
 
 
@@ -27,7 +37,7 @@ def store(clock: ManualClock) -> Store:
     return open_store(":memory:", create=True, clock=clock, ids=RandomIds())
 
 
-def test_a_token_lets_its_holder_in_as_what_the_key_says(store: Store) -> None:
+def test_a_token_authenticates_the_caller_of_its_key(store: Store) -> None:
     key, token = Keyring(store).create(name="bot", role="agent", namespaces=["b", "a", "a"])
 
     assert Keyring(store).authenticate(token) == Caller(
@@ -69,9 +79,107 @@ def test_a_key_ends_when_it_expires_or_is_revoked(store: Store, clock: ManualClo
         ring.revoke("nobody")
 
 
+def test_a_session_ends_with_its_key(store: Store, clock: ManualClock) -> None:
+    ring = Keyring(store)
+    brief, token = ring.create(name="brief", role="agent", namespaces=["a"], lifetime=timedelta(seconds=10))
+    lasting, _ = ring.create(name="lasting", role="auditor", namespaces=["*"])
+    clock.advance(9)
+    caller = ring.caller_of(brief.key_id)
+    clock.advance(1)
+    with pytest.raises(Unauthenticated, match="expired"):
+        ring.caller_of(brief.key_id)
+    with pytest.raises(Unauthenticated, match="unknown"):
+        ring.caller_of("nobody")
+    still = ring.caller_of(lasting.key_id)
+    valid = [key.name for key in ring.valid()]
+    ring.revoke(lasting.key_id)
+    with pytest.raises(Unauthenticated, match="revoked"):
+        ring.caller_of(lasting.key_id)
+
+    assert (caller.name, caller.role, caller.namespaces) == ("brief", KeyRole.AGENT, ("a",))
+    assert (still.role, still.covers_all) == (KeyRole.AUDITOR, True)
+    assert valid == ["lasting"]
+    assert token.startswith(f"sf_{brief.key_id}_")
+
+
+def test_revoking_twice_keeps_the_first_instant(store: Store, clock: ManualClock) -> None:
+    ring = Keyring(store)
+    key, _ = ring.create(name="bot", role="agent", namespaces=["a"])
+    first = ring.revoke(key.key_id).revoked_at
+    clock.advance(5)
+
+    assert ring.revoke(key.key_id).revoked_at == first
+    assert store.head() == 2
+
+
+def test_the_secret_of_one_key_does_not_fit_another(store: Store) -> None:
+    ring = Keyring(store)
+    first, token = ring.create(name="a", role="agent", namespaces=["a"])
+    second, _ = ring.create(name="b", role="operator", namespaces=["*"])
+
+    with pytest.raises(Unauthenticated, match="unknown"):
+        ring.authenticate(token.replace(first.key_id, second.key_id))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"role": "king"},
+        {"namespaces": "default"},
+        {"lifetime": timedelta()},
+        {"lifetime": timedelta(days=-1)},
+        {"lifetime": timedelta.max},
+        {"name": ""},
+    ],
+)
+def test_a_key_that_makes_no_sense_is_not_created(store: Store, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        Keyring(store).create(**{"name": "bot", "role": "agent", "namespaces": ["a"]} | wrong)
+
+    assert list(Keyring(store).all()) == []
+
+
+def test_the_shown_row_has_everything_but_the_hash(store: Store) -> None:
+    key, _ = Keyring(store).create(name="bot", role="agent", namespaces=["a"])
+
+    assert set(key.as_json()) - set(key.as_shown()) == {"secret_hash"}
+
+
+@pytest.mark.parametrize("permission", list(Permission))
+def test_a_permission_needs_its_role_and_its_part_of_the_store(permission: Permission) -> None:
+    scope = SCOPE_OF_PERMISSION[permission]
+    where = "own" if scope is KeyScope.NAMESPACE else None
+    for role in KeyRole:
+        own = Caller(key_id="k", name="n", role=role, namespaces=("own",))
+        foreign = Caller(key_id="k", name="n", role=role, namespaces=("foreign",))
+        everywhere = Caller(key_id="k", name="n", role=role, namespaces=("*",))
+        has_role = role in ROLES_OF_PERMISSION[permission]
+
+        assert is_allowed(everywhere, permission, where) == has_role
+        assert is_allowed(own, permission, where) == (has_role and scope is not KeyScope.STORE)
+        assert is_allowed(foreign, permission, where) == (has_role and scope is KeyScope.ANY)
+
+
+def test_a_refusal_names_the_role_the_place_and_the_reason() -> None:
+    agent = Caller(key_id="k", name="n", role=KeyRole.AGENT, namespaces=("own",))
+    with pytest.raises(Forbidden) as wrong_role:
+        require(agent, Permission.SWEEP, "own")
+    with pytest.raises(Forbidden) as wrong_scope:
+        require(agent, Permission.READ_PROMPT, None)
+
+    assert wrong_role.value.facts == {
+        "role": "agent",
+        "act": "sweep",
+        "where": "namespace 'own'",
+        "problem": "it needs a key of role operator",
+    }
+    assert wrong_scope.value.facts["where"] == "the whole store"
+    assert wrong_scope.value.facts["problem"] == "it needs a key for all namespaces"
+
+
 @given(tampering=st.integers(0, 83), to=st.characters(exclude_categories=["Cs"]))
 @settings(max_examples=100)
-def test_no_changed_token_opens_anything(tampering: int, to: str) -> None:
+def test_no_changed_token_is_accepted(tampering: int, to: str) -> None:
     ring = Keyring(open_store(":memory:", create=True))
     _, token = ring.create(name="bot", role="operator", namespaces=["*"])
     changed = token[:tampering] + to + token[tampering + 1 :]
@@ -83,32 +191,32 @@ def test_no_changed_token_opens_anything(tampering: int, to: str) -> None:
 @pytest.mark.parametrize(
     "token", [None, "", "sf", "sf__", "sf_nobody_", "x" * 10_000, "sf_" + "/" * 81, "\udc80"]
 )
-def test_what_is_no_token_is_refused(store: Store, token: str | None) -> None:
+def test_a_malformed_token_is_refused(store: Store, token: str | None) -> None:
     with pytest.raises(Unauthenticated):
         Keyring(store).authenticate(token)
 
 
-def test_the_ledger_tells_of_keys_without_their_hashes(store: Store) -> None:
+def test_the_ledger_records_keys_without_their_hashes(store: Store) -> None:
     ring = Keyring(store)
     key, _ = ring.create(name="bot", role="agent", namespaces=["a"])
     ring.revoke(key.key_id)
-    told = [entry.read()["body"]["told"] for entry in store.entries() if entry.read()["kind"] == "key"]
+    facts = [entry.read()["body"]["told"] for entry in store.entries() if entry.read()["kind"] == "key"]
 
-    assert [(fact["event"], fact["key_id"], fact["name"]) for fact in told] == [
+    assert [(fact["event"], fact["key_id"], fact["name"]) for fact in facts] == [
         ("created", key.key_id, "bot"),
         ("revoked", key.key_id, "bot"),
     ]
-    assert "secret_hash" not in json.dumps(told)
+    assert "secret_hash" not in json.dumps(facts)
     assert list(store.verify()) == []
 
 
 @pytest.mark.parametrize("namespaces", [[], ["standfast"], [""]])
-def test_a_key_is_for_somebodys_namespaces(store: Store, namespaces: list[str]) -> None:
+def test_a_key_needs_a_namespace_that_is_not_reserved(store: Store, namespaces: list[str]) -> None:
     with pytest.raises(InvalidValue):
         Keyring(store).create(name="bot", role="agent", namespaces=namespaces)
 
 
-def test_no_key_reaches_standfasts_own_namespace(store: Store) -> None:
+def test_no_key_covers_the_reserved_namespace(store: Store) -> None:
     _, token = Keyring(store).create(name="root", role="operator", namespaces=["*"])
     caller = Keyring(store).authenticate(token)
 
@@ -117,7 +225,7 @@ def test_no_key_reaches_standfasts_own_namespace(store: Store) -> None:
         require(caller, Permission.RECALL, "standfast")
 
 
-def test_keys_are_made_listed_and_revoked_on_the_command_line(
+def test_keys_are_created_listed_and_revoked_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

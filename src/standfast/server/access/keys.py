@@ -95,16 +95,27 @@ class Keyring:
             namespaces: The namespaces that the key is for; ``"*"`` means all.
             lifetime: How long the key is valid; without one, until it is revoked.
         """
+        if isinstance(namespaces, str):
+            raise InvalidValue(
+                what="ApiKey", problem="namespaces must be a list of names, not a single string"
+            )
+        if lifetime is not None and lifetime <= timedelta():
+            raise InvalidValue(what="ApiKey", problem="the lifetime must be positive")
         now = self._store.clock.now()
         secret = fresh_secret()
         try:
             expires_at = None if lifetime is None else utc_text(now + lifetime)
         except OverflowError:
             raise InvalidValue(what="ApiKey", problem="the lifetime ends after the year 9999") from None
+        try:
+            role = KeyRole(role)
+        except ValueError:
+            problem = f"role must be one of {', '.join(KeyRole)}, not {role!r:.80}"
+            raise InvalidValue(what="ApiKey", problem=problem) from None
         key = ApiKey(
             key_id=self._store.ids.new_id()[:_ID_CHARS],
             name=name,
-            role=KeyRole(role),
+            role=role,
             namespaces=tuple(sorted(set(namespaces))),
             created_at=utc_text(now),
             expires_at=expires_at,

@@ -1,0 +1,180 @@
+"""The gateway and what the operations share: authentication, limits, the memories of namespaces, pages."""
+
+from pathlib import Path
+
+import pytest
+
+from standfast.clock import ManualClock
+from standfast.errors import BadRequest, Forbidden, InvalidValue, Overloaded, RateLimited, Unauthenticated
+from standfast.limits import MAX_NAMESPACES_HELD, MAX_PAGE_BYTES, MAX_RUN_BYTES, MAX_RUN_ITEMS
+from standfast.server.access.permissions import Caller, KeyRole, Permission
+from standfast.server.http.open_runs import OpenRuns
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.memory_operations import remember, remember_all
+from standfast.server.operations.schemas import (
+    ForgetBody,
+    OpenRunBody,
+    RememberBody,
+    decode_cursor,
+    encode_cursor,
+    paginate,
+)
+from standfast.vocabulary import VisibilityMode
+from tests.server.harness import HANDBOOK, Harness, make_gateway
+
+ROOT = Caller(key_id="root", name="root", role=KeyRole.OPERATOR, namespaces=("*",))
+
+
+def _page(items: list[int], limit: int, size_bytes: int = 0) -> tuple[list[int], str | None]:
+    return paginate(items, limit=limit, size=lambda _: size_bytes, position=lambda item: item)
+
+
+def test_a_page_has_at_most_its_limit_and_names_its_last_item() -> None:
+    assert _page([1, 2, 3], 2) == ([1, 2], encode_cursor(2))
+    assert _page([1, 2], 2) == ([1, 2], None)
+    assert _page([1], 2) == ([1], None)
+    assert _page([], 2) == ([], None)
+
+
+def test_a_page_has_a_bounded_size_and_at_least_one_item() -> None:
+    assert _page([1, 2, 3], 9, MAX_PAGE_BYTES // 2) == ([1, 2], encode_cursor(2))
+    assert _page([1, 2, 3], 9, MAX_PAGE_BYTES // 2 + 1) == ([1], encode_cursor(1))
+    assert _page([1, 2, 3], 9, MAX_PAGE_BYTES * 2) == ([1], encode_cursor(1))
+
+
+def test_a_cursor_is_read_as_what_it_was() -> None:
+    for position in (0, "x", [3, "LEDGER/é"]):
+        assert decode_cursor(encode_cursor(position), type(position)) == position
+    for wrong in ("!", "é", encode_cursor("text"), "AAAAA"):
+        with pytest.raises(BadRequest, match="does not belong to this list"):
+            decode_cursor(wrong, int)
+
+
+def test_failed_attempts_are_limited_by_peer_and_valid_keys_by_key(tmp_path: Path) -> None:
+    clock = ManualClock()
+    gateway = make_gateway(tmp_path / "store.db", calls_per_second=1, failed_calls_per_second=1, clock=clock)
+    _, token = gateway.keyring.create(name="bot", role="agent", namespaces=["a"])
+    for _ in range(10):
+        with pytest.raises(Unauthenticated):
+            gateway.authenticate("sf_wrong", peer="attacker")
+    with pytest.raises(RateLimited):
+        gateway.authenticate("sf_wrong", peer="attacker")
+    caller = gateway.authenticate(token, peer="attacker")
+    gateway.authenticate(token, peer="attacker")
+    with pytest.raises(RateLimited):
+        gateway.authenticate(token, peer="attacker")
+    with pytest.raises(RateLimited):
+        gateway.authenticate_session(caller.key_id)
+    with pytest.raises(Unauthenticated):
+        gateway.authenticate("sf_wrong", peer="another")
+    clock.advance(1)
+
+    assert gateway.authenticate_session(caller.key_id) == caller
+
+
+def test_the_number_of_open_memories_is_bounded_and_the_default_one_stays(harness: Harness) -> None:
+    gateway = harness.gateway
+    first = gateway.authorize(ROOT, Permission.RECALL, "n0")
+    for number in range(1, MAX_NAMESPACES_HELD - 1):
+        gateway.authorize(ROOT, Permission.RECALL, f"n{number}")
+    kept = gateway.authorize(ROOT, Permission.RECALL, "n0")
+    gateway.authorize(ROOT, Permission.RECALL, "one more")
+
+    assert kept is first
+    assert len(gateway._memories) == MAX_NAMESPACES_HELD
+    assert gateway.authorize(ROOT, Permission.RECALL, "n0") is first
+    assert gateway.authorize(ROOT, Permission.RECALL, gateway.home.namespace) is gateway.home
+
+
+@pytest.mark.parametrize("namespace", ["", "x" * 257, "line\nbreak", "e\u0301"])
+def test_a_namespace_has_a_printable_normal_name(harness: Harness, namespace: str) -> None:
+    with pytest.raises(InvalidValue, match="namespace"):
+        harness.gateway.authorize(ROOT, Permission.RECALL, namespace)
+
+
+def test_permissions_are_checked_before_a_memory_is_opened(harness: Harness) -> None:
+    agent = Caller(key_id="a", name="a", role=KeyRole.AGENT, namespaces=("own",))
+    with pytest.raises(Forbidden):
+        harness.gateway.authorize(agent, Permission.RECALL, "foreign")
+    with pytest.raises(Forbidden):
+        harness.gateway.authorize_store(agent, Permission.LEDGER)
+
+    assert list(harness.gateway._memories) == [harness.gateway.home.namespace]
+
+
+def test_one_verification_runs_at_a_time(harness: Harness) -> None:
+    with harness.gateway.verifying(), pytest.raises(Overloaded), harness.gateway.verifying():
+        pass
+    with harness.gateway.verifying():
+        pass
+
+
+def test_only_agents_are_kept_from_deciding(harness: Harness) -> None:
+    for role in KeyRole:
+        harness.token(role, name=f"the {role}")
+
+    assert harness.gateway.agents() == {"the agent"}
+
+
+@pytest.fixture
+def runs(harness: Harness) -> OpenRuns:
+    return OpenRuns(harness.gateway)
+
+
+def _open(runs: OpenRuns) -> str:
+    body = OpenRunBody(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE)
+    return runs.open(ROOT, "default", body, None).run_id
+
+
+def test_an_open_run_holds_a_bounded_number_of_items(
+    harness: Harness, runs: OpenRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.server.http.open_runs.MAX_RUN_ITEMS", 2)
+    body = RememberBody(text="EU refunds take 14 days.", subject="refunds", source=HANDBOOK)
+    remember(harness.gateway, ROOT, "default", body)
+    run_id = _open(runs)
+    runs.remember(ROOT, "default", run_id, RememberBody(text="VAT is 19 %.", source=HANDBOOK))
+    runs.forget(ROOT, "default", run_id, ForgetBody(subject="refunds", reason="asked to"))
+    with pytest.raises(InvalidValue, match="commit it and open another"):
+        runs.remember(ROOT, "default", run_id, body)
+    shown = runs.show(ROOT, "default", run_id)
+
+    assert (shown.remembered, shown.forgotten) == (1, 1)
+    assert MAX_RUN_ITEMS > 2
+
+
+def test_an_open_run_holds_a_bounded_number_of_bytes(runs: OpenRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standfast.server.http.open_runs.MAX_RUN_BYTES", 10)
+    run_id = _open(runs)
+    runs.remember(ROOT, "default", run_id, RememberBody(text="é" * 5, source=HANDBOOK))
+    with pytest.raises(InvalidValue, match="commit it and open another"):
+        runs.remember(ROOT, "default", run_id, RememberBody(text="x", source=HANDBOOK))
+
+    assert MAX_RUN_BYTES > 10
+
+
+def test_a_batch_is_bounded_and_commits_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standfast.server.operations.memory_operations.MAX_RUN_ITEMS", 2)
+    gateway: Gateway = harness.gateway
+    bodies = [RememberBody(text=f"Shelf {n} holds crate {n * 37}.", source=HANDBOOK) for n in range(3)]
+    with pytest.raises(InvalidValue, match="send fewer"):
+        remember_all(gateway, ROOT, "default", bodies)
+    first, second = remember_all(gateway, ROOT, "default", bodies[:2])
+
+    assert first.receipt is not None
+    assert first.receipt == second.receipt
+    assert gateway.store.head() == 1
+
+
+def test_a_request_key_belongs_to_a_caller_and_a_namespace(harness: Harness) -> None:
+    body = RememberBody(text="EU refunds take 14 days.", source=HANDBOOK)
+    other = Caller(key_id="other", name="other", role=KeyRole.OPERATOR, namespaces=("*",))
+    answers = [
+        remember(harness.gateway, caller, namespace, body, request_key="k")
+        for caller, namespace in ((ROOT, "a"), (ROOT, "a"), (ROOT, "b"), (other, "c"))
+    ]
+    receipts = [answer.receipt for answer in answers if answer.receipt is not None]
+
+    assert [receipt.replayed for receipt in receipts] == [False, True, False, False]
+    assert receipts[0].commit_id == receipts[1].commit_id
+    assert len({receipt.commit_id for receipt in receipts}) == 3
