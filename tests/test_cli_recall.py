@@ -129,7 +129,20 @@ def test_recall_explains_ranks_and_trust() -> None:
     answer = json.loads(_recall("refunds", "--explain", "--json").stdout)
 
     assert [word in table for word in ("rank", "trust", "policy/eu-refunds", "selected")] == [True] * 4
-    assert 0 < answer["explanation"]["items"][0]["ceiling"]["confidence"] <= 0.85
+    trust = answer["explanation"]["items"][0]["ceiling"]["confidence"]
+    assert 0 < trust <= 0.85
+    assert f" {trust} " in table
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_read_takes_one_standfast_store_and_any_number_of_files() -> None:
+    words = ("refunds", "--tokens", "100", "--json", "--store", "standfast.db", "--store", "facts.jsonl")
+    paths = {item["store_path"] for item in json.loads(_call(*words).stdout)["selection"]["selected"]}
+    twice = _call(*words, "--store", "standfast.db")
+
+    assert paths == {"standfast:default/LEDGER", "facts.jsonl"}
+    assert twice.exit_code == 2
+    assert "at most one Standfast store" in twice.stdout
 
 
 def test_recall_does_not_create_a_store() -> None:
