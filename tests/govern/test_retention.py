@@ -100,3 +100,13 @@ def test_an_age_that_is_no_number_of_days_is_refused(age_days: Any) -> None:
 def test_an_impossible_decision_can_not_be_built(fields: Any) -> None:
     with pytest.raises(InvalidValue, match="RetentionDecision"):
         RetentionDecision(*fields)
+
+
+@pytest.mark.parametrize(
+    ("age_days", "words"), [(90, "within 90 days"), (90.001, "past 90 days and undecided")]
+)
+def test_a_proposal_is_reported_once_it_is_past_ninety_days(age_days: float, words: str) -> None:
+    decision = MemoryWritePolicy().should_retain({"band": "PHOENIX"}, age_days)
+
+    assert decision.keep
+    assert words in decision.reason
