@@ -1,4 +1,4 @@
-"""The HTTP door: requests a second and their latency, next to the same calls made in process."""
+"""The HTTP server: calls per second and their latency, compared with the same calls made in process."""
 
 import contextlib
 import json
@@ -15,7 +15,9 @@ from standfast.client import Client
 from standfast.memory import Memory
 from standfast.server.operations.memory_operations import records_of
 
-TITLE = "The HTTP door, next to the same calls made in process (8 callers at once, one server process)"
+TITLE = (
+    "The HTTP server, compared with the same calls made in process (8 callers at once, one server process)"
+)
 CALLERS = 8
 CALLS = 100
 SOURCE = {"kind": "doc", "id": "handbook#4"}
@@ -31,8 +33,8 @@ def _served(folder: Path) -> Iterator[tuple[str, str]]:
     )
     assert server.stdout is not None
     try:
-        told = json.loads(server.stdout.readline())
-        yield told["address"], told["key"]
+        started = json.loads(server.stdout.readline())
+        yield started["address"], started["key"]
     finally:
         server.terminate()
         server.wait()
@@ -88,10 +90,10 @@ def _figures(
 ) -> tuple[float, list[Ratio]]:
     rate, median, worst = _timed(work_of)
     latency = f"p50 {median * 1e3:.1f} ms, p99 {worst * 1e3:.1f} ms"
-    told = [shown(f"{name}, calls a second", rate, latency)]
+    figures = [shown(f"{name}, calls a second", rate, latency)]
     if base is not None:
-        told.append(shown(f"{name}, share of the rate in process", rate / base))
-    return rate, told
+        figures.append(shown(f"{name}, share of the rate in process", rate / base))
+    return rate, figures
 
 
 def run() -> list[Ratio]:
@@ -112,17 +114,15 @@ def run() -> list[Ratio]:
                 own = client(caller)
                 return lambda n: own.record(f"{caller}/{n % CALLS}")
 
-            rate, told = _figures("remember in process", _remembering(memory))
-            ratios += told
+            rate, figures = _figures("remember in process", _remembering(memory))
+            ratios += figures
             ratios += _figures("remember over HTTP", remembering, rate)[1]
-            rate, told = _figures(
+            rate, figures = _figures(
                 "read in process", lambda caller: lambda n: records_of(memory, f"{caller}/{n % CALLS}")
             )
-            ratios += told
+            ratios += figures
             ratios += _figures("read over HTTP", reading, rate)[1]
-            # The room may not be in the house yet.
-            if recall := getattr(memory, "recall", None):
-                ratios += _recalling(recall, client)
+            ratios += _recalling(memory.recall, client)
     return ratios
 
 
@@ -131,5 +131,7 @@ def _recalling(recall: Callable[..., object], client: Callable[[int], Client]) -
         own = client(caller)
         return lambda n: own.recall(f"crate {n * 37 + 5}", tokens=400)
 
-    rate, told = _figures("recall in process", lambda _: lambda n: recall(f"crate {n * 37 + 5}", tokens=400))
-    return [*told, *_figures("recall over HTTP", over_http, rate)[1]]
+    rate, figures = _figures(
+        "recall in process", lambda _: lambda n: recall(f"crate {n * 37 + 5}", tokens=400)
+    )
+    return [*figures, *_figures("recall over HTTP", over_http, rate)[1]]

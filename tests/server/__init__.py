@@ -1,1 +1,1 @@
-"""Tests of the doors: access, HTTP, MCP, the client."""
+"""Tests of the server: access control, operations, HTTP, MCP; and of the clients."""

@@ -58,7 +58,7 @@ class CuttingProxy:
     @staticmethod
     def _up(caller: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while asked := caller.recv(65_536):
-                server.sendall(asked)
+            while data := caller.recv(65_536):
+                server.sendall(data)
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_WR)

@@ -40,12 +40,12 @@ class Harness:
 
     def token(self, role: KeyRole | str, *namespaces: str, name: str | None = None) -> str:
         """A key of this role for these namespaces; the same one each time."""
-        wanted = (str(role), *(namespaces or ("*",)), name or str(role))
-        if wanted not in self.tokens:
-            _, self.tokens[wanted] = self.gateway.keyring.create(
-                name=wanted[-1], role=wanted[0], namespaces=wanted[1:-1]
+        identity = (str(role), *(namespaces or ("*",)), name or str(role))
+        if identity not in self.tokens:
+            _, self.tokens[identity] = self.gateway.keyring.create(
+                name=identity[-1], role=identity[0], namespaces=identity[1:-1]
             )
-        return self.tokens[wanted]
+        return self.tokens[identity]
 
     def caller(self, role: KeyRole | str, *namespaces: str, name: str | None = None) -> Caller:
         """Whoever has such a key."""
@@ -58,8 +58,8 @@ class Harness:
     def refusals(self) -> list[dict[str, Any]]:
         """What the access log says."""
         self.gateway.access_log.flush()
-        told = (entry.read() for entry in self.gateway.store.entries())
-        return [entry["body"]["told"] for entry in told if entry["kind"] == "access"]
+        entries = (entry.read() for entry in self.gateway.store.entries())
+        return [entry["body"]["told"] for entry in entries if entry["kind"] == "access"]
 
 
 def make_gateway(
@@ -74,7 +74,7 @@ def make_gateway(
     bench_results: str = "",
     overrides: PromptOverridesStore | None = None,
 ) -> Gateway:
-    """A gateway whose memory can recall; the log's key and checkpoints stand beside the path."""
+    """A gateway whose memory can recall; the log's key and checkpoints are next to the path."""
     store = open_store(url, create=True, clock=clock)
     traces = TraceFolder(path.with_name("traces"), ids=store.ids) if has_traces else None
     return Gateway(
@@ -125,8 +125,8 @@ class Served:
     def key(self) -> str:
         """The first key, which it printed when it was started first."""
         lines = (self.folder / "serve.log").read_text(encoding="utf-8").splitlines()
-        told = [json.loads(line) for line in lines if line.startswith("{")]
-        return next(str(one["key"]) for one in told if one["key"])
+        printed = [json.loads(line) for line in lines if line.startswith("{")]
+        return next(str(one["key"]) for one in printed if one["key"])
 
     def standfast(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same store."""

@@ -1,4 +1,4 @@
-"""Traces, bench results and prompts at the doors: they are told as they are, and changed by one compare-and-set."""
+"""Traces, benchmark results and prompts over HTTP and through the client."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +21,14 @@ from tests.traces.scripted import Script, a_run, recorded
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     """One for all that only read."""
-    return artifact_harness(tmp_path_factory.mktemp("beside"))
+    return artifact_harness(tmp_path_factory.mktemp("stocked"))
 
 
 @pytest.fixture(scope="module")
-def reader(beside: Harness) -> Iterator[TestClient]:
-    with TestClient(build_app(beside.gateway), headers=beside.headers("auditor", "*")) as client:
+def reader(stocked: Harness) -> Iterator[TestClient]:
+    with TestClient(build_app(stocked.gateway), headers=stocked.headers("auditor", "*")) as client:
         yield client
 
 
@@ -61,14 +61,14 @@ def test_traces_come_in_pages_and_a_damaged_one_says_so_without_a_path(tmp_path:
     assert rejected["verdict"] == "rejected"
 
 
-def test_a_trace_is_told_whole_and_two_are_compared(beside: Harness, reader: TestClient) -> None:
-    assert beside.gateway.home.traces is not None
+def test_a_trace_is_returned_whole_and_two_are_compared(stocked: Harness, reader: TestClient) -> None:
+    assert stocked.gateway.home.traces is not None
 
-    told = reader.get("/v1/traces/run-a").json()
+    answer = reader.get("/v1/traces/run-a").json()
     same = reader.get("/v1/traces/compare", params={"left": "run-a", "right": "run-b"}).json()
     other = reader.get("/v1/traces/compare", params={"left": "run-a", "right": "run-c"}).json()
 
-    assert Trace.from_document(told) == beside.gateway.home.traces.get("run-a")
+    assert Trace.from_document(answer) == stocked.gateway.home.traces.get("run-a")
     assert (same["verdict"], same["differences"]) == ("equivalent", [])
     assert other["verdict"] == "different"
     assert other["differences"][0]["left"] != other["differences"][0]["right"]
@@ -80,14 +80,14 @@ def test_no_address_of_a_trace_leads_to_another_file(reader: TestClient, run_id:
 
 
 def test_bench_results_are_the_leaderboard_and_a_report_for_each_policy(reader: TestClient) -> None:
-    told = reader.get("/v1/bench").json()
+    answer = reader.get("/v1/bench").json()
     small = reader.get("/v1/bench", params={"budget_bytes": 512}).json()
     never_run = reader.get("/v1/bench", params={"budget_bytes": 7})
 
-    assert (told["budget_bytes"], told["budgets_bytes"], told["episodes"]) == (1_024, [512, 1_024], 1)
+    assert (answer["budget_bytes"], answer["budgets_bytes"], answer["episodes"]) == (1_024, [512, 1_024], 1)
     assert small["budget_bytes"] == 512
-    assert {line["policy"] for line in told["leaderboard"]} == {"AlwaysWrite", "ExpireOldest"}
-    assert [len(report["budgets"]) for report in told["reports"]] == [2, 2]
+    assert {line["policy"] for line in answer["leaderboard"]} == {"AlwaysWrite", "ExpireOldest"}
+    assert [len(report["budgets"]) for report in answer["reports"]] == [2, 2]
     assert never_run.status_code == 422
 
 
@@ -122,10 +122,12 @@ def test_a_prompt_is_changed_only_in_the_version_that_was_read(tmp_path: Path) -
     assert held.json()["seal_id"]
 
 
-@pytest.mark.parametrize("given", [None, "1", "*", 'W/"1"', '"01"', '"-1"', '"1", "2"', '"9999999999999999"'])
-def test_a_change_without_a_version_is_refused(beside: Harness, given: str | None) -> None:
-    headers = beside.headers("operator", "*") | ({} if given is None else {"If-Match": given})
-    with TestClient(build_app(beside.gateway)) as http:
+@pytest.mark.parametrize(
+    "if_match", [None, "1", "*", 'W/"1"', '"01"', '"-1"', '"1", "2"', '"9999999999999999"']
+)
+def test_a_change_without_a_version_is_refused(stocked: Harness, if_match: str | None) -> None:
+    headers = stocked.headers("operator", "*") | ({} if if_match is None else {"If-Match": if_match})
+    with TestClient(build_app(stocked.gateway)) as http:
         answer = http.put(PROMPT, json=put_body(), headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
@@ -143,16 +145,16 @@ def test_a_change_without_a_version_is_refused(beside: Harness, given: str | Non
     ],
 )
 def test_what_does_not_fit_the_source_changes_nothing(
-    beside: Harness, body: dict[str, Any], code: str
+    stocked: Harness, body: dict[str, Any], code: str
 ) -> None:
-    told = len(_prompt_facts(beside))
-    with TestClient(build_app(beside.gateway), headers=beside.headers("operator", "*")) as http:
+    recorded = len(_prompt_facts(stocked))
+    with TestClient(build_app(stocked.gateway), headers=stocked.headers("operator", "*")) as http:
         answer = http.put(PROMPT, json=body, headers={"If-Match": '"1"'})
         held = http.get(PROMPT)
 
     assert (answer.status_code, answer.json()["code"]) == (422, code)
     assert held.headers["etag"] == '"1"'
-    assert len(_prompt_facts(beside)) == told, "the ledger is not told of what can't be"
+    assert len(_prompt_facts(stocked)) == recorded, "a refused change is not recorded in the ledger"
 
 
 @pytest.mark.parametrize(

@@ -334,12 +334,12 @@ def test_guessing_keys_is_slowed_down_and_valid_ones_are_not(tmp_path: Path) -> 
         guesses = [client.get(f"{IN}/status").status_code for _ in range(30)]
         valid = client.get(f"{IN}/status", headers=harness.headers(BOT, "default")).status_code
         clock.advance(WINDOW_SECONDS)
-    told = harness.refusals()
+    refusals = harness.refusals()
 
     assert guesses[:10] == [401] * 10
     assert guesses[10:] == [429] * 20
     assert valid == 200
-    assert len(told) <= 11
+    assert len(refusals) <= 11
 
 
 def test_revoking_a_key_ends_it_at_the_next_call(bot: TestClient, harness: Harness) -> None:

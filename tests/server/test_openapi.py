@@ -82,7 +82,7 @@ ROUTES = [one.name for one in ENDPOINTS]
 FALLIBLE_ROUTES = [one.name for one in ENDPOINTS if one.has_body or one.request.__struct_fields__]
 
 
-# Whatever is asked within the description is done; the others depend on what is known, or on a signature.
+# These succeed for every request that fits the description; the others depend on the content of the store.
 ALWAYS_DONE = {
     *("status", "get_proposal", "due", "sweep", "receipt"),
     *("checkpoint", "verify", "get_run", "discard_run", "commit_run"),

@@ -1,6 +1,6 @@
-"""The authorisation matrix: every route and every tool, by every role, in its own and a foreign namespace.
+"""The permission matrix: every endpoint and every tool, for every role, in its own and a foreign namespace.
 
-What is expected stands here a second time, in full, so that a idempotency in the table shows.
+The expected permissions are repeated here in full, so that a mistake in the table shows.
 """
 
 from collections.abc import Iterator
@@ -131,10 +131,10 @@ def http(harness: Harness) -> Iterator[TestClient]:
 
 
 def test_every_route_and_tool_stands_in_the_matrix(harness: Harness) -> None:
-    offers = all_tools(ToolAuth(harness.gateway, lambda _: harness.caller("agent")))
+    tools = all_tools(ToolAuth(harness.gateway, lambda _: harness.caller("agent")))
 
     assert {one.name for one in ENDPOINTS} | {"metrics"} == set(ROLES_OF_ROUTE)
-    assert {offer.name for offer in offers} == set(ROLES_OF_TOOL)
+    assert {offer.name for offer in tools} == set(ROLES_OF_TOOL)
 
 
 def _refusals(harness: Harness) -> int:

@@ -62,7 +62,7 @@ def test_the_first_key_is_printed_once_and_no_key_is_ever_logged(served: Served)
 
 
 def test_stopping_signs_the_head_and_tells_of_refusals(tmp_path: Path) -> None:
-    """SIGTERM: calls are finished, counted refusals are told, and the ledger's head is signed."""
+    """SIGTERM: calls are finished, counted refusals are logged, and the ledger's head is signed."""
     server = Served(tmp_path)
     server.start()
     with Client(server.address, key=server.key) as client:
@@ -73,15 +73,15 @@ def test_stopping_signs_the_head_and_tells_of_refusals(tmp_path: Path) -> None:
                 stranger.status()
     server.process.stop()
     with Memory.open(str(server.store), create=False) as memory:
-        told = [entry.read() for entry in memory.store.entries()]
+        entries = [entry.read() for entry in memory.store.entries()]
         problems = list(memory.verify())
-    refused = [entry["body"]["told"] for entry in told if entry["kind"] == "access"]
+    refused = [entry["body"]["told"] for entry in entries if entry["kind"] == "access"]
     checkpoints = (tmp_path / "standfast.db-log.checkpoints").read_text(encoding="utf-8")
 
     assert problems == []
     assert sum("refused" in fact for fact in refused) == 10
     assert sum(group["times"] for fact in refused for group in fact.get("refused_too", [])) == 20
-    assert str(len(told)) in checkpoints
+    assert str(len(entries)) in checkpoints
 
 
 class _Writer(threading.Thread):
@@ -151,8 +151,8 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "from standfast.cli import main; main(sys.argv[1:], prog_name='standfast')"
     )
     for words, extra in ((["serve"], "standfast[server]"), (["mcp"], "standfast[mcp]")):
-        told = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
-        assert told.returncode == 2
-        assert f"pip install '{extra}'" in told.stderr
+        assert ended.returncode == 2
+        assert f"pip install '{extra}'" in ended.stderr

@@ -26,7 +26,7 @@ def test_calls_are_spans(harness: Harness) -> None:
         client.post(f"{IN}/forget", json={"subject": "nobody", "reason": "asked to"})
         client.get(f"{IN}/status")
     remembered, recalled, failed, status = exporter.get_finished_spans()
-    told: list[dict[str, Any]] = [
+    spans: list[dict[str, Any]] = [
         dict(span.attributes or {}) for span in (remembered, recalled, failed, status)
     ]
 
@@ -36,15 +36,15 @@ def test_calls_are_spans(harness: Harness) -> None:
         "delete_memory default",
         "standfast status",
     ]
-    assert told[0] == {
+    assert spans[0] == {
         "gen_ai.operation.name": "upsert_memory",
         "gen_ai.provider.name": "standfast",
         "gen_ai.memory.store.id": "default",
         "standfast.act": "remember",
     }
-    assert told[2]["error.type"] == "invalid_value"
+    assert spans[2]["error.type"] == "invalid_value"
     assert not failed.status.is_ok
-    assert "refunds" not in str([told, [span.events for span in exporter.get_finished_spans()]])
+    assert "refunds" not in str([spans, [span.events for span in exporter.get_finished_spans()]])
 
 
 def test_without_opentelemetry_calls_are_just_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ class EdgeMiddleware:
             raise _too_large()
 
     def count_body(self, exchange: "_Exchange", size_bytes: int) -> None:
-        """Count received bytes, and refuse a body that is too long or does not fit beside the others."""
+        """Count received bytes, and refuse a body that is too long or does not fit in memory with the others."""
         exchange.body_bytes += size_bytes
         self._buffered_bytes += size_bytes
         if exchange.body_bytes > MAX_BODY_BYTES:
