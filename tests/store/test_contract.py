@@ -1,11 +1,13 @@
 """The contract that every backend keeps."""
 
+import msgspec
 import pytest
 
 from standfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
-from standfast.store.protocol import Buffer
+from standfast.store.commit import Write
+from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Version, VersionQuery
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason, BufferState, Receipt
+from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
 
@@ -278,3 +280,87 @@ def test_a_prefix_shows_its_keys_and_no_others(store: Store) -> None:
     assert [v.key for v in store.scan(NAMESPACE, prefix="b/")] == sorted(inside)
     assert [v.key for v in store.scan(NAMESPACE, prefix="b/", after="b/z")] == sorted(inside)[3:]
     assert [v.key for v in store.scan(NAMESPACE, prefix="b")] == sorted({*inside, *outside} - {"a", "c/"})
+
+
+# Reading versions: every backend answers every query as a plain filter over all rows does.
+
+QUERIES = [
+    VersionQuery(),
+    VersionQuery(limit=1),
+    VersionQuery(limit=4),
+    VersionQuery(newest=True),
+    VersionQuery(newest=True, limit=3),
+    VersionQuery(after=("n1", "b")),
+    VersionQuery(after=("n1", BEHIND_ALL_KEYS), limit=1),
+    VersionQuery(after=("n2", BEHIND_ALL_KEYS)),
+    VersionQuery(snapshot=0),
+    VersionQuery(snapshot=1),
+    VersionQuery(snapshot=3),
+    VersionQuery(snapshot=9),
+    VersionQuery(snapshot=1, namespace="n1", prefix="b"),
+    VersionQuery(snapshot=3, at=2),
+    VersionQuery(at=0),
+    VersionQuery(at=2, newest=True),
+    VersionQuery(namespace="n1"),
+    VersionQuery(namespace="n1", at=2),
+    VersionQuery(namespace="n1", at=2, newest=True),
+    VersionQuery(namespace="n1", newest=True, after=("n1", "b"), limit=2),
+    VersionQuery(namespace="n1", prefix="b"),
+    VersionQuery(namespace="n1", prefix="b", after=("n1", "a")),
+    VersionQuery(namespace="n1", prefix="b", after=("n1", "b")),
+    VersionQuery(namespace="n1", prefix="b/", after=("n1", "b/1"), newest=True),
+    VersionQuery(namespace="nobody"),
+    VersionQuery(namespace="n1", keys=[]),
+    VersionQuery(namespace="n1", keys=["b", "a", "b", "zz"]),
+    VersionQuery(namespace="n1", keys=["b", "a"], newest=True),
+    VersionQuery(namespace="n1", keys=["a", "b"], at=2, newest=True),
+    VersionQuery(namespace="n2", keys=["a"], at=1),
+]
+
+
+def _filtered(rows: list[Version], query: VersionQuery) -> list[Version]:
+    """What a query asks for, in the plainest words."""
+    found = [
+        row
+        for row in sorted(rows, key=lambda row: (row.namespace, row.key, row.memory_snapshot_id))
+        if query.namespace in (None, row.namespace)
+        and (query.keys is None or row.key in query.keys)
+        and row.key.startswith(query.prefix)
+        and (row.namespace, row.key) > query.after
+        and query.snapshot in (None, row.memory_snapshot_id)
+        and (query.at is None or row.memory_snapshot_id <= query.at)
+    ]
+    if query.newest:
+        found = list({(row.namespace, row.key): row for row in found}.values())
+    return found[: query.limit]
+
+
+def test_versions_are_what_a_plain_filter_finds(store: Store) -> None:
+    def change(namespace: str, key: str, action: ActionType, value: object = None) -> Write:
+        return Write.of(namespace, key, action, value)
+
+    keys = [("n1", "a"), ("n1", "b"), ("n1", "b/"), ("n1", "b/1"), ("n1", "b/2"), ("n1", "c"), ("n2", "a")]
+    store.commit(commit("r1", *(change(*key, ActionType.WRITE, 1) for key in keys)))
+    store.commit(
+        commit("r2", change("n1", "a", ActionType.MERGE, 2), change("n2", "b", ActionType.WRITE, 1), at=1)
+    )
+    store.commit(
+        commit("r3", change("n1", "b", ActionType.EXPIRE), change("n1", "a", ActionType.MERGE, 3), at=2)
+    )
+    rows = [row for snapshot in (1, 2, 3) for row in store.versions_of(snapshot)]
+
+    assert len(rows) == 11
+    for query in QUERIES:
+        assert store._storage.versions(query) == _filtered(rows, query), query
+    assert store.namespaces() == ["n1", "n2"]
+
+
+def test_commits_and_receipts_are_found_by_their_snapshot(store: Store) -> None:
+    receipts = [store.commit(commit(f"r{number}", write(f"k{number}"))) for number in range(3)]
+
+    assert [applied.memory_snapshot_id for applied in store.commits()] == [1, 2, 3]
+    assert [applied.run_id for applied in store.commits(after=1, limit=1)] == ["r1"]
+    assert store.receipt_of(2) == msgspec.structs.replace(receipts[1], replayed=True)
+    for wrong in (-1, 0, 4):
+        with pytest.raises(NoSuchSnapshot):
+            store.commit_of(wrong)
