@@ -183,7 +183,7 @@ def test_a_plain_commit_has_one_entry_that_counts_no_facts() -> None:
     ],
 )
 def test_a_staged_commit_is_applied_by_the_holder_of_its_fence_only(
-    state: BufferState, fence: int | None, same_payload: bool, expected: type
+    state: BufferState, fence: int | None, same_payload: bool, expected: type[Any]
 ) -> None:
     asked = commit("r", write("a", "new"))
     staged = asked if same_payload else commit("r", write("a", "old"))
@@ -193,7 +193,7 @@ def test_a_staged_commit_is_applied_by_the_holder_of_its_fence_only(
 
     assert type(answer) is expected
     assert changes.dropped == ([asked.commit_id] if expected is Receipt else [])
-    if expected is CommitAborted:
+    if isinstance(answer, CommitAborted):
         assert (answer.facts["reason_code"], answer.facts["problem"]) == ("policy_rejected", "no")
 
 
