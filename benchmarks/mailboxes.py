@@ -1,4 +1,4 @@
-"""The Redis mailbox against bare Redis commands that move the same bytes, and against dramatiq and rq on no-op jobs."""
+"""The Redis mailbox compared with bare Redis commands that move the same bytes, and with dramatiq and rq on no-op jobs."""
 
 import logging
 import shutil
@@ -53,13 +53,13 @@ def _rate(work: Callable[[], object], count: int) -> float:
 
 
 class Bare:
-    """What moves the same bytes with nothing around them: pipelined pushes, pipelined pops."""
+    """Moves the same bytes with bare commands: pipelined pushes and pops."""
 
     def __init__(self, client: Any, content: bytes) -> None:
         self._client, self._content = client, content
 
     def send(self) -> None:
-        """Push, a batch at a time."""
+        """Push in batches."""
         for _ in range(MESSAGES // BATCH):
             pipeline = self._client.pipeline(transaction=False)
             for _ in range(BATCH):
@@ -67,7 +67,7 @@ class Bare:
             pipeline.execute()
 
     def drain(self) -> None:
-        """Take and settle, a batch at a time, so that a message is on the server until it is settled."""
+        """Take and settle in batches; a message stays on the server until it is settled."""
         for _ in range(MESSAGES // BATCH):
             pipeline = self._client.pipeline(transaction=False)
             for _ in range(BATCH):
@@ -78,7 +78,7 @@ class Bare:
             assert sum(pipeline.execute()) == BATCH
 
     def pop(self) -> None:
-        """Pop, a batch at a time: whoever dies now takes the messages along."""
+        """Pop in batches; a worker that dies loses its messages."""
         for _ in range(MESSAGES // BATCH):
             pipeline = self._client.pipeline(transaction=False)
             for _ in range(BATCH):
@@ -93,12 +93,12 @@ class Ours:
         self._mailbox = mailbox
 
     def send(self) -> None:
-        """Send, a batch at a time."""
+        """Send in batches."""
         for _ in range(MESSAGES // BATCH):
             self._mailbox.send_many([BODY] * BATCH)
 
     def drain(self) -> None:
-        """Receive and acknowledge, a batch at a time."""
+        """Receive and acknowledge in batches."""
         for _ in range(MESSAGES // BATCH):
             taken = self._mailbox.receive(max_messages=BATCH)
             assert len(taken) == BATCH
@@ -138,7 +138,7 @@ def _throughput(client: Any, mailbox: "RedisMailbox[Any, Any]") -> list[Ratio]:
 
 
 def _wake_seconds(wait: Callable[[], object], wake: Callable[[], object]) -> float:
-    """The median time from before the wake-up call to after the waiter's return."""
+    """Return the median time from the wake-up call to the return of the waiting call."""
     taken: list[float] = []
     for _ in range(WAKE_UPS):
         woken = threading.Event()
@@ -185,11 +185,11 @@ def _own_jobs(mailbox: "RedisMailbox[Any, Any]") -> float:
 
 
 def _dramatiq_jobs(server: RedisServer) -> float:
-    broker = RedisBroker(url=server.url, middleware=[])  # type: ignore[no-untyped-call]  # It has no types.
+    broker = RedisBroker(url=server.url, middleware=[])  # type: ignore[no-untyped-call]  # Untyped library.
     done: list[int] = []
 
     @dramatiq.actor(broker=broker)
-    def no_op(body: Any) -> None:  # noqa: ARG001  # It does nothing, on purpose.
+    def no_op(body: Any) -> None:  # noqa: ARG001  # A no-op job.
         done.append(1)
 
     worker = Worker(broker, worker_threads=1, worker_timeout=100)
@@ -208,7 +208,7 @@ def _dramatiq_jobs(server: RedisServer) -> float:
 
 
 def no_op(body: Any) -> None:
-    """What rq's workers import and call."""
+    """The job that rq workers import and call."""
 
 
 def _rq_jobs(client: Any) -> float:
@@ -224,7 +224,7 @@ def _rq_jobs(client: Any) -> float:
 
 
 def run() -> list[Ratio]:
-    """All ways take turns on one server, whose disk plays no part."""
+    """Measure all variants in turns on one server without persistence."""
     with _server() as server:
         client: Any = redis.Redis.from_url(server.url)
         mailbox: RedisMailbox[Any, Any] = RedisMailbox(name="bench", client=client)

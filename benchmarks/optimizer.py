@@ -1,4 +1,4 @@
-"""The optimiser keeps its eval workers busy, and never pays twice."""
+"""The optimizer keeps its evaluation workers busy and evaluates nothing twice."""
 
 import re
 import tempfile
@@ -45,7 +45,7 @@ def _script(request: ModelRequest) -> str:
 
 
 def _optimize(cache: InMemoryResultCache, folder: str) -> tuple[float, int]:
-    """Seconds, and calls of the provider."""
+    """Return the seconds taken and the calls of the provider."""
     provider = ScriptedProvider(_script, latency_seconds=LATENCY_SECONDS)
     start = time.perf_counter()
     result = optimize_in_process(
@@ -62,7 +62,7 @@ def _optimize(cache: InMemoryResultCache, folder: str) -> tuple[float, int]:
 
 
 def run() -> list[Ratio]:
-    """One optimisation on a provider of fixed latency, then the same one again."""
+    """Run one optimization on a provider with fixed latency, then repeat it."""
     cache = InMemoryResultCache()
     with tempfile.TemporaryDirectory() as folder:
         seconds, calls = _optimize(cache, folder)

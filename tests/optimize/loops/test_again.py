@@ -12,19 +12,19 @@ from standfast.optimize.loops.strategies import Ablation, LLMCompressStrategy
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.wiring import open_result_cache
-from tests.optimize.loops.world import RIGHT, World, agent, dataset
+from tests.optimize.loops.harness import RIGHT, Harness, agent, dataset
 
 
 def test_doing_it_again_costs_no_call(tmp_path: Path) -> None:
     strategy = Strategies(*rewriting_strategies(), Ablation())
-    world = World(
+    harness = Harness(
         tmp_path, agent(lambda _number, prompt, _repeat: "Ten and ten" in prompt, noise=0.02), strategy
     )
-    world.optimize(dataset(60))
-    calls = world.provider.calls
-    world.optimize(dataset(60), request_id="another request")
+    harness.optimize(dataset(60))
+    calls = harness.provider.calls
+    harness.optimize(dataset(60), request_id="another request")
 
-    assert world.provider.calls == calls > 0
+    assert harness.provider.calls == calls > 0
 
 
 @pytest.mark.parametrize("kind", ["folder", "redis"])
@@ -45,8 +45,8 @@ def test_doing_it_again_in_another_process_costs_no_call_with_a_model_that_propo
         provider, cache = ScriptedProvider(script), open_result_cache(url)
         strategy = LLMCompressStrategy(provider, least_tokens=10, cache=cache)
         gate = GateSettings(margin=0.2)
-        world = World(tmp_path / request_id, provider, strategy, gate=gate, cache=cache)
-        return world.optimize(dataset(45), request_id=request_id), provider.calls
+        harness = Harness(tmp_path / request_id, provider, strategy, gate=gate, cache=cache)
+        return harness.optimize(dataset(45), request_id=request_id), provider.calls
 
     (first, paid), (again, unpaid) = optimized("one"), optimized("another")
 

@@ -13,7 +13,7 @@ from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import PromptTemplate, Section
-from tests.optimize.loops.world import TEMPLATE
+from tests.optimize.loops.harness import TEMPLATE
 
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "sum"}
 

@@ -20,8 +20,8 @@ from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.mailboxes.mailbox import MailboxCounts
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
 from tests.figures import Figures
-from tests.optimize.loops.doomed_process import GATE, PROVIDER, ROLES, mailbox, strategy
-from tests.optimize.loops.world import World, dataset
+from tests.optimize.loops.harness import Harness, dataset
+from tests.optimize.loops.killed_processes import GATE, PROVIDER, ROLES, mailbox, strategy
 from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ class Workers:
 
     def start(self, role: str) -> None:
         """A new process for a role; it is up when its loop is."""
-        command = [sys.executable, "-m", "tests.optimize.loops.doomed_process", role, self.url]
+        command = [sys.executable, "-m", "tests.optimize.loops.killed_processes", role, self.url]
         command += [str(self.latency_seconds), self.length]
         self.processes[role] = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
@@ -73,7 +73,7 @@ def _workers(workers: Workers) -> Iterator[Workers]:
 
 @dataclass(frozen=True)
 class Told:
-    """What the outside world hears of one run."""
+    """What the outside harness hears of one run."""
 
     result: OptimizeResult
     answers: dict[str, str]
@@ -147,8 +147,8 @@ def _busy(counts: MailboxCounts) -> bool:
 
 def _undisturbed(folder: Path, plan: Plan) -> OptimizationReport:
     """The same request in this process alone, with nobody to kill and no Redis."""
-    world = World(folder, PROVIDER, strategy(plan.length), gate=GATE)
-    return world.optimize(dataset(plan.samples), request_id=REQUEST_ID)
+    harness = Harness(folder, PROVIDER, strategy(plan.length), gate=GATE)
+    return harness.optimize(dataset(plan.samples), request_id=REQUEST_ID)
 
 
 def _check(told: Told, report: OptimizationReport, figures: Figures, plan: Plan) -> None:

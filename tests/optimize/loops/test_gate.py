@@ -21,7 +21,7 @@ from standfast.optimize.loops.gate import (
     samples_needed,
 )
 from standfast.optimize.loops.protected_text import protected, static_objection
-from tests.optimize.loops.world import COUNTER, TEMPLATE
+from tests.optimize.loops.harness import COUNTER, TEMPLATE
 
 GATE = GateSettings()
 P, F = True, False

@@ -28,7 +28,7 @@ from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.recall.tokens import EstimatedCounter
 from tests.figures import Figures
-from tests.optimize.loops.world import TEMPLATE, Planted, World, agent, dataset, temporary_tags
+from tests.optimize.loops.harness import TEMPLATE, Harness, Planted, agent, dataset, temporary_tags
 
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
 SAMPLES = 100
@@ -77,8 +77,8 @@ HARMFUL = {
 @pytest.mark.parametrize("name", HARMFUL)
 def test_a_harmful_edit_is_rejected_for_its_own_reason(tmp_path: Path, name: str) -> None:
     edit, needs, reason = HARMFUL[name]
-    world = World(tmp_path, agent(needs, noise=NOISE, seed=1), Planted(edit))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(needs, noise=NOISE, seed=1), Planted(edit))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert not report.has_modifications
     assert _reasons(report) == {edit[1]: reason}
@@ -101,8 +101,8 @@ def test_a_harmful_edit_is_rejected_for_its_own_reason(tmp_path: Path, name: str
 )
 def test_harmless_edits_are_accepted(tmp_path: Path, edits: list[tuple[str, str]]) -> None:
     needs = lambda _number, prompt, _repeat: "Do not guess" in prompt  # noqa: E731
-    world = World(tmp_path, agent(needs, noise=NOISE, seed=2), Planted(*edits))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(needs, noise=NOISE, seed=2), Planted(*edits))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert {one.section_path[0]: one.proposed_body for one in report.modifications} == dict(edits)
     assert report.rejected == ()
@@ -118,8 +118,8 @@ def test_edits_that_pass_alone_and_fail_together_are_told_apart(tmp_path: Path) 
         ("examples", "One and one make two.\n\nTen and ten make twenty."),
     )
     rules = ("rules", "Do not guess.\n\nSum alone.")
-    world = World(tmp_path, agent(_needs_words("sea"), noise=NOISE), Planted(role, examples, rules))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(_needs_words("sea"), noise=NOISE), Planted(role, examples, rules))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert {one.section_path[0] for one in report.modifications} == {"role", "rules"}
     assert _reasons(report) == {examples[1]: RejectReason.FAILS_TOGETHER}
@@ -130,16 +130,16 @@ def test_what_chance_let_through_is_stopped_by_the_held_out_samples(tmp_path: Pa
     _, confirm = dataset(SAMPLES).split(GateSettings().held_out_share)
     hurt = {int(sample.id[1:]) for sample in confirm}
     needs = lambda number, prompt, _repeat: number not in hurt or "proud" in prompt  # noqa: E731
-    world = World(tmp_path, agent(needs), Planted(("role", SHORT_ROLE)))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(needs), Planted(("role", SHORT_ROLE)))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert not report.has_modifications
     assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_CONFIRMED}
 
 
 def test_too_few_samples_prove_nothing_and_it_is_said(tmp_path: Path) -> None:
-    world = World(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
-    report = world.optimize(dataset(20))
+    harness = Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
+    report = harness.optimize(dataset(20))
 
     assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_ENOUGH_SAMPLES}
     assert report.confirming_power is not None
@@ -149,8 +149,8 @@ def test_too_few_samples_prove_nothing_and_it_is_said(tmp_path: Path) -> None:
 
 def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -> None:
     rivals = [("role", "Calc."), ("role", SHORT_ROLE), ("role", "You are a calculator that people like.")]
-    world = World(tmp_path, agent(_needs_words("calculator")), Planted(*rivals))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(_needs_words("calculator")), Planted(*rivals))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert [one.proposed_body for one in report.modifications] == [SHORT_ROLE]
     assert _reasons(report) == {
@@ -161,8 +161,8 @@ def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -
 
 def test_all_strategies_together_shorten_what_can_be_shortened(tmp_path: Path) -> None:
     strategy = Strategies(*rewriting_strategies(), DuplicateRemoval(), Ablation())
-    world = World(tmp_path, agent(_needs_words("Ten and ten"), noise=NOISE), strategy)
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(_needs_words("Ten and ten"), noise=NOISE), strategy)
+    report = harness.optimize(dataset(SAMPLES))
 
     texts = {one.section_path[0]: one.proposed_body for one in report.modifications}
     assert texts == {"role": "", "rules": "Do not guess.", "examples": "Ten and ten make twenty."}
@@ -171,12 +171,12 @@ def test_all_strategies_together_shorten_what_can_be_shortened(tmp_path: Path) -
 
 def test_a_baseline_override_is_the_ground_that_edits_stand_on(tmp_path: Path) -> None:
     """A candidate's tag holds the baseline and the edit in full, never the edit on the source."""
-    world = World(tmp_path, agent(_needs_words("Be exact")), Planted(("role", SHORT_ROLE)))
+    harness = Harness(tmp_path, agent(_needs_words("Be exact")), Planted(("role", SHORT_ROLE)))
     override = SectionOverride(
         path=("rules",), expected_hash=TEMPLATE.sections[1].content_hash, body="Do not guess.\n\nBe exact."
     )
-    stored = world.store.store(TEMPLATE, override, tag="stable")
-    report = world.optimize(dataset(SAMPLES))
+    stored = harness.store.store(TEMPLATE, override, tag="stable")
+    report = harness.optimize(dataset(SAMPLES))
 
     assert [one.proposed_body for one in report.modifications] == [SHORT_ROLE]
     assert report.baseline_version == stored.version
@@ -196,8 +196,8 @@ class WrongPrompt(EvalLoop[Any, Any]):
 
 
 def test_results_of_another_prompt_prove_nothing(tmp_path: Path) -> None:
-    world = World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=WrongPrompt)
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=WrongPrompt)
+    report = harness.optimize(dataset(SAMPLES))
 
     assert _reasons(report) == {SHORT_ROLE: RejectReason.UNPROVEN}
     assert "used prompt" in report.rejected[0].detail
@@ -213,8 +213,8 @@ def _failing_for(words: str) -> Any:
 
 
 def test_errors_are_neither_passes_nor_regressions(tmp_path: Path) -> None:
-    world = World(tmp_path, agent(_failing_for(SHORT_ROLE + "\n")), Planted(("role", SHORT_ROLE)))
-    report = world.optimize(dataset(SAMPLES))
+    harness = Harness(tmp_path, agent(_failing_for(SHORT_ROLE + "\n")), Planted(("role", SHORT_ROLE)))
+    report = harness.optimize(dataset(SAMPLES))
 
     assert _reasons(report) == {SHORT_ROLE: RejectReason.UNPROVEN}
     assert "it is down" in report.rejected[0].detail
@@ -233,38 +233,38 @@ def test_an_error_that_passes_is_asked_again(tmp_path: Path) -> None:
             raise ProviderUnavailable(provider="scripted", problem="it hiccups")
         return True
 
-    report = World(tmp_path, agent(needs), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
+    report = Harness(tmp_path, agent(needs), Planted(("role", SHORT_ROLE))).optimize(dataset(SAMPLES))
 
     assert report.has_modifications
 
 
 def test_a_baseline_that_can_not_be_evaluated_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EvalsUnanswered, match="it is down"):
-        World(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(30))
+        Harness(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(30))
 
 
 def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
-    world = World(tmp_path, agent(lambda *_: False), Planted(("role", SHORT_ROLE)))
+    harness = Harness(tmp_path, agent(lambda *_: False), Planted(("role", SHORT_ROLE)))
 
     with pytest.raises(NoBaselinePass):
-        world.optimize(dataset(30))
+        harness.optimize(dataset(30))
     with pytest.raises(InvalidDataset):
-        world.optimize(Dataset(samples=()))
-    loop = world.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
+        harness.optimize(Dataset(samples=()))
+    loop = harness.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
     with pytest.raises(UnknownPrompt):
         loop.handle(OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)))
-    assert temporary_tags(world) == []
+    assert temporary_tags(harness) == []
 
 
 def test_nothing_temporary_is_left_and_the_report_is_the_same_again(tmp_path: Path) -> None:
     """Also after a crash between: what an earlier life left under the same experiment's name is removed."""
-    world = World(tmp_path, agent(noise=NOISE), Planted(("role", SHORT_ROLE)))
+    harness = Harness(tmp_path, agent(noise=NOISE), Planted(("role", SHORT_ROLE)))
     experiment = fingerprint(["optimize/v1", "r1"])[:16]
-    world.store.replace(TEMPLATE, [], tag=f"opt-{experiment}-left")
-    first = world.optimize(dataset(SAMPLES))
+    harness.store.replace(TEMPLATE, [], tag=f"opt-{experiment}-left")
+    first = harness.optimize(dataset(SAMPLES))
 
-    assert temporary_tags(world) == []
-    assert canonical_bytes(world.optimize(dataset(SAMPLES)).as_json()) == canonical_bytes(first.as_json())
+    assert temporary_tags(harness) == []
+    assert canonical_bytes(harness.optimize(dataset(SAMPLES)).as_json()) == canonical_bytes(first.as_json())
     assert OptimizationReport.from_json(first.as_json()) == first
 
 
@@ -278,7 +278,7 @@ def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
             asked.append((request.sample.id, request.repeat, request.experiment.overrides_tag))
             return super().handle(request)
 
-    World(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
+    Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
     probe, rest = asked[:PROBED_SAMPLES], asked[PROBED_SAMPLES:]
     probed = {(sample, repeat) for sample, repeat, _ in probe}
     alternating = [run for run in rest if run[:2] not in probed]
@@ -293,7 +293,7 @@ def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
 
 
 def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
-    class Estimating(World):
+    class Estimating(Harness):
         def optimize_loop(self, evals: Any, requests: Any) -> Any:
             made = super().optimize_loop(evals, requests)
             made._counter = EstimatedCounter()
@@ -308,7 +308,7 @@ def test_an_estimate_of_tokens_is_called_one(tmp_path: Path) -> None:
 
 def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
     edits = [("role", SHORT_ROLE + " <b>"), ("task", "Add ${a}.")]
-    report = World(tmp_path, agent(), Planted(*edits)).optimize(dataset(SAMPLES))
+    report = Harness(tmp_path, agent(), Planted(*edits)).optimize(dataset(SAMPLES))
     page = html_report(report)
 
     assert "<del>" in page
@@ -330,9 +330,9 @@ def _accepted(folder: Path, seeds: range, *, harm: float) -> int:
 
         gate = GateSettings(margin=MARGIN, held_out_share=0.5)
         provider = agent(needs, noise=0.01, seed=seed)
-        world = World(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
+        harness = Harness(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
         # Small enough that chance has a chance: a larger dataset would only refuse more surely.
-        accepted += world.optimize(dataset(45)).has_modifications
+        accepted += harness.optimize(dataset(45)).has_modifications
     return accepted
 
 

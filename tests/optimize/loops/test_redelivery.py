@@ -20,7 +20,7 @@ from standfast.optimize.mailboxes.redis import RedisMailbox
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band
-from tests.optimize.loops.doomed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
+from tests.optimize.loops.killed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
 from tests.optimize.mailboxes import backends
 from tests.optimize.mailboxes.backends import Advance, AnyMailbox
 
@@ -184,7 +184,7 @@ def test_a_worker_that_is_killed_between_commit_and_acknowledge_leaves_one_effec
     replies = mailbox.reply_mailbox("me")
     mailbox.send(REQUEST, reply_to="me")
     doomed = subprocess.run(
-        [sys.executable, "-m", "tests.optimize.loops.doomed_agent", redis_url, file], cwd=ROOT, check=False
+        [sys.executable, "-m", "tests.optimize.loops.killed_agent", redis_url, file], cwd=ROOT, check=False
     )
     assert doomed.returncode == -signal.SIGKILL
     assert replies.counts() == NOTHING_LEFT

@@ -29,7 +29,7 @@ from standfast.optimize.loops.strategies import (
 )
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider
-from tests.optimize.loops.world import COUNTER, TEMPLATE
+from tests.optimize.loops.harness import COUNTER, TEMPLATE
 
 SESSION = StrategySession(counter=COUNTER)
 PIECES = st.sampled_from(

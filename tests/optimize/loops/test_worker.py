@@ -17,7 +17,7 @@ from standfast.optimize.loops.worker import WorkerLoop
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from tests.optimize.loops.world import Planted, World, agent, dataset
+from tests.optimize.loops.harness import Harness, Planted, agent, dataset
 from tests.optimize.mailboxes.backends import AnyMailbox, GarblingCodec
 
 
@@ -236,12 +236,12 @@ def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(
     tmp_path: Path, requests: AnyMailbox
 ) -> None:
     """An agent that knows nothing has no baseline pass; the other requests are bad whatever it knows."""
-    world = World(tmp_path, agent(lambda number, *_: number >= 50), Planted())
-    evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=world.resolver)
-    worker = world.worker_type(loop=world.main, requests=evals, cache=world.cache)
+    harness = Harness(tmp_path, agent(lambda number, *_: number >= 50), Planted())
+    evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=harness.resolver)
+    worker = harness.worker_type(loop=harness.main, requests=evals, cache=harness.cache)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    replies, loop = requests.reply_mailbox("me"), world.optimize_loop(evals, requests)
+    replies, loop = requests.reply_mailbox("me"), harness.optimize_loop(evals, requests)
     known: dict[str, Any] = {"prompt_ns": "agent", "prompt_key": "sum"}
     bad: list[OptimizeRequest[Any, Any]] = [
         OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)),
@@ -266,11 +266,11 @@ def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(
 
 
 def test_an_eval_that_goes_wrong_is_an_error_result(tmp_path: Any) -> None:
-    world = World(tmp_path, agent(), Planted())
+    harness = Harness(tmp_path, agent(), Planted())
     requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals")
     replies = requests.reply_mailbox("me")
     requests.send(EvalRequest(sample=Sample(id="a", input={"a": 1}, expected="2")), reply_to="me")
-    world.worker_type(loop=world.main, requests=requests).run(max_iterations=1, wait_time_seconds=0)
+    harness.worker_type(loop=harness.main, requests=requests).run(max_iterations=1, wait_time_seconds=0)
 
     [reply] = replies.receive()
     assert reply.body.outcome is Outcome.ERROR

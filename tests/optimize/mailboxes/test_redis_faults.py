@@ -20,7 +20,7 @@ from standfast.optimize.mailboxes.mailbox import Message
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from tests.figures import Figures
 from tests.optimize.mailboxes.backends import states
-from tests.optimize.mailboxes.doomed_worker import WORKED
+from tests.optimize.mailboxes.killed_worker import WORKED
 from tests.servers.redis import RedisServer
 from tests.store.cutting_proxy import LATE_SECONDS, TO_CLIENT, TO_SERVER, CuttingProxy
 
@@ -37,7 +37,7 @@ def _box(url: str, name: str = "work") -> Iterator[Box]:
 
 def _worker(url: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.optimize.mailboxes.doomed_worker", url],
+        [sys.executable, "-m", "tests.optimize.mailboxes.killed_worker", url],
         cwd=ROOT,
         stdout=subprocess.PIPE,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from standfast.clock import CountedIds
@@ -214,6 +214,9 @@ def test_a_template_survives_a_trip_as_json() -> None:
     assert PromptTemplate.from_json(TEMPLATE.as_json()) == TEMPLATE
 
 
+@example("$${a} ${a}", "x")
+@example("$$${a}", "x")
+@example("${a}", "${a}")
 @settings(max_examples=60)
 @given(st.text(alphabet="$ {}ab_1\n", max_size=40), st.text(max_size=10))
 def test_filling_in_changes_placeholders_and_nothing_else(body: str, value: str) -> None:

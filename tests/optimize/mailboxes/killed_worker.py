@@ -1,6 +1,6 @@
 """A worker that takes messages, writes down each one, acknowledges it, and does not expect to live long.
 
-``python -m tests.optimize.mailboxes.doomed_worker URL``; whoever started it kills it.
+``python -m tests.optimize.mailboxes.killed_worker URL``; whoever started it kills it.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """One of three workers on a Redis: main, eval or optimise. It is killed at any moment and started again.
 
-``python -m tests.optimize.loops.doomed_process ROLE URL LATENCY_SECONDS LENGTH``
+``python -m tests.optimize.loops.killed_processes ROLE URL LATENCY_SECONDS LENGTH``
 """
 
 import sys
@@ -19,7 +19,7 @@ from standfast.optimize.loops.strategies import Ablation
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
 from standfast.optimize.prompts.template import InMemoryPromptRegistry
-from tests.optimize.loops.world import COUNTER, TEMPLATE, Planted, agent
+from tests.optimize.loops.harness import COUNTER, TEMPLATE, Planted, agent
 
 ROLES = ("main", "eval", "optimize")
 DELIVERIES = 1_000

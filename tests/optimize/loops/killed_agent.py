@@ -1,6 +1,6 @@
 """An agent over a memory in a file that kills itself when its answer is committed and nobody has been told yet.
 
-``python -m tests.optimize.loops.doomed_agent URL FILE``
+``python -m tests.optimize.loops.killed_agent URL FILE``
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A small world with an agent whose every need is known: which words its prompt must hold, for which samples.
+"""A small harness with an agent whose every need is known: which words its prompt must hold, for which samples.
 
 The script answers a sample right only if the prompt holds what that sample needs, so that a test can say beforehand which
 edits do harm.
@@ -139,7 +139,7 @@ class DirectEvals:
 
 
 @dataclass
-class World:
+class Harness:
     """Everything that an optimisation needs, in one process."""
 
     folder: Path
@@ -202,6 +202,6 @@ class World:
                 thread.join()
 
 
-def temporary_tags(world: World) -> list[str]:
+def temporary_tags(harness: Harness) -> list[str]:
     """What should not be left behind."""
-    return [held.tag for held in world.store.list() if held.tag.startswith("opt-")]
+    return [held.tag for held in harness.store.list() if held.tag.startswith("opt-")]
