@@ -1,18 +1,17 @@
-"""The way most people would write the benchmark first, to measure ours against: the public reference release's method.
+"""The method of the public reference release, as a baseline for ours.
 
-Every price is worked out by serialising again, the store is a dict and a list that is searched and sorted, and the oracle, made
-anew for every run, is a dynamic programme in Python up to 2 KB and a greedy choice with swaps beyond. Written anew from what that
-method does. Point by point, against the release's source (its one published commit, of January 2026):
+Every price is computed by serialising again. The store is a dict and a list that is searched and sorted. The oracle is computed
+anew for every run: up to 2 KB by dynamic programming in Python, beyond that greedily with swaps. This is written anew from what
+the method does. Compared with the release's source (its one published commit, of January 2026):
 
-- as there: a policy prices a step and the store prices it again; a policy hands back a list of action objects, which are counted
-  by kind and then applied; a MERGE's delta is worked out by the policy and again by the store, which compares the two; expiring
-  searches the order list; grading walks over what is held, over all steps for their endpoints, and prices every step again;
-- lighter than there: one EXPIRE where ``last_kb`` and ``merge_aggressive`` repeat the same one until its bytes would suffice; no
-  F1, utility per KB, staleness, coverage and density; no objects made of what the file holds before the run's own view of it; no
-  texts of reasons; no CSV;
-- heavier than there: a policy is chosen by name at each step, a comparison of a few short texts.
+- the same: a policy prices a step and the store prices it again; a policy returns a list of action objects, which are counted by
+  kind and then applied; the policy and the store both compute a MERGE's delta, and the store compares them; expiring searches
+  the list; grading walks over the items, over all steps for their endpoints, and prices every step again;
+- lighter: one EXPIRE where ``last_kb`` and ``merge_aggressive`` repeat the same one until its bytes would suffice; no F1, utility
+  per KB, staleness, coverage and density; no objects made of the file before the run's own view of it; no reasons; no CSV;
+- heavier: a policy is chosen by name at each step, which compares a few short strings.
 
-All in all the release takes 1.08 times as long as this does on its own files (19.3 s and 17.9 s, measured side by side).
+The release takes 1.08 times as long as this on its own files (19.3 s and 17.9 s, measured together).
 """
 
 import json
@@ -29,7 +28,7 @@ POLICIES = {
 
 @dataclass(frozen=True)
 class NaiveStep:
-    """A step as it stands in the file."""
+    """A step of an episode file."""
 
     t: int
     observation: Any
@@ -38,7 +37,7 @@ class NaiveStep:
 
 @dataclass
 class NaiveItem:
-    """What is held of a step."""
+    """A stored item."""
 
     step: NaiveStep
     cost: int
@@ -46,14 +45,14 @@ class NaiveItem:
 
 
 def price(step: NaiveStep) -> int:
-    """Serialised again whenever it is asked for."""
+    """Return the price of a step; it is serialised every time."""
     texts = (json.dumps(step.observation, sort_keys=True), json.dumps(step.metadata, sort_keys=True))
     return sum(map(len, texts)) + 48
 
 
 @dataclass(frozen=True)
 class NaiveAction:
-    """What a policy wants done."""
+    """An action of a policy."""
 
     kind: str
     step: NaiveStep | None = None
@@ -71,11 +70,11 @@ class NaiveStore:
     order: list[int] = field(default_factory=list)
 
     def left(self) -> int:
-        """What may still be used."""
+        """Return the bytes that are left."""
         return self.max_bytes - self.used
 
     def apply(self, action: NaiveAction, now: int) -> bool:
-        """Do it, or say no."""
+        """Apply an action; return whether it was accepted."""
         if action.kind == "SKIP":
             return True
         if action.kind == "WRITE":
@@ -87,7 +86,7 @@ class NaiveStore:
         return action.target < now and self._expire(action.target)
 
     def held(self) -> list[NaiveItem]:
-        """All items in order, in a new list each time."""
+        """Return all items in order, in a new list each time."""
         return [self.items[t] for t in self.order if t in self.items]
 
     def _put(self, item: NaiveItem) -> bool:
@@ -122,7 +121,7 @@ class NaiveStore:
 
 
 def changes(base: NaiveStep, step: NaiveStep) -> dict[str, Any]:
-    """The shallow difference of two observations."""
+    """Return the shallow difference of two observations."""
     return {
         key: value
         for key, value in step.observation.items()
@@ -136,7 +135,7 @@ def everything(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
 
 
 def newest(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
-    """Let the oldest go, then write."""
+    """Expire the oldest, then write."""
     actions = []
     if price(step) > store.left() and store.order:
         actions.append(NaiveAction("EXPIRE", target=store.order[0]))
@@ -144,7 +143,7 @@ def newest(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
 
 
 def greedy(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
-    """Sort all that is held, and let the least important go."""
+    """Sort all items and expire the least important."""
     cost = price(step)
     if cost <= store.left():
         return [NaiveAction("WRITE", step)]
@@ -161,7 +160,7 @@ def greedy(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
 
 
 def merging(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
-    """Search all that is held for a base to merge into."""
+    """Search all items for a base to merge into."""
     api = step.observation.get("api")
     for item in reversed(store.held()):
         if item.step.observation.get("api") == api:
@@ -174,7 +173,7 @@ def merging(step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
 
 
 def actions_of(policy: str, step: NaiveStep, store: NaiveStore) -> list[NaiveAction]:
-    """What a policy wants done about a step."""
+    """Return the actions of a policy for a step."""
     match policy:
         case "everything":
             return everything(step, store)
@@ -192,7 +191,7 @@ def actions_of(policy: str, step: NaiveStep, store: NaiveStore) -> list[NaiveAct
 
 
 def dense_programme(sizes: list[int], values: list[float], max_bytes: int) -> float:
-    """The knapsack, one cell for every byte of the budget and every step."""
+    """Solve the knapsack with one cell for every byte of the budget and every step."""
     best = [0.0] * (max_bytes + 1)
     for size, value in zip(sizes, values, strict=True):
         for room in range(max_bytes, size - 1, -1):
@@ -203,7 +202,7 @@ def dense_programme(sizes: list[int], values: list[float], max_bytes: int) -> fl
 
 
 def greedy_programme(sizes: list[int], values: list[float], max_bytes: int) -> float:
-    """The best ratios first, then swaps while a better one fits."""
+    """Choose the best ratios first, then swap while a better item fits."""
     ranked = sorted(
         ((value / size, size, value) for size, value in zip(sizes, values, strict=True)), reverse=True
     )
@@ -223,7 +222,7 @@ def greedy_programme(sizes: list[int], values: list[float], max_bytes: int) -> f
 
 
 def run(policy: str, episode: dict[str, Any], max_bytes: int, track: str) -> dict[str, float]:
-    """One policy over one episode, graded."""
+    """Run and grade one policy on one episode."""
     allowed = SHOWN[track]
     steps = [
         NaiveStep(step["t"], step["observation"], {key: step["metadata"][key] for key in allowed})
@@ -241,7 +240,7 @@ def run(policy: str, episode: dict[str, Any], max_bytes: int, track: str) -> dic
 
 
 def grade(steps: list[NaiveStep], labels: dict[str, Any], store: NaiveStore) -> dict[str, float]:
-    """The metrics, the oracle among them, which is made anew for every policy."""
+    """Return the metrics; the oracle is computed anew for every policy."""
     held = store.held()
     bases = {item.step.t for item in held if item.parent is None}
     api_of = {step.t: step.observation.get("api") for step in steps}

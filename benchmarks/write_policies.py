@@ -58,11 +58,10 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _grid(files: list[Path]) -> tuple[float, float]:
-    """Seconds for 4 regimes of 10 episodes of 200 steps, 4 budgets, 12 policy-tracks, from file to figures.
+    """Return the seconds for 4 regimes of 10 episodes of 200 steps, 4 budgets, 12 policy-tracks, from file to figures.
 
-    Both ways take turns, and each is measured in pieces: ours episode by episode, which is its unit of work, theirs also
-    budget by budget, so that its pieces are as short as its method allows. What is added up is the best of several rounds of
-    each piece, so that a busy moment of the machine counts for neither.
+    Both take turns and are measured in pieces: ours by episode, theirs by episode and budget. The sum is over the best of
+    several rounds of each piece, so that a busy machine affects neither.
     """
     own = other = 0.0
     for file in files:
@@ -99,10 +98,10 @@ def _episodes(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _long(policy: str, file: Path) -> tuple[float, float, float]:
-    """Seconds for one episode of 10,000 steps at 1 MB, parsed beforehand.
+    """Return the seconds for one parsed episode of 10,000 steps at 1 MB.
 
-    Ours, with prices and the exact oracle; theirs as released, with a greedy stand-in for the oracle; and theirs with the
-    only exact oracle that it has, its dense programme, measured over a slice of the steps and scaled to all of them.
+    Ours, with prices and the exact oracle; the release's, with its greedy oracle; and the release's with its only exact
+    oracle, dynamic programming, measured over a slice of the steps and scaled to all of them.
     """
     episode = read_episode(locate_episodes(file)[0])
     plain = next(_episodes(file))
@@ -120,22 +119,24 @@ def _long(policy: str, file: Path) -> tuple[float, float, float]:
     return min(_seconds(ours) for _ in range(ROUNDS)), released, exact
 
 
-def _flatness(policy: str, scene: PricedEpisode) -> float:
-    """The cost of a step in a stream of 100,000 over that in the same steps as a hundred streams of 1,000.
+def _flatness(policy: str, episode: PricedEpisode) -> float:
+    """Return the cost of a step in a stream of 100,000 over that in the same steps as a hundred streams of 1,000.
 
-    The same steps, so that both are as cold in the machine's caches; the first of a stream is not counted, for that is
-    where an oracle makes its plan.
+    Both use the same steps, so that caches affect them alike. The first step of a stream is not counted, because an oracle
+    makes its plan there.
     """
     entrant = Entrant.parse(policy)
-    steps, prices = scene.shown(entrant.track)
-    feedback = scene.utility_of if entrant.track is Track.BANDIT else None
+    steps, prices = episode.shown(entrant.track)
+    feedback = episode.utility_of if entrant.track is Track.BANDIT else None
 
     def seconds(some: tuple[Step, ...]) -> float:
         made, store = entrant.spec.build(), ByteMemoryStore(ByteBudget(20_000), prices=prices)
-        told = (
-            Hindsight(steps=some, worth=scene.episode.labels.worth) if entrant.track is Track.ORACLE else None
+        hindsight = (
+            Hindsight(steps=some, worth=episode.episode.labels.worth)
+            if entrant.track is Track.ORACLE
+            else None
         )
-        run_policy(made, some[:1], store, feedback=feedback, hindsight=told)
+        run_policy(made, some[:1], store, feedback=feedback, hindsight=hindsight)
         begun = time.process_time()
         run_policy(made, some[1:], store, feedback=feedback)
         return time.process_time() - begun
@@ -148,7 +149,7 @@ def _flatness(policy: str, scene: PricedEpisode) -> float:
 
 
 def _dense(sizes: list[int], values: list[int], max_bytes: int) -> int:
-    """The O(T·B) programme, as fast as arrays make it."""
+    """Solve the knapsack by dense dynamic programming with numpy."""
     best = np.zeros(max_bytes + 1, dtype=np.int64)
     for size, value in zip(sizes, values, strict=True):
         np.maximum(best[size:], best[:-size] + value, out=best[size:])
@@ -167,7 +168,9 @@ def _oracle(file: Path) -> list[Ratio]:
     assert len(set(answers)) == 1, "all three are exact"
     detail = f"{len(sizes):,} items; {ours * 1e3:.0f} ms against {dense:.1f} s with numpy"
     return [
-        at_most("exact oracle at 1 MB against a dense programme", 100 * ours / dense, 2, detail, unit=" %"),
+        at_most(
+            "exact oracle at 1 MB against dense dynamic programming", 100 * ours / dense, 2, detail, unit=" %"
+        ),
         shown(
             "  and the optimum after each of those steps", 100 * curve / dense, f"in %; {curve * 1e3:.0f} ms"
         ),
@@ -175,7 +178,7 @@ def _oracle(file: Path) -> list[Ratio]:
 
 
 def _memory(file: Path) -> Ratio:
-    """The peak of a grid over several long episodes, in units of one that is parsed and played."""
+    """Return the peak memory of a grid over several long episodes, relative to one."""
     grid, units = plan_grid(
         [file], policies=["RecencyBias", "MergeAggressive"], budgets=(MEGABYTE,), curves=False
     )
@@ -192,7 +195,7 @@ def _memory(file: Path) -> Ratio:
 
 
 def run() -> list[Ratio]:
-    """Every figure of the benchmark."""
+    """Return all figures."""
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -212,17 +215,15 @@ def run() -> list[Ratio]:
         write_jsonl(long, (generate(settings, number) for number in range(3)))
         for policy in LONG:
             ours, released, exact = _long(policy, long)
-            detail = (
-                f"{ours * 1e3:.0f} ms against {exact:.0f} s (its programme scaled from {SLICE_STEPS} steps)"
-            )
+            detail = f"{ours * 1e3:.0f} ms against {exact:.0f} s (its dynamic programming scaled from {SLICE_STEPS} steps)"
             ratios.append(
                 at_least(f"10,000 steps at 1 MB, regret exact, {policy}", exact / ours, 200, detail)
             )
-            detail = f"{released:.1f} s as released, where a greedy choice stands in for the oracle"
+            detail = f"{released:.1f} s as released, with a greedy oracle"
             ratios.append(shown("  the same, its regret not exact", released / ours, detail))
         endless = DriftSettings(steps=100_000, regime=Regime.BURSTS_REDUNDANCY, endpoints=80)
-        scene = PricedEpisode(generate(endless, 0), ByteModel.SPEC, name="flat")
-        slowest = max((_flatness(policy, scene), policy) for policy in policy_names())
+        episode = PricedEpisode(generate(endless, 0), ByteModel.SPEC, name="flat")
+        slowest = max((_flatness(policy, episode), policy) for policy in policy_names())
         ratios.append(
             at_most("a step among 100,000 against one among 1,000", slowest[0], 1.5, f"worst: {slowest[1]}")
         )

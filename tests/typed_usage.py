@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, assert_type
 
 import standfast
+from standfast import bench
+from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, apply_policy, estimate_bytes, write
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 
@@ -196,6 +198,34 @@ def recalling(memory: standfast.Memory, counter: standfast.TokenCounter) -> None
     assert_type(answer, standfast.RecallAnswer)
     assert_type(answer.package, standfast.ContextPackage)
     assert_type(standfast.ControllerRegistry.shipped().get("phase6-v1"), standfast.Controller)
+
+
+class EveryOther:
+    """A write policy of a user's own."""
+
+    def select(self, step: standfast.Step, store: ByteMemoryStore) -> Iterator[standfast.MemoryAction]:
+        """Write every other step that fits."""
+        if step.t % 2 == 0 and store.fits(step):
+            yield write(step)
+
+
+def benchmarking(results: Path) -> None:
+    """Policies run on episodes, one by one and in grids."""
+    store = ByteMemoryStore(ByteBudget(1_000))
+    applied = apply_policy(EveryOther(), standfast.Step(t=0, observation="x"), store)
+    assert_type(applied[0], tuple[standfast.MemoryAction, bool])
+    assert_type(store.retained(), set[int])
+    assert_type(estimate_bytes(standfast.Step(t=0, observation="x"), ByteModel.INDEXED), int)
+    episode = bench.PricedEpisode(bench.generate(bench.DriftSettings(steps=10), 0))
+    run = episode.run(bench.Entrant.parse("DriftValue"), 1_024)
+    assert_type(run.metrics, bench.EpisodeMetrics)
+    assert_type(run.metrics.recall, float)
+    grid, units = bench.plan_grid(["episodes.jsonl"], policies=["DriftValue"])
+    folder = bench.ResultsFolder(results)
+    assert_type(bench.run_grid(grid, units, folder, bench.process_pool()), int)
+    rows = bench.read_results(results)
+    assert_type(bench.rank_policies(rows, 1_024), list[bench.LeaderboardRow])
+    assert_type(bench.deployment_settings("DriftValue", band="ACTIVE"), str)
 
 
 def counting(counter: standfast.TokenCounter) -> None:

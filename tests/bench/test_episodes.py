@@ -46,7 +46,7 @@ def test_written_episodes_are_read_back_and_written_the_same(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "problem"),
     [
         ("{", "not JSON"),
         ("[]", "must be an object"),
@@ -81,11 +81,11 @@ def test_written_episodes_are_read_back_and_written_the_same(tmp_path: Path) -> 
         ('{"steps": [{"t": 0, "observation": "\\ud800"}], "labels": {}}', "not JSON"),
     ],
 )
-def test_a_bad_line_is_reported_with_file_line_and_reason(tmp_path: Path, line: str, told: str) -> None:
+def test_a_bad_line_is_reported_with_file_line_and_reason(tmp_path: Path, line: str, problem: str) -> None:
     file = tmp_path / "episodes.jsonl"
     file.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
 
-    with pytest.raises(BadEpisode, match=told) as caught:
+    with pytest.raises(BadEpisode, match=problem) as caught:
         load_jsonl(file)
     assert (caught.value.facts["file"], caught.value.facts["line"]) == (str(file), 3)
 

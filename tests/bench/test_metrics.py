@@ -175,20 +175,20 @@ def test_curve_points_are_evenly_spread_and_include_the_last() -> None:
 
 
 class Poison:
-    """Labels that nobody may look at; a learner is told what it asks for, and that is written down."""
+    """Labels that raise an error when they are read, except for utilities, whose reads are recorded."""
 
     def __init__(self, truth: dict[int, float]) -> None:
         self._truth = truth
-        self.asked: list[int] = []
+        self.read: list[int] = []
 
     @property
     def utility_by_step(self) -> "Poison":
-        """The one opening that learners have."""
+        """The only label that bandits may read."""
         return self
 
     def get(self, t: int, _default: float) -> float:
-        """What a step was worth."""
-        self.asked.append(t)
+        """Return the utility of a step."""
+        self.read.append(t)
         return self._truth[t]
 
     def __getattr__(self, name: str) -> Any:
@@ -196,13 +196,13 @@ class Poison:
 
 
 class Stored:
-    """Looks on, and keeps the timesteps at which something was stored."""
+    """Observes a run and records the timesteps at which something was stored."""
 
     def __init__(self) -> None:
         self.at: list[int] = []
 
     def after(self, step: Step, applied: Any, store: ByteMemoryStore) -> None:  # noqa: ARG002  # An observer's signature.
-        """One step is done."""
+        """Record the step if it was stored."""
         if step.t in store:
             self.at.append(step.t)
 
@@ -211,14 +211,14 @@ class Stored:
     "name", [name for name in BUILT_IN if PolicySpec.parse(name).track is not Track.ORACLE]
 )
 def test_no_policy_reads_a_label(name: str) -> None:
-    """A run over a poisoned episode; a learner is told of what it just stored, and of nothing else."""
+    """Runs over an episode with poisoned labels. A bandit gets the utility of what it just stored, and nothing else."""
     episode, entrant = small_episode(80), Entrant.parse(name)
     poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
     scene: Any = PricedEpisode(episode, ByteModel.SPEC)
     scene.episode.labels = poison
     scene.fill_store(entrant, 2_000, observer=stored)
 
-    assert poison.asked == (stored.at if entrant.track is Track.BANDIT else [])
+    assert poison.read == (stored.at if entrant.track is Track.BANDIT else [])
 
 
 @pytest.mark.parametrize("name", ["UtilityGreedy", "OracleOptimal"])
@@ -290,11 +290,11 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
 
 
 def test_hindsight_needs_a_policy_with_foresee() -> None:
-    told = Hindsight(steps=(), worth={})
+    hindsight = Hindsight(steps=(), worth={})
     with pytest.raises(PolicyFailed, match="foresee"):
         run_policy(
             PolicySpec.parse("AlwaysWrite").build(),
             small_episode(5).steps,
             ByteMemoryStore(ByteBudget(9)),
-            hindsight=told,
+            hindsight=hindsight,
         )

@@ -26,8 +26,10 @@ def _solver(sizes: list[int], values: list[int], capacity: int) -> int:
     """The optimum by OR-tools' branch and bound."""
     kind = knapsack_solver.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
     solver = knapsack_solver.KnapsackSolver(kind, "independent")
-    kept = [(size, value) for size, value in zip(sizes, values, strict=True) if value > 0]
-    solver.init([value for _, value in kept], [[size for size, _ in kept]], [capacity])
+    items_with_value = [(size, value) for size, value in zip(sizes, values, strict=True) if value > 0]
+    solver.init(
+        [value for _, value in items_with_value], [[size for size, _ in items_with_value]], [capacity]
+    )
     return int(solver.solve())
 
 
@@ -68,12 +70,12 @@ def test_one_ranking_is_good_for_every_budget(items: list[tuple[int, int]], budg
 
 
 def _instances(items: int, seed: int) -> list[tuple[str, list[int], list[int]]]:
-    dice = seeded(seed)
-    sizes = [100 + int(dice.random() * 900) for _ in range(items)]
+    random = seeded(seed)
+    sizes = [100 + int(random.random() * 900) for _ in range(items)]
     return [
-        ("unrelated", sizes, [1 + int(dice.random() * 1_000) for _ in sizes]),
-        ("few values", sizes, [(1, 2, 4, 16, 40, 48)[int(dice.random() * 6)] for _ in sizes]),
-        ("weakly related", sizes, [size + int(dice.random() * 20) for size in sizes]),
+        ("unrelated", sizes, [1 + int(random.random() * 1_000) for _ in sizes]),
+        ("few values", sizes, [(1, 2, 4, 16, 40, 48)[int(random.random() * 6)] for _ in sizes]),
+        ("weakly related", sizes, [size + int(random.random() * 20) for size in sizes]),
         ("equal ratios", sizes, list(sizes)),
     ]
 

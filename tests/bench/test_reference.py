@@ -54,14 +54,14 @@ def test_figures_equal_those_of_the_reference_release(file: Path) -> None:
 
 def test_the_published_figures_are_among_them() -> None:
     """What the paper's text says of the privileged track in the default mode."""
-    told = {
+    published = {
         (figure["policy"], figure["budget_bytes"]): figure
         for figure in FIGURES
         if figure["mode"] == "default" and figure["track"] == "privileged"
     }
 
-    assert round(told["priority_greedy", 1_024]["f1"], 3) == 0.446
-    assert round(told["priority_threshold", 10_240]["f1"], 3) == 1.0
-    assert round(told["priority_threshold", 10_240]["utilization"], 3) == 0.337
-    assert round(told["fifo_store_all", 10_240]["utilization"], 3) == 0.994
-    assert round(told["fifo_store_all", 10_240]["drift_coverage"], 3) == 0.188
+    assert round(published["priority_greedy", 1_024]["f1"], 3) == 0.446
+    assert round(published["priority_threshold", 10_240]["f1"], 3) == 1.0
+    assert round(published["priority_threshold", 10_240]["utilization"], 3) == 0.337
+    assert round(published["fifo_store_all", 10_240]["utilization"], 3) == 0.994
+    assert round(published["fifo_store_all", 10_240]["drift_coverage"], 3) == 0.188

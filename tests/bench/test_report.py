@@ -56,8 +56,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def files(results: Path) -> list[str]:
     """The files of its report."""
-    told = CliRunner().invoke(main, ["bench", "report", str(results), "--json"])
-    written: list[str] = json.loads(told.output)["files"]
+    result = CliRunner().invoke(main, ["bench", "report", str(results), "--json"])
+    written: list[str] = json.loads(result.output)["files"]
     return written
 
 
@@ -109,20 +109,20 @@ def test_the_same_results_make_the_same_report(results: Path, files: list[str], 
 
 @pytest.mark.parametrize("form", ["table", "csv", "markdown"])
 def test_the_leaderboard_is_printed_in_three_forms(results: Path, form: str) -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, ["bench", "leaderboard", str(results), "--format", form, "--budget", "1024"]
     )
 
-    assert told.exit_code == 0
-    assert told.output.index("OracleOptimal") < told.output.index("AlwaysWrite")
+    assert result.exit_code == 0
+    assert result.output.index("OracleOptimal") < result.output.index("AlwaysWrite")
 
 
 def test_the_leaderboard_is_json_too_and_an_unknown_budget_is_reported(results: Path) -> None:
-    told = json.loads(CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--json"]).output)
+    result = json.loads(CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--json"]).output)
     wrong = CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--budget", "5"])
 
-    assert told["budget_bytes"] == 10_240
-    assert {one["policy"] for one in told["standings"]} == {"AlwaysWrite", "DriftValue", "OracleOptimal"}
+    assert result["budget_bytes"] == 10_240
+    assert {one["policy"] for one in result["standings"]} == {"AlwaysWrite", "DriftValue", "OracleOptimal"}
     assert wrong.exit_code == 2
     assert "no run had 5 bytes" in wrong.stderr
 
@@ -139,15 +139,17 @@ def test_a_condition_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path
         "1",
     ]
     assert CliRunner().invoke(main, ["bench", "run", str(results / "e.jsonl"), *arguments]).exit_code == 0
-    told = CliRunner().invoke(main, ["bench", "leaderboard", str(tmp_path)])
+    result = CliRunner().invoke(main, ["bench", "leaderboard", str(tmp_path)])
 
-    assert "retrieval_at_5" in told.output
+    assert "retrieval_at_5" in result.output
     assert CliRunner().invoke(main, ["bench", "report", str(tmp_path)]).exit_code == 2
 
 
 def test_the_settings_accept_the_lines_that_deploy_a_policy(tmp_path: Path) -> None:
-    told = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"])
-    (tmp_path / "standfast.toml").write_text(told.output, encoding="utf-8")
+    result = CliRunner().invoke(
+        main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"]
+    )
+    (tmp_path / "standfast.toml").write_text(result.output, encoding="utf-8")
     settings = Settings.load({}, file=tmp_path / "standfast.toml")
 
     assert settings.band_policies == {"LEDGER": "DriftValue"}
@@ -179,11 +181,11 @@ def test_without_the_extra_the_pip_command_is_named(results: Path) -> None:
         ["report", str(results)],
         ["run", str(results / "e.jsonl"), "--out", str(results / "x"), "--workers", "1"],
     ):
-        told = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", program, "bench", *arguments], capture_output=True, text=True, check=False
         )
-        assert told.returncode == 2
-        assert "pip install 'standfast[bench]'" in told.stderr
+        assert result.returncode == 2
+        assert "pip install 'standfast[bench]'" in result.stderr
 
 
 def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: Path) -> None:

@@ -203,18 +203,22 @@ def test_circular_and_missing_references_end() -> None:
 
 @pytest.mark.parametrize("expected", PAIRS, ids=lambda path: path.name.removesuffix(".expected.json"))
 def test_real_descriptions_give_the_expected_changes(expected: Path) -> None:
-    told = json.loads(expected.read_text(encoding="utf-8"))
+    expected_changes = json.loads(expected.read_text(encoding="utf-8"))
     sides = []
     for side in ("old", "new"):
         document = load_description(str(expected).replace(".expected.", f".{side}."))
-        sides.append(operations(document, source=told["source"], with_host=told["source"] == "twilio"))
+        sides.append(
+            operations(
+                document, source=expected_changes["source"], with_host=expected_changes["source"] == "twilio"
+            )
+        )
     old, new = sides
     found = {
         (new.get(identity) or old[identity]).name: set(kinds)
         for identity, kinds in operation_changes(old, new).items()
     }
 
-    assert found == {touch["api"]: set(touch["kinds"]) for touch in told["touched"]}
+    assert found == {touch["api"]: set(touch["kinds"]) for touch in expected_changes["touched"]}
 
 
 def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:

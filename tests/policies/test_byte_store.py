@@ -167,8 +167,8 @@ def test_the_newest_base_of_an_endpoint_is_found_whatever_has_expired() -> None:
     store = _store()
     for t in range(4):
         store.apply(_write(_step(t, v=t)))
-    for gone, newest in ((3, 2), (0, 2), (2, 1)):
-        store.apply(_expire(gone))
+    for expired, newest in ((3, 2), (0, 2), (2, 1)):
+        store.apply(_expire(expired))
         base = store.newest_base("a")
         assert base is not None
         assert base.step.t == newest

@@ -95,10 +95,10 @@ def test_merge_aggressive_stores_changes_as_deltas() -> None:
 
 def test_random_policy_writes_its_share_and_follows_its_seed() -> None:
     steps = _steps(400)
-    kept = [_store(f"RandomPolicy(p=0.25, seed={seed})", steps, 10**6).retained() for seed in (1, 1, 2)]
+    stored = [_store(f"RandomPolicy(p=0.25, seed={seed})", steps, 10**6).retained() for seed in (1, 1, 2)]
 
-    assert kept[0] == kept[1] != kept[2]
-    assert 60 < len(kept[0]) < 140
+    assert stored[0] == stored[1] != stored[2]
+    assert 60 < len(stored[0]) < 140
 
 
 def test_the_greedy_oracle_takes_the_most_useful_and_the_exact_one_the_best() -> None:
@@ -142,10 +142,10 @@ def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
     steps, prices = scene.shown(Track.UNPRIVILEGED)
     store = ByteMemoryStore(ByteBudget(900), prices=prices)
     run_policy(PolicySpec.parse("MergeFirst").build(seed=3), steps, store)
-    kept = [item for item in store.items() if item.api == "pay"]
+    stored = [item for item in store.items() if item.api == "pay"]
 
-    assert len(kept) > 20
-    assert {item.step.t for item in kept} <= store.retained(), "none is an orphan"
+    assert len(stored) > 20
+    assert {item.step.t for item in stored} <= store.retained(), "none is an orphan"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -177,21 +177,21 @@ def test_single_steps_and_whole_streams_store_the_same(name: str) -> None:
     spec = PolicySpec.parse(name)
     scene = PricedEpisode(small_episode(60), ByteModel.SPEC)
     steps, _ = scene.shown(spec.track)
-    told = Hindsight(steps=steps, worth=scene.episode.labels.worth)
+    hindsight = Hindsight(steps=steps, worth=scene.episode.labels.worth)
     left, right = ByteMemoryStore(ByteBudget(3_000)), ByteMemoryStore(ByteBudget(3_000))
-    by_turns: Any = spec.build(seed=5)
+    by_steps: Any = spec.build(seed=5)
     if spec.track is Track.ORACLE:
-        by_turns.foresee(told)
+        by_steps.foresee(hindsight)
     for step in steps:
-        apply_policy(by_turns, step, left)
+        apply_policy(by_steps, step, left)
         if spec.track is Track.BANDIT and step.t in left:
-            by_turns.learn(step, scene.utility_of(step.t))
+            by_steps.learn(step, scene.utility_of(step.t))
     run_policy(
         spec.build(seed=5),
         steps,
         right,
         feedback=scene.utility_of if spec.track is Track.BANDIT else None,
-        hindsight=told if spec.track is Track.ORACLE else None,
+        hindsight=hindsight if spec.track is Track.ORACLE else None,
     )
 
     assert [item.step.t for item in left.items()] == [item.step.t for item in right.items()]

@@ -88,7 +88,7 @@ def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("Nobody", "there is none of that name"),
         ("AlwaysWrite(", "write Name, or Name"),
@@ -104,8 +104,8 @@ def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
         ("", "write Name"),
     ],
 )
-def test_an_invalid_policy_is_reported_with_its_problem(text: str, told: str) -> None:
-    with pytest.raises(UnknownPolicy, match=told):
+def test_an_invalid_policy_is_reported_with_its_problem(text: str, problem: str) -> None:
+    with pytest.raises(UnknownPolicy, match=problem):
         PolicySpec.parse(text)
 
 

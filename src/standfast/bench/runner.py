@@ -1,7 +1,7 @@
 """Runs one policy over one episode under one budget, and grades it.
 
-Labels are not an argument of ``run_policy``. A bandit is told utilities through a function from a timestep to its utility,
-which is called only for what was just stored; an oracle is told a ``Hindsight``. What does not depend on the policy is computed
+Labels are not an argument of ``run_policy``. A bandit gets utilities through a function from a timestep to its utility,
+which is called only for what was just stored; an oracle gets a ``Hindsight``. What does not depend on the policy is computed
 once for an episode: the steps as each track sees them, their prices, and the exact oracle.
 """
 

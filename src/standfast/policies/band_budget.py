@@ -2,7 +2,7 @@
 
 A budget names its policy: the same class that the benchmark grades. Each record that would go into the band is one step of a
 stream. The policy sees each step once and writes, merges or skips it, or expires stored items. The stream is stored next to the
-band, so that whoever opens the store later reaches the same state by showing the policy the same steps again.
+band, so that another process reaches the same state by showing the policy the same steps again.
 
 Steps are erased from a stream when their content is forgotten. The policy can't be shown them again, so the stream then lists
 what is stored, and a new policy continues from there.

@@ -1,6 +1,6 @@
 """Features of a step that any policy can see: its kind, how it differs from the last one, and how much that matters.
 
-``drift_score`` uses no labels. A list that lost an element breaks whoever used it; a parameter that became required asks for
+``drift_score`` uses no labels. A list that lost an element breaks its users; a parameter that became required asks for
 something new; the flag "deprecated" and words such as "removed" announce a change. In a text, only words that are new count:
 a page that always warned about something is no news.
 """

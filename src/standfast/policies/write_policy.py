@@ -1,4 +1,4 @@
-"""What a write policy is, how it is asked about a step, and how it is found by name.
+"""What a write policy is, how it is applied to a step, and how it is found by name.
 
     class MyPolicy:
         track = Track.UNPRIVILEGED
@@ -68,7 +68,7 @@ class BanditPolicy(Protocol):
 
 
 class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that an oracle is told before the stream begins. Utilities are whole units."""
+    """What an oracle knows before the stream begins. Utilities are whole units."""
 
     steps: Sequence[Step]
     worth: Mapping[int, int]
