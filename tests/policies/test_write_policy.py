@@ -10,7 +10,15 @@ from standfast import MemoryAction, Step
 from standfast.bench.runner import Entrant, run_policy
 from standfast.errors import EndlessPolicy, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
-from standfast.policies import ByteBudget, ByteMemoryStore, apply_policy, expire, write, write_policy
+from standfast.policies import (
+    ByteBudget,
+    ByteMemoryStore,
+    apply_policy,
+    estimate_bytes,
+    expire,
+    write,
+    write_policy,
+)
 from standfast.policies.write_policy import SKIP, PolicySpec, Track, policy_names
 from tests.bench.episodes import small_episode
 
@@ -30,6 +38,10 @@ class Mine:
 
 class Cheat(Mine):
     track = "oracle"
+
+class Named(Mine):
+    def __init__(self, *, label):
+        self.label = label
 
 class Lost(Mine):
     track = "nowhere"
@@ -101,6 +113,9 @@ def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
         ("UniformSample(every=0)", "must be 1 or more"),
         ("no.such:Policy", "can't be loaded"),
         ("json:loads", "a class with select"),
+        ("json:JSONDecoder", "a class with select"),
+        ("UniformSample(zeta=1, alpha=2)", "no setting 'alpha'; it has every"),
+        ("EpsilonGreedy(x=1)", "it has epsilon, seed"),
         ("", "write Name"),
     ],
 )
@@ -130,6 +145,28 @@ def test_a_seed_in_the_settings_wins_over_the_runs_seed() -> None:
 
     assert draws("RandomPolicy(seed=7)", 1) == draws("RandomPolicy(seed=7)", 2) == draws("RandomPolicy", 7)
     assert draws("RandomPolicy", 1) != draws("RandomPolicy", 2)
+
+
+def test_a_setting_that_is_not_json_is_text(own: Path) -> None:
+    spec = PolicySpec.parse("own_policies:Named(label=plain)")
+
+    assert spec.settings == (("label", "plain"),)
+    assert str(spec) == 'own_policies:Named(label="plain")'
+    assert PolicySpec.parse(str(spec)) == spec
+
+
+def test_a_policy_that_shrinks_a_step_pays_its_price_before_that() -> None:
+    class Shrinking:
+        def select(self, step: Step, store: ByteMemoryStore) -> Iterator[MemoryAction]:  # noqa: ARG002  # The protocol's signature.
+            step.observation["text"] = ""
+            yield write(step)
+
+    step = Step(t=0, observation={"text": "x" * 100})
+    price = estimate_bytes(step)
+    store = ByteMemoryStore(ByteBudget(1_000))
+    apply_policy(Shrinking(), step, store)
+
+    assert store.held_bytes == price > estimate_bytes(step)
 
 
 def test_a_policy_may_emit_a_thousand_actions_without_effect_and_no_more() -> None:
@@ -178,10 +215,11 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
         "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
     )
     (info / "entry_points.txt").write_text(
-        "[standfast.policies]\nMine = own_policies:Mine\n", encoding="utf-8"
+        "[standfast.policies]\nZeal = own_policies:Mine\nMine = own_policies:Mine\nAble = own_policies:Mine\n",
+        encoding="utf-8",
     )
 
-    assert "Mine" in policy_names()
+    assert policy_names()[-3:] == ["Able", "Mine", "Zeal"]
     assert PolicySpec.parse("mine").name == "Mine"
 
 
