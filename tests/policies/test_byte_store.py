@@ -178,6 +178,17 @@ def test_the_newest_base_of_an_endpoint_is_found_whatever_has_expired() -> None:
     assert store.oldest_item() is None
 
 
+def test_a_delta_and_an_item_without_endpoint_are_never_the_newest_base() -> None:
+    store = _store()
+    for action in (_write(_step(0, v=1)), _merge(_step(1, v=2), 0), _write(_step(2, None, v=3))):
+        assert store.apply(action)
+    base = store.newest_base("a")
+
+    assert base is not None
+    assert base.step.t == 0
+    assert [t in store for t in (0, 1, 2, 3)] == [True, True, True, False]
+
+
 def test_stores_that_share_a_budget_use_the_same_bytes() -> None:
     budget = ByteBudget(estimate_bytes(_step(0)) + 1)
     left, right = ByteMemoryStore(budget), ByteMemoryStore(budget)
