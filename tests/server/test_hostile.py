@@ -58,6 +58,15 @@ def _read(connection: socket.socket) -> bytes:
     return got
 
 
+def _until(connection: socket.socket, end: bytes) -> bytes:
+    got = b""
+    while not got.endswith(end):
+        piece = connection.recv(65_536)
+        assert piece, "the server hung up"
+        got += piece
+    return got
+
+
 def status_of(raw: bytes) -> int:
     """The status of a raw answer; 0 if there was none."""
     found = re.match(rb"HTTP/1\.1 (\d{3})", raw)
@@ -247,6 +256,23 @@ def test_a_slow_head_is_cut_off_and_a_slow_body_is_told_so(wire: Wire) -> None:
     assert silent == slow == b""
     assert second.count(b"HTTP/1.1") == 1
     assert status_of(body) == 408
+
+
+def test_a_connection_that_sends_no_complete_head_is_closed(wire: Wire) -> None:
+    """``recv`` returns b"" when the server hangs up, and raises ``TimeoutError`` if it never does."""
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as silent:
+        assert silent.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as reused:
+        reused.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        first = _until(reused, b'"alive"}')
+        time.sleep(1)
+        reused.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        second = _until(reused, b'"alive"}')
+        reused.sendall(b"GET /hea")
+        rest = reused.recv(1)
+
+    assert status_of(first) == status_of(second) == 200, "an idle connection outlives the deadline of a head"
+    assert rest == b""
 
 
 @pytest.mark.parametrize(
