@@ -54,7 +54,7 @@ class MissingExtra(StandfastError):
 
 
 class NotAuthorised(StandfastError):
-    """A role may not do this, whoever told it to."""
+    """A role may not do this."""
 
     code = "not_authorised"
     says = "{role} may not {act}; only {who} may."

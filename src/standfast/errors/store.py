@@ -91,7 +91,7 @@ class StoreFailed(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """It is unknown whether the commit was applied. Submitting it again tells."""
+    """It is unknown whether the commit was applied. Submit it again to find out."""
 
     code = "outcome_unknown"
     says = (

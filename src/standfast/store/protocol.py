@@ -1,8 +1,7 @@
 """The storage backend: the rows it keeps, the eight methods it implements, and what they promise.
 
 A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends the rows
-that ``pipeline.py`` decided on, in one transaction. Every rule therefore stands in one place, and a new backend is
-small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
+that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend is small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
 
 Backends build rows by position, so the columns of a table stand in the order of the struct's fields.
 """

@@ -1,7 +1,7 @@
 """Records over rows: decode a row, find the keys of a record, its history, and the changes between two snapshots.
 
 Keys are ``BAND/memory_id``. Two suffixes mark further versions of one record in the same band: ``~digest`` for one that
-was only logged, ``@epoch.number`` for one that a band with a byte budget holds beside others.
+was only logged, ``@epoch.number`` for one that a band with a byte budget holds next to others.
 """
 
 import re

@@ -33,34 +33,11 @@ _HEAD_LINE_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
 # 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
 SAFE_SQLITE: Final = (3, 51, 3)
 
-NETWORK_FILE_SYSTEMS: Final = frozenset(
-    [
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs3",
-        "nfs4",
-        "ocfs2",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "virtiofs",
-    ]
+_NETWORK_NAMES: Final = (
+    "9p afs beegfs ceph cifs coda fuse.ceph fuse.glusterfs fuse.s3fs fuse.sshfs gfs2 glusterfs "
+    "gpfs lustre ncpfs nfs nfs3 nfs4 ocfs2 smb2 smb3 smbfs vboxsf virtiofs"
 )
+NETWORK_FILE_SYSTEMS: Final = frozenset(_NETWORK_NAMES.split())
 
 # Name, value to set, value that must be read back.
 PRAGMAS: Final = (

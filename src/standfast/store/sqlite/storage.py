@@ -127,7 +127,7 @@ class SQLiteStorage:
             self._roll_back()
             raise translate(error, self._path) from None
         except apsw.Error as error:
-            # The commit may or may not be in the file. A look-up by commit id after a reset tells.
+            # The commit may or may not be in the file. A look-up by commit id after a reset shows which.
             self._in_doubt = True
             raise OutcomeUnknown(problem=str(error)) from None
 
