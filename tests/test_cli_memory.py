@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from standfast.govern.authority import Role
+from standfast.memory import Run
+from standfast.vocabulary import Band
 
 FACT = (
     "remember",
@@ -164,3 +168,50 @@ def test_a_source_needs_a_kind_and_an_id(source: str) -> None:
     assert result.exit_code == 2
     assert "KIND:ID" in result.stderr
     assert list(Path().iterdir()) == []
+
+
+def test_the_json_of_remember_has_the_receipt() -> None:
+    answer = json.loads(call(*FACT, "--json").output)
+
+    assert (answer["verdict"], answer["memory_id"]) == ("SEAL", "policy/eu-refunds")
+    assert (answer["receipt"]["memory_snapshot_id"], answer["receipt"]["replayed"]) == (1, False)
+
+
+def test_every_command_answers_in_json() -> None:
+    call(*FACT)
+    records = json.loads(call("at", "1", "--json").output)
+    (ledger,) = [
+        change
+        for change in json.loads(call("diff", "0", "--json").output)["changes"]
+        if "LEDGER" in change["key"]
+    ]
+    forgotten = json.loads(call("forget", "policy/eu-refunds", "--reason", "r", "--yes", "--json").output)
+
+    assert (records["snapshot"], len(records["records"])) == (1, 2)
+    assert (ledger["before"], ledger["after"]["text"]) == (None, "EU refunds take 14 days.")
+    assert (forgotten["subject"], forgotten["receipt"]["memory_snapshot_id"]) == ("policy/eu-refunds", 2)
+
+
+def test_proposals_are_not_a_band_to_list() -> None:
+    call(*FACT)
+
+    assert call("at", "1", "--band", "PHOENIX").exit_code == 2
+    assert [call("at", "1", "--band", band.value).exit_code for band in Band if band is not Band.PHOENIX] == [
+        0
+    ] * 5
+
+
+@pytest.mark.parametrize(("options", "role"), [((), Role.AGENT), (("--as-human",), Role.HUMAN)])
+def test_the_text_is_an_agents_unless_the_caller_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], role: Role
+) -> None:
+    roles, remember = list[Role](), Run.remember
+
+    def recording(run: Run, text: str, **fields: Any) -> Any:
+        roles.append(fields["role"])
+        return remember(run, text, **fields)
+
+    monkeypatch.setattr(Run, "remember", recording)
+    call(*FACT, *options)
+
+    assert roles == [role]
