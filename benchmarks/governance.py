@@ -1,4 +1,4 @@
-"""What governance costs: judging and gating against committing, and verifying a ledger against merely hashing it."""
+"""What governance costs: judging compared with committing, and verifying a ledger compared with hashing it."""
 
 import gc
 import hashlib

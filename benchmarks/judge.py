@@ -1,4 +1,4 @@
-"""The judge: what its floors find on the labelled corpus, and what judging costs beside committing the same record."""
+"""The judge: what its floors find in the labelled corpus, and what judging costs compared with committing."""
 
 import tempfile
 from collections.abc import Callable
@@ -38,7 +38,7 @@ RECALLED = tuple(record.text for record in KNOWN[:50])
 
 
 def run() -> list[Ratio]:
-    """Recall and precision by label on each part of the corpus, then the cost of one judgement, alone and in company."""
+    """Recall and precision by label for each part of the corpus, then the cost of one judgement."""
     judge = Judge(FloorRegistry.shipped())
     return [*_found(judge), *_cost(judge)]
 
@@ -56,7 +56,7 @@ def _found(judge: Judge) -> list[Ratio]:
 
 
 def _cost(judge: Judge) -> list[Ratio]:
-    """A claim is read anew for each judgement, as in a run; what is known is read once for all of them."""
+    """Each judgement reads its claim anew, as in a run; the context is read once for all of them."""
     few = JudgingContext(related=KNOWN[:20], vault=KNOWN[20:25], recalled=RECALLED)
     many = JudgingContext(related=KNOWN, recalled=RECALLED)
     law = JudgingContext(vault=KNOWN)

@@ -80,9 +80,9 @@ def test_ssh_keygen_accepts_the_stored_signature_over_the_stored_statement(tmp_p
 
 
 def test_what_is_signed_is_the_canonical_json_of_seven_fields() -> None:
-    told = json.loads(APPROVAL.statement.signed_bytes)
+    value = json.loads(APPROVAL.statement.signed_bytes)
 
-    assert told == {
+    assert value == {
         "decision": "approve",
         "expires_at": "2026-06-01T12:10:00.000000Z",
         "memory_snapshot_id": 41,
@@ -206,7 +206,7 @@ def test_an_agent_may_not_decide_any_proposal() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_signature_can_not_be_carried_over_to_another_proposal(change: dict[str, Any]) -> None:
+def test_a_signature_cannot_be_carried_over_to_another_proposal(change: dict[str, Any]) -> None:
     other = Proposal.of(**{**FIELDS, **change})
 
     with pytest.raises(WrongPayload) as refusal:
@@ -215,15 +215,15 @@ def test_a_signature_can_not_be_carried_over_to_another_proposal(change: dict[st
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "value"),
     [("payload_fingerprint", "0" * 64), ("policy_set_id", "lenient"), ("memory_snapshot_id", 42)],
 )
-def test_the_statement_must_tell_what_the_proposal_tells(field: str, told: object) -> None:
-    statement = Statement.from_json(STATEMENT_JSON | {field: told})
+def test_the_statement_must_agree_with_the_proposal(field: str, value: object) -> None:
+    statement = Statement.from_json(STATEMENT_JSON | {field: value})
 
     with pytest.raises(WrongPayload) as refusal:
         check(signed(statement))
-    assert refusal.value.facts == {"field": field, "signed": told, "proposed": getattr(PROPOSAL, field)}
+    assert refusal.value.facts == {"field": field, "signed": value, "proposed": getattr(PROPOSAL, field)}
 
 
 def test_a_nonce_is_used_once() -> None:
@@ -266,7 +266,7 @@ def test_a_proposal_that_was_edited_is_none() -> None:
                 Proposal.from_json(edited)
 
 
-def test_what_was_judged_void_can_not_be_proposed() -> None:
+def test_what_was_judged_void_cannot_be_proposed() -> None:
     with pytest.raises(InvalidValue, match="VOID"):
         Proposal.of(**{**FIELDS, "verdict": Verdict.VOID})
 

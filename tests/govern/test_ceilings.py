@@ -188,6 +188,6 @@ def test_a_context_without_a_topic_doubts_nothing(context: Any) -> None:
 @pytest.mark.parametrize(
     ("allowed", "ceiling"), [(True, 0.86), (True, -0.1), (False, 0.1), (True, float("nan"))]
 )
-def test_an_impossible_decision_can_not_be_built(allowed: bool, ceiling: float) -> None:
+def test_an_impossible_decision_cannot_be_built(allowed: bool, ceiling: float) -> None:
     with pytest.raises(InvalidValue, match="RecallDecision"):
         RecallDecision(allowed, "because", ceiling)

@@ -84,7 +84,7 @@ def test_the_hash_takes_the_vocabularys_own_values() -> None:
     ],
     ids=["NaN", "surrogate", "datetime", "huge", "key", "set", "iterator"],
 )
-def test_what_can_not_be_hashed_is_a_typed_error(checks: Any) -> None:
+def test_what_cannot_be_hashed_is_a_typed_error(checks: Any) -> None:
     with pytest.raises(NotCanonical):
         compute_evidence_hash(checks, "SEAL", NOW_ISO)
 
@@ -221,7 +221,7 @@ def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck
         (CHECKS * 5_000, "SEAL", AT),
     ],
 )
-def test_evidence_can_not_be_built_from_less(checks: Any, verdict: Any, at: Any) -> None:
+def test_evidence_cannot_be_built_from_less(checks: Any, verdict: Any, at: Any) -> None:
     with pytest.raises((InvalidValue, NaiveDatetime, NotCanonical)):
         build_evidence(checks, verdict, at)
 

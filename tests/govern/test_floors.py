@@ -202,12 +202,12 @@ def test_clear_text_is_clear(text: str) -> None:
         ("ha " * 200, "noise"),
     ],
 )
-def test_what_can_not_be_seen_or_read_is_not_clear(text: str, reason: str) -> None:
+def test_what_cannot_be_seen_or_read_is_not_clear(text: str, reason: str) -> None:
     assert not _passes(ClarityFloor(), claim(text))
     assert _reason(ClarityFloor(), claim(text)).startswith(reason)
 
 
-def test_hidden_characters_are_found_beside_the_text_too() -> None:
+def test_hidden_characters_are_found_in_tags_and_refs_too() -> None:
     assert not _passes(ClarityFloor(), claim(FACT, refs=({"note": "a\u202eb"},)))
     assert not _passes(ClarityFloor(), claim(FACT, tags=("a\x00b",)))
 

@@ -294,6 +294,6 @@ def test_the_mode_is_a_boolean_and_nothing_that_looks_like_one(mode: Any) -> Non
 
 
 @pytest.mark.parametrize(("allowed", "bands"), [(True, []), (False, ["LEDGER"]), (True, ["VAULT"])])
-def test_an_impossible_decision_can_not_be_built(allowed: bool, bands: list[str]) -> None:
+def test_an_impossible_decision_cannot_be_built(allowed: bool, bands: list[str]) -> None:
     with pytest.raises(InvalidValue, match="WriteDecision"):
         WriteDecision(allowed, "because", {}, bands)

@@ -97,7 +97,7 @@ def test_an_age_that_is_no_number_of_days_is_refused(age_days: Any) -> None:
     "fields",
     [(True, "VAULT", "because"), (False, "LEDGER", "because", 0), (False, None, "because", 3)],
 )
-def test_an_impossible_decision_can_not_be_built(fields: Any) -> None:
+def test_an_impossible_decision_cannot_be_built(fields: Any) -> None:
     with pytest.raises(InvalidValue, match="RetentionDecision"):
         RetentionDecision(*fields)
 

@@ -1,4 +1,4 @@
-"""How the floors read: words, numbers, folding, disguises, likeness; and that reading takes time in proportion."""
+"""How the floors read texts: words, numbers, folding, disguises, similarity; and that the time is linear in the text."""
 
 import time
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_disguises_of_a_text_have_its_fingerprint(disguised: str) -> None:
     assert TextReading(disguised).fingerprint == TextReading("refund limit").fingerprint
 
 
-def test_texts_without_words_are_told_apart() -> None:
+def test_texts_without_words_are_distinguished() -> None:
     assert TextReading("🎉").fingerprint != TextReading("🔥").fingerprint
 
 

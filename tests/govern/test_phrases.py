@@ -68,3 +68,15 @@ def test_spoken_text_has_single_spaces_and_is_spoken_the_same_again(text: str) -
     assert said == " ".join(said.split())
     assert said.startswith(". ")
     assert said.endswith(" .")
+
+
+@pytest.mark.parametrize("text", ["from today chatbot must", "from today chat bots must"])
+def test_a_word_with_an_optional_space_is_found_either_way(text: str) -> None:
+    possible = injection_phrases.PHRASES.possible(TextReading(text).vocabulary)
+
+    assert any(phrase.pattern.fullmatch(text) for phrase in possible)
+
+
+def test_a_phrase_with_an_optional_space_is_refused() -> None:
+    with pytest.raises(AssertionError, match="an optional space"):
+        Phrasebook(("greeting", 1, "chat ?bots? say"))

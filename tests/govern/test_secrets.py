@@ -60,7 +60,7 @@ def test_an_issued_key_is_found_and_its_placeholder_is_not(prefix: str) -> None:
     assert _kind(f"Such a key starts with {prefix} and is long.") == ""
 
 
-def test_every_known_form_can_be_told_by_its_sign() -> None:
+def test_every_known_form_begins_with_its_prefix() -> None:
     """A form whose substring is no part of what it matches would never be tried."""
     assert [
         kind
@@ -87,7 +87,7 @@ def test_a_key_of_a_service_that_nobody_has_heard_of_is_found_by_its_shape(text:
 @pytest.mark.parametrize(
     "text",
     [
-        "test_user_can_not_delete_a_locked_record_twice",
+        "test_user_cannot_delete_a_locked_record_twice",
         "my_VeryLongCamelCaseIdentifierNameFactory2",
         "sha512-XI5MPzVNApjAyhQzphX8BkmKsKUxD4LdyK24iZeQ",
         "release-2026-01-15-rc1-build-4711-linux-amd64",
@@ -136,7 +136,7 @@ def _first(make: Callable[[int], str]) -> str:
     return found[0]
 
 
-def test_numbers_of_persons_are_told_by_their_checksums() -> None:
+def test_national_ids_are_recognised_by_their_checksums() -> None:
     assert _number(f"CPF {_cpf('418360295')}") == "Brazilian taxpayer number"
     assert _number(f"su DNI es {_dni(48219376)}") == "Spanish identity number"
     assert _number("Codice fiscale RSSMRA85T10A562S") == "Italian tax code"
@@ -158,11 +158,11 @@ def test_numbers_of_persons_are_told_by_their_checksums() -> None:
         "The pan holds 3 litres, article ABCPD1234F excluded.".replace("pan", "pot"),
     ],
 )
-def test_a_number_that_breaks_its_law_or_has_no_word_beside_it_is_none(text: str) -> None:
+def test_a_number_with_a_wrong_checksum_or_without_a_word_for_it_is_none(text: str) -> None:
     assert _number(text) is None
 
 
-def test_luhn_s_law_catches_every_single_wrong_digit() -> None:
+def test_luhn_catches_every_single_wrong_digit() -> None:
     digits = "4539148803436467"
     others = [
         digits[:place] + str(other) + digits[place + 1 :]
