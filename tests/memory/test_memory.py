@@ -379,3 +379,18 @@ def test_a_commit_is_built_once_and_a_recall_asks_for_the_head_once(monkeypatch:
 
     assert built.call_count == 1
     assert heads.call_count == 1
+
+
+def test_the_trace_of_a_discarded_run_says_why(memory: Memory) -> None:
+    discarded, failed = writing(memory), writing(memory)
+    discarded.discard()
+    with pytest.raises(ZeroDivisionError), failed:
+        raise ZeroDivisionError("no orders")
+    assert discarded.trace is not None
+    assert failed.trace is not None
+    reasons = [
+        [gap.problem.partition(":")[0] for gap in trace.metadata.gaps if gap.code == "run_failed"]
+        for trace in (discarded.trace, failed.trace)
+    ]
+
+    assert reasons == [["RunOver"], ["ZeroDivisionError"]]

@@ -16,6 +16,7 @@ from standfast.traces.equivalence import (
     ShortfallCode,
     compare,
     compare_artifacts,
+    shortfalls,
 )
 from tests.traces.fixture_files import (
     DIFFERENT,
@@ -24,6 +25,7 @@ from tests.traces.fixture_files import (
     REJECTED,
     base,
     changed,
+    put,
     rename_events,
     texts,
 )
@@ -236,3 +238,11 @@ def test_a_change_that_counts_is_not_hidden_by_others_that_do_not(
 
     assert comparison.verdict is ClaimVerdict.DIFFERENT
     assert code in {difference.code for difference in comparison.differences}
+
+
+@pytest.mark.parametrize(("field", "value"), [("gap_count", 1), ("complete", False)])
+def test_a_trace_that_says_something_is_missing_claims_nothing(field: str, value: object) -> None:
+    """Even if it lists no gap."""
+    trace = Trace.from_document(changed(put(f"metadata.{field}", value)))
+
+    assert [fall.code for fall in shortfalls(trace)] == [ShortfallCode.INCOMPLETE]

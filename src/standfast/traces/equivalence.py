@@ -373,8 +373,6 @@ def _unequal(code: ReasonCode, left: Any, right: Any, index: int | None, place: 
 
 def _same(left: Any, right: Any) -> bool:
     """Whether two values are equal in json-v1. In Python, 1 == True."""
-    if type(left) is type(right) is str:
-        return bool(left == right)
     return canonical_bytes(left, limit_bytes=MAX_TRACE_BYTES) == canonical_bytes(
         right, limit_bytes=MAX_TRACE_BYTES
     )
