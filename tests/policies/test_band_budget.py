@@ -137,7 +137,18 @@ def test_a_delta_whose_base_was_erased_still_costs_its_bytes() -> None:
     again = stream.replayed(since=4, without=(0,))
 
     assert again.used_bytes == stream.band.used_bytes == 2 * (len('{"v": "1"}') + 16)
-    assert (again.keys, again.retained()) == ({"ACTIVE/m-1", "ACTIVE/m-2"}, set())
+    assert (again.keys, again.retained(), again.steps) == ({"ACTIVE/m-1", "ACTIVE/m-2"}, set(), 3)
+
+
+def test_rows_name_keys_in_order() -> None:
+    assert release_row(["b", "a"]) == {"released": ["a", "b"]}
+    assert restart_row(["b", "a"]) == {"held": ["a", "b"]}
+
+
+def test_a_band_can_be_given_by_its_name() -> None:
+    name: Any = "ACTIVE"
+
+    assert BandBudget(band=name, max_bytes=1, policy="AlwaysWrite").band is Band.ACTIVE
 
 
 def test_a_row_holds_what_the_policy_was_shown_as_text() -> None:
