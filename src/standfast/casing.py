@@ -1,15 +1,15 @@
-"""Lower case as of Unicode 14.0, whatever version a Python carries.
+"""Lower case as of Unicode 14.0, on every version of Python.
 
-Pythons differ in the Unicode version they carry, and so in what ``str.lower`` makes of a text. A query must have one hash on
-all of them, and a tag one form; so lower case means what Unicode 14.0 means by it: ``lowered`` is ``str.lower``, with every
-code point that a later version gave a meaning in casing left alone, as 14.0 leaves it.
+Versions of Python carry different versions of Unicode, so ``str.lower`` may give different results. A query must have one
+hash on all of them, and a tag one form. ``lowered`` is ``str.lower``, except that code points which play a part in casing
+only in later versions of Unicode are left alone.
 """
 
 import re
 from typing import Final
 
 # Code points that came after Unicode 14.0 (to 18.0) and are cased or case-ignorable: in 14.0 they have no lower case,
-# and a capital sigma beside one stands beside nothing. A test compares this list with the Unicode data of its Python.
+# and a capital sigma next to one is next to nothing. A test compares this list with the Unicode data of its Python.
 _LATER_RANGES: Final = (
     "558 58B-58C 5C8-5C9 897 B53-B54 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2 A7D4 A7DA-A7DD A7E2 "
     "A7F1 AB6C-AB6D 107BB-107BF 10D4E 10D50-10D65 10D69-10D6D 10D6F-10D85 10EC5 10EC9-10ECF 10EF0-10EFF 11241 "
@@ -23,17 +23,17 @@ _LATER_SPANS: Final = tuple(
     for first, _, last in (span.partition("-") for span in _LATER_RANGES.split())
 )
 _LATER: Final = re.compile(f"([{''.join(f'{chr(first)}-{chr(last)}' for first, last in _LATER_SPANS)}]+)")
-# The same, and every code point beyond the first plane, which is told many times faster.
+# The same, and every code point beyond the first plane: a superset that is searched for many times faster.
 _PERHAPS_LATER: Final = re.compile(
     f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _LATER_SPANS if last <= 0xFFFF)}\U00010000-\U0010ffff]"
 )
 _SIGMA: Final = "\u03a3"
-# Two code points whose part in the rule of the final sigma changed after 14.0, and others that still play it.
+# Two code points whose role in the rule of the final sigma changed after 14.0, and others that still have that role.
 _STAND_INS: Final = str.maketrans({"\u0295": "\u0250", "\U0001171e": "\u0301"})
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, as of Unicode 14.0."""
+    """Return the text in lower case as of Unicode 14.0."""
     if text.isascii():
         return text.lower()
     if _is_latin(text) or _PERHAPS_LATER.search(text) is None or _LATER.search(text) is None:
@@ -45,7 +45,7 @@ def lowered(text: str) -> str:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether a text has none but the first 256 code points, which is told fastest by writing it so."""
+    """Whether a text has only the first 256 code points. Encoding it is the fastest way to know."""
     try:
         text.encode("latin-1")
     except UnicodeEncodeError:
@@ -59,10 +59,10 @@ def _lowered_run(text: str) -> str:
     stand_in = text.translate(_STAND_INS)
     if stand_in == text:
         return text.lower()
-    # Only a sigma's form depends on its company, so it alone is taken from the text with the stand-ins.
-    told, pieces, at = stand_in.lower(), [], 0
+    # Only the form of a sigma depends on its neighbours, so only sigmas are taken from the text with the stand-ins.
+    low, pieces, at = stand_in.lower(), [], 0
     for char in text:
-        piece = told[at] if char == _SIGMA else char.lower()
+        piece = low[at] if char == _SIGMA else char.lower()
         pieces.append(piece)
         at += len(piece)
     return "".join(pieces)

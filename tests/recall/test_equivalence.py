@@ -14,7 +14,7 @@ from standfast.recall.jsonl import JsonlSource
 from standfast.recall.memory_read import read
 from standfast.recall.records import Candidate, Fault, read_block, read_line
 from standfast.recall.request import MemoryControllerInput
-from tests.recall import plainly
+from tests.recall import plain_reader
 from tests.recall.stores import BAD_LINES, FEW, contents, lines, marks, requests, written
 
 
@@ -28,7 +28,7 @@ def test_two_implementations_agree_to_the_byte(stores: list[bytes], request: dic
     with written(*stores) as paths:
         request["store_paths"] = paths
 
-        assert _read(request) == plainly.read_plainly(request)
+        assert _read(request) == plain_reader.read_plainly(request)
 
 
 @FEW
@@ -47,7 +47,7 @@ def test_two_implementations_filter_alike(
     with written(store, snapshot) as (path, trust):
         request |= {"store_paths": [path], "trust_filter": {"trust_snapshot_path": trust}}
 
-        assert _read(request) == plainly.read_plainly(request)
+        assert _read(request) == plain_reader.read_plainly(request)
 
 
 @FEW

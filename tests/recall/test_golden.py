@@ -10,7 +10,7 @@ import pytest
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.recall.package import ContextPackage
-from tests.recall import golden, plainly
+from tests.recall import golden, plain_reader
 from tests.subprocesses import ROOT, run_python, virtualenv
 
 VECTORS: list[dict[str, Any]] = [
@@ -31,7 +31,7 @@ def test_the_same_request_gives_the_same_bytes_for_good(vector: dict[str, Any]) 
 )
 def test_the_plain_implementation_gives_them_too(vector: dict[str, Any]) -> None:
     with golden.files_of(vector):
-        assert plainly.read_plainly(vector["request"]) == vector["package"]
+        assert plain_reader.read_plainly(vector["request"]) == vector["package"]
 
 
 def test_every_case_has_its_vector() -> None:

@@ -1,4 +1,4 @@
-"""``memory.read`` told a second time, as plainly as Python can: every line parsed, hashed, scored and sorted.
+"""A second, plain implementation of ``memory.read``: every line is parsed, hashed, scored and sorted.
 
 It shares canonical JSON with the real one and nothing else. Property tests hold the two to the same bytes, and the
 benchmark measures what the plain way costs.

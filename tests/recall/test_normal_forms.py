@@ -15,7 +15,7 @@ from standfast.casing import lowered
 from standfast.recall.request import MemoryControllerInput, Scoring, normal_text, terms_of_query
 from standfast.recall.timestamps import MISSING, exact_time, normal_timestamp, recency, time_of
 from standfast.vocabulary import Budget
-from tests.recall import plainly
+from tests.recall import plain_reader
 from tests.recall.stores import STAMPS
 
 # What Unicode 14.0 makes of every code point, alone and beside a capital sigma.
@@ -94,7 +94,7 @@ def test_a_query_becomes_terms() -> None:
     | st.text(max_size=30)
 )
 def test_a_timestamp_is_read_alike_by_all(text: str) -> None:
-    plain = plainly.moment(text)
+    plain = plain_reader.moment(text)
     time = time_of(text)
 
     assert time == exact_time(text)
