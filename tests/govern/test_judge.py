@@ -465,3 +465,9 @@ def test_a_failed_floor_without_a_reason_says_so() -> None:
     judgement = Judge([Fixed("Own", (0.4, ""), hard=False)]).judge(claim(FACT))
 
     assert judgement.reasons == ("needs review: no reason given [Own]",)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, 7])
+def test_a_floor_with_an_invalid_name_is_refused_with_the_rule(name: Any) -> None:
+    with pytest.raises(InvalidValue, match="its name must be 1 to"):
+        FloorRegistry([Fixed(name)])
