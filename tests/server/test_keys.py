@@ -22,6 +22,7 @@ from standfast.server.access.permissions import (
     KeyScope,
     Permission,
     is_allowed,
+    namespace_for,
     require,
 )
 from standfast.store.store import Store, open_store
@@ -155,6 +156,7 @@ def test_a_permission_needs_its_role_and_its_part_of_the_store(permission: Permi
         everywhere = Caller(key_id="k", name="n", role=role, namespaces=("*",))
         has_role = role in ROLES_OF_PERMISSION[permission]
 
+        assert namespace_for(permission, "own") == where
         assert is_allowed(everywhere, permission, where) == has_role
         assert is_allowed(own, permission, where) == (has_role and scope is not KeyScope.STORE)
         assert is_allowed(foreign, permission, where) == (has_role and scope is KeyScope.ANY)

@@ -48,7 +48,6 @@ class ApiKey(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("key_id", self.key_id)
         self._require_name("name", self.name)
-        self._coerce("role", KeyRole)
         self._require(len(self.namespaces) > 0, "it needs at least one namespace, or * for all")
         for namespace in self.namespaces:
             self._require_name("namespaces", namespace)
