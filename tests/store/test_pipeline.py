@@ -446,3 +446,60 @@ def test_a_receipt_is_the_applied_commit() -> None:
         ledger_hash="h" * 64,
         replayed=True,
     )
+
+
+@pytest.mark.parametrize("kind", ["commit", "erasure", "", "x" * 257])
+def test_a_fact_has_a_name_for_its_kind_that_the_store_does_not_use(kind: str) -> None:
+    with pytest.raises(InvalidValue):
+        Fact.of(kind, {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"namespace": ""},
+        {"key": ""},
+        {"key": "k" * 321},
+        {"action": ActionType.SKIP},
+        {"content": None},
+        {"fingerprint": None},
+        {"action": ActionType.EXPIRE},
+        {"action": ActionType.EXPIRE, "content": None},
+        {"erases": ""},
+    ],
+)
+def test_a_write_that_breaks_a_rule_can_not_be_built(wrong: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {
+        "namespace": "n",
+        "key": "k" * 320,
+        "action": ActionType.WRITE,
+        "content": b"1",
+        "fingerprint": "f",
+    }
+
+    assert Write(**fields).record_key == ("n", "k" * 320)
+    with pytest.raises(InvalidValue):
+        Write(**fields | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"run_id": ""}, {"policy_set_id": ""}, {"memory_snapshot_id": -1}])
+def test_a_commit_that_breaks_a_rule_can_not_be_built(wrong: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {
+        "run_id": "r",
+        "policy_set_id": "p",
+        "memory_snapshot_id": 0,
+        "writes": [write("a")],
+    }
+
+    assert Commit.of(**fields).memory_snapshot_id == 0
+    with pytest.raises(InvalidValue):
+        Commit.of(**fields | wrong)
+
+
+def test_the_order_of_writes_does_not_change_a_commit() -> None:
+    forward, backward = (
+        commit("r", *writes) for writes in ([write("a"), write("b")], [write("b"), write("a")])
+    )
+
+    assert forward == backward
+    assert [one.key for one in backward.writes] == ["a", "b"]
