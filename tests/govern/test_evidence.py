@@ -14,13 +14,15 @@ from standfast.govern.evidence import (
     ChainReading,
     build_evidence,
     compute_evidence_hash,
+    content_check,
+    content_fingerprint,
     evidence_text,
     read_chain,
     read_instant,
 )
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import MAX_EVIDENCE_BYTES
-from standfast.vocabulary import Evidence, FloorCheck, Verdict
+from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Tier, Verdict
 from tests import json_values
 from tests.govern.chains import (
     FLOORS,
@@ -324,3 +326,28 @@ def test_a_check_with_true_for_a_score_is_refused_though_it_equals_a_sound_one()
     assert odd == sound
     with pytest.raises(InvalidValue):
         build_evidence([odd], "SEAL", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "is_content"),
+    [
+        ("text", "other", True),
+        ("ts_utc", "2026-01-01T00:00:00.000000Z", True),
+        ("tags", ("a",), True),
+        ("refs", ({"kind": "doc", "id": "b"},), True),
+        ("subject", "other", True),
+        ("source", {"kind": "doc", "id": "b"}, True),
+        ("memory_id", "other", False),
+        ("band", Band.VAULT, False),
+        ("tier", Tier.COLD, False),
+        ("verdict", Verdict.SEAL, False),
+    ],
+)
+def test_the_fingerprint_covers_the_content_and_nothing_else(
+    field: str, value: Any, is_content: bool
+) -> None:
+    record = Record(memory_id="m", text="EU refunds take 14 days.")
+    changed = msgspec.structs.replace(record, **{field: value})
+
+    assert (content_fingerprint(changed) != content_fingerprint(record)) is is_content
+    assert content_check(changed).reason == f"sha256:{content_fingerprint(changed)}"

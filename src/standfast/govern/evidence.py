@@ -168,8 +168,6 @@ def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
 
 def read_verdict(given: object) -> Verdict | None:
     """The verdict that a text names, in any case, or None. ``HOLD`` is short for ``888_HOLD``."""
-    if type(given) is Verdict:
-        return given
     is_short_form = (plain_text(given) or "").upper() == "HOLD"
     return Verdict.HOLD if is_short_form else read_word(Verdict, given)
 
