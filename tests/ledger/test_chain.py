@@ -194,3 +194,20 @@ def test_nothing_but_a_typed_error_comes_of_random_content() -> None:
             content[at] ^= dice.randrange(1, 256)
         with pytest.raises(StandfastError):
             check([_rehashed(LEDGER[7], bytes(content)), LEDGER[8]], start=TIPS[7])
+
+
+def test_a_break_names_its_cause() -> None:
+    """A missing entry, a changed content, and a whole entry that follows another one, each in its own words."""
+    first = extend(Tip(), kind="note", at="2026-01-01T00:00:00.000000Z", body={})
+    second = extend(first.tip, kind="note", at="2026-01-01T00:00:00.000000Z", body={})
+    foreign = extend(Tip(seq=1, hash="e" * 64), kind="note", at="2026-01-01T00:00:00.000000Z", body={})
+    changed = Entry(seq=2, content=second.content, hash="f" * 64)
+    causes = {
+        "it is missing; entry 2 comes next": [second],
+        "its content does not match its hash": [first, changed],
+        "it does not follow the entry before it": [first, foreign],
+    }
+
+    for cause, entries in causes.items():
+        with pytest.raises(BrokenChain, match=cause):
+            check(entries)
