@@ -208,6 +208,6 @@ def test_a_break_names_its_cause() -> None:
         "it does not follow the entry before it": [first, foreign],
     }
 
-    for cause, entries in causes.items():
+    for cause, broken in causes.items():
         with pytest.raises(BrokenChain, match=cause):
-            check(entries)
+            check(broken)
