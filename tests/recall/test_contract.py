@@ -1,5 +1,6 @@
 """The contract of what comes out: budgets, receipts, text for a prompt, explanations, and errors for bad requests."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -15,14 +16,16 @@ from standfast.errors import (
     InvalidBudget,
     InvalidRequest,
     InvalidTrustSnapshot,
+    InvalidValue,
     NoStores,
     RecallError,
 )
 from standfast.recall.controller import Ceiling
 from standfast.recall.memory_read import explain, read
-from standfast.recall.package import SelectedItem, render
+from standfast.recall.package import PackageBudget, SelectedItem, render
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.selection import ESTIMATOR, excerpt_of
+from standfast.recall.tokens import BpeCounter
 from tests.recall.stores import FEW, contents, requests, written
 
 SECRET = "x9-never-in-a-receipt"
@@ -115,12 +118,46 @@ def test_no_excerpt_gets_out_of_its_fence(items: list[SelectedItem]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("digits", "size"), [(15, 16), (16, 32), (31, 32), (32, 48), (48, 64), (63, 64), (64, 80)]
+)
+@pytest.mark.parametrize("part", ["memory_id", "store_path", "excerpt"])
+def test_the_mark_grows_until_nothing_shown_contains_it(part: str, digits: int, size: int) -> None:
+    package_hash = "0123456789abcdef" * 3 + "fedcba9876543210"
+    names = {"memory_id": "m", "store_path": "s", "excerpt": "e"} | {part: f"x{package_hash[:digits]}x"}
+    found = re.search(r"with the mark ([0-9a-f]+)\.", render([_item(**names)], package_hash))
+    assert found is not None
+    chain = package_hash + hashlib.sha256(package_hash.encode()).hexdigest()
+
+    assert found[1] == chain[:size]
+
+
+@pytest.mark.parametrize(
+    ("used", "remaining", "is_valid"),
+    [(0, 5, True), (5, 0, True), (-1, 6, False), (6, -1, False), (2, 2, False)],
+)
+def test_a_budget_adds_up(used: int, remaining: int, is_valid: bool) -> None:
+    plain = {
+        "max_excerpt_tokens": 5,
+        "used_excerpt_tokens": used,
+        "remaining_excerpt_tokens": remaining,
+        "per_item_max_excerpt_tokens": 5,
+        "max_items": 1,
+    }
+    if is_valid:
+        assert PackageBudget.from_json(plain).as_json() == plain
+    else:
+        with pytest.raises(InvalidValue):
+            PackageBudget.from_json(plain)
+
+
 def test_a_text_costs_what_its_package_says(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
     path.write_text('{"memory_id":"m","text":"refund"}', encoding="utf-8")
     package = read(_asked(VALID | {"budget": {"max_excerpt_tokens": 9}}, str(path)))
 
     assert package.text_tokens == ESTIMATOR.count(package.text) > package.budget.used_excerpt_tokens
+    assert package.count_tokens(BpeCounter()) == BpeCounter().count(package.text) != package.text_tokens
     assert render([], package.package_hash) == ""
 
 

@@ -14,7 +14,7 @@ from standfast.errors import MissingStore, RecallError, UnreadableStore
 from standfast.recall.controller import RecallAnswer
 from standfast.recall.jsonl import JsonlSource
 from standfast.recall.memory_read import explain
-from standfast.recall.records import Fault
+from standfast.recall.records import Candidate, Fault, read_block, read_line
 from standfast.recall.request import MemoryControllerInput
 
 GOOD = b'{"memory_id":"good","text":"refund"}'
@@ -71,6 +71,65 @@ def test_every_fault_is_shown_by_a_case_above() -> None:
     (mark,) = test_a_bad_line_is_told_with_its_place_and_costs_no_good_one.pytestmark  # type: ignore[attr-defined]
 
     assert {fault for _, fault in mark.args[1]} == set(Fault)
+
+
+def _nested(levels: int) -> bytes:
+    """A line with an ignored field, so many levels deep in all."""
+    return b'{"memory_id":"x","text":"a","z":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+def _refs_nested(levels: int) -> bytes:
+    inner = b"[" * (levels - 3) + b"]" * (levels - 3)
+    return b'{"memory_id":"x","text":"a","refs":[{"a":' + inner + b"}]}"
+
+
+def _long(size_bytes: int) -> bytes:
+    return b'{"memory_id":"x","text":"' + b"a" * (size_bytes - 27) + b'"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (_nested(128), None),
+        (_nested(129), Fault.TOO_DEEP),
+        (_refs_nested(129), Fault.TOO_DEEP),
+        (b'{"memory_id":"x","text":"' + b"[" * 129 + b'"}', None),
+        (_long(1 << 20), Fault.NOT_CANONICAL),
+        (_long((1 << 20) + 1), Fault.TOO_LONG),
+        (b'{"memory_id":"x","text":"a","refs":[{"n":9007199254740991}]}', None),
+        (b'{"memory_id":"x","text":"a","refs":[{"n":9007199254740992}]}', Fault.NOT_CANONICAL),
+        (b'{"memory_id":"x","text":"a","refs":[{"n":-9007199254740991}]}', None),
+        (b'{"memory_id":"x","text":"a","refs":[{"n":-9007199254740992}]}', Fault.NOT_CANONICAL),
+        (b'{"memory_id":"x","text":"a","refs":[{"n":[1e300]}]}', Fault.NOT_CANONICAL),
+        (b'{"memory_id":"x","text":"a","n":9007199254740992}', None),
+        (b'{"memory_id":"x","text":"a","n":1,"n":2}', None),
+        ('{"memory_id":"x","text":"a","refs":[{"\u00fc":1,"u\u0308":2}]}'.encode(), Fault.NOT_CANONICAL),
+        (b'{"memory_id":"x","text":"a","m":{"text":"b","memory_id":"c"}}', None),
+        (b'{"memory_id":"x","text":"a","\\u0074ext":"b"}', Fault.DUPLICATE_KEY),
+        (b'{"memory_id":"x","text":"a","ts_utc":null,"tags":null,"refs":null}', None),
+        (b'{"memory_id":"","text":""}', None),
+    ],
+)
+def test_a_line_is_read_alike_alone_and_in_a_block(line: bytes, fault: Fault | None) -> None:
+    alone = read_line(line)
+    block = read_block(GOOD + b"\n" + line + b"\n" + GOOD + b"\n")
+
+    assert (alone if isinstance(alone, Fault) else None) is fault
+    assert (block[1] if isinstance(block[1], Fault) else None) is fault
+    assert isinstance(block[0], Candidate)
+    assert isinstance(block[2], Candidate)
+
+
+@pytest.mark.parametrize("form", ["full", "counts"])
+def test_an_explanation_has_the_first_hundred_bad_lines(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    path.write_bytes(b"bad\n" * 101 + GOOD)
+    answer = _read(path, dropped=form)
+    dropped = answer.package.selection.dropped
+
+    assert [place for place, _ in _faults(answer)] == list(range(1, 101))
+    assert answer.explanation.counts["invalid_record_schema"] == 101
+    assert (dropped["invalid_record_schema"] if isinstance(dropped, dict) else len(dropped)) == 101
 
 
 def test_a_line_of_fifty_megabytes_takes_no_fifty_megabytes(tmp_path: Path) -> None:
