@@ -13,7 +13,7 @@ VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|base|core|misc|managers?|services?|phase\d*|v\d+)(_|$)"
 )
 # Class names that stand twice. The set only shrinks: rename one of the two and take the name out.
-KNOWN_DUPLICATES = {"Record", "Score", "Tool"}
+KNOWN_DUPLICATES: set[str] = set()
 
 TRACKED = [
     ROOT / name
