@@ -7,15 +7,19 @@ for recency. Scores are counted in millionths, so sums and orders are exact.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Self
 
 from standfast.casing import lowered
+from standfast.limits import MAX_LOWERED_TAGS
 from standfast.recall.records import Candidate
 from standfast.recall.request import MemoryControllerInput, collapsed, normal_text
 from standfast.recall.timestamps import MISSING, POINT, recency
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter
 from standfast.vocabulary import Budget
 
+# Tags repeat, so their lower case is remembered.
+_lowered_tag: Final = lru_cache(maxsize=MAX_LOWERED_TAGS)(lowered)
 HALF_POINT: Final = POINT // 2
 ESTIMATOR: Final = EstimatedCounter()
 """The contract's estimator: a quarter of the UTF-8 bytes, rounded up."""
@@ -139,7 +143,7 @@ class Ranking:
                 if word in text and phrase in collapsed(text):
                     half_points += 2
             if candidate.written_tags and tag_terms:
-                half_points += len(tag_terms.intersection(map(lowered, candidate.written_tags)))
+                half_points += len(tag_terms.intersection(map(_lowered_tag, candidate.written_tags)))
             if half_points >= self._bar:
                 self._add(candidate, store_path, half_points)
 
