@@ -8,8 +8,9 @@ from standfast.cli.options import namespace_option, opened_memory, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.govern.authority import Role
 from standfast.store.records import HistoryEntry
-from standfast.vocabulary import Band, Receipt, Remembered, Verdict, VisibilityMode
+from standfast.vocabulary import Band, Receipt, Remembered, Verdict
 
+WORKFLOW = "cli"
 _ID_CHARS = 12
 # Proposals are listed by `standfast approvals`.
 _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
@@ -25,6 +26,7 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 @click.option("--propose", is_flag=True, help="Propose it as law; a person has to sign it.")
 @click.option("--hold", help="Put it on hold for a person, with this reason.")
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
+@click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @store_option
 @namespace_option
 @json_option
@@ -37,6 +39,7 @@ def remember_command(
     propose: bool,
     hold: str | None,
     as_human: bool,
+    run_id: str | None,
     store_url: str | None,
     namespace: str | None,
     as_json: bool,
@@ -49,21 +52,21 @@ def remember_command(
     if source and not (kind and colon and name):
         raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
     with opened_memory(store_url, namespace, create=True) as memory:
-        with memory.run(workflow="cli", mode=VisibilityMode.BUFFERED_WRITE) as run:
-            remembered = run.remember(
-                text,
-                subject=subject,
-                source={"kind": kind, "id": name} if source else None,
-                tags=tags,
-                propose=propose,
-                hold=hold,
-                role=Role.HUMAN if as_human else Role.AGENT,
-            )
-        receipt = run.receipt
+        remembered = memory.remember(
+            text,
+            subject=subject,
+            source={"kind": kind, "id": name} if source else None,
+            tags=tags,
+            propose=propose,
+            hold=hold,
+            role=Role.HUMAN if as_human else Role.AGENT,
+            workflow=WORKFLOW,
+            run_id=run_id,
+        )
     if as_json:
-        print_json({**remembered.as_json(), "receipt": receipt.as_json() if receipt else None})
+        print_json({"receipt": None, **remembered.as_json()})
     else:
-        _print_remembered(remembered, receipt)
+        _print_remembered(remembered, remembered.receipt)
     if remembered.verdict is Verdict.VOID:
         raise SystemExit(ANSWER_IS_NO)
 
@@ -85,22 +88,25 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 @click.argument("subject")
 @click.option("--reason", required=True, help="Why; recorded in the ledger.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
+@click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @store_option
 @namespace_option
 @json_option
 def forget_command(
-    subject: str, *, reason: str, yes: bool, store_url: str | None, namespace: str | None, as_json: bool
+    subject: str,
+    *,
+    reason: str,
+    yes: bool,
+    run_id: str | None,
+    store_url: str | None,
+    namespace: str | None,
+    as_json: bool,
 ) -> None:
     """Erase SUBJECT (or a memory id) from memory and from every snapshot. Law stays: only a person can end it."""
     if not yes:
         click.confirm(f"Erase everything stored about {subject}?", abort=True, err=True)
-    with (
-        opened_memory(store_url, namespace) as memory,
-        memory.run(workflow="cli", mode=VisibilityMode.BUFFERED_WRITE) as run,
-    ):
-        run.forget(subject, reason=reason)
-        receipt = run.commit()
-    assert receipt is not None, "forget either changes something or raises"
+    with opened_memory(store_url, namespace) as memory:
+        receipt = memory.forget(subject, reason=reason, workflow=WORKFLOW, run_id=run_id)
     if as_json:
         print_json({"subject": subject, "receipt": receipt.as_json()})
     else:

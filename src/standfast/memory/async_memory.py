@@ -65,6 +65,11 @@ class AsyncRun:
         return self._run.receipt
 
     @property
+    def answers(self) -> list[Remembered]:
+        """What the calls of ``remember`` were answered, as committed; see ``Run.answers``."""
+        return self._run.answers
+
+    @property
     def trace(self) -> Trace | None:
         """The trace, once the run is over."""
         return self._run.trace
@@ -287,6 +292,7 @@ class AsyncMemory:
         hold: str | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
+        run_id: str | None = None,
     ) -> Remembered:
         """Judge a text and commit it; see ``Memory.remember``."""
         return await _in_thread(
@@ -301,13 +307,22 @@ class AsyncMemory:
             hold=hold,
             workflow=workflow,
             agent=agent,
+            run_id=run_id,
         )
 
     async def forget(
-        self, subject: str, *, reason: str, workflow: str = DEFAULT_WORKFLOW, agent: str | None = None
+        self,
+        subject: str,
+        *,
+        reason: str,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+        run_id: str | None = None,
     ) -> Receipt:
         """Erase every version of a subject; see ``Memory.forget``."""
-        return await _in_thread(self._memory.forget, subject, reason=reason, workflow=workflow, agent=agent)
+        return await _in_thread(
+            self._memory.forget, subject, reason=reason, workflow=workflow, agent=agent, run_id=run_id
+        )
 
     @asynccontextmanager
     async def run(

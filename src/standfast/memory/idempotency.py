@@ -3,18 +3,27 @@
 The record is a row that is written in the same transaction as the request's effect. Its key is a hash of the caller, the
 namespace and the idempotency key; its content is the request's fingerprint and the answer. A repeated request gets the stored
 answer. A different request under the same key is refused. If two attempts run at once, one commits and the other finds its row.
+
+``CallLog`` makes the id of a run such a key: the request is the run's writing calls, in order, as they were made.
 """
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import fingerprint, parse
-from standfast.errors import RequestReused
+from standfast.canon import canonical_bytes, fingerprint, parse
+from standfast.errors import PayloadMismatch, RequestReused
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.govern.judge.folding import plain
+from standfast.govern.judge.secrets import find_secret
+from standfast.govern.judge.text_reading import TextReading
+from standfast.limits import CALL_PAGE_CALLS
 from standfast.store.commit import Write, commit_id_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Receipt, RunIdentity
+from standfast.vocabulary import ActionType, Receipt, Remembered, RunIdentity
+
+_CALLER: Final = "run"
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -55,12 +64,13 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The key of the row, in the system namespace."""
         return f"request/{self.digest}"
 
-    def write(self, answer: dict[str, Any], run: RunIdentity) -> Write:
-        """Return the row to commit together with the request's effect."""
+    def write(self, answer: dict[str, Any], run: RunIdentity, *, page: int = 0) -> Write:
+        """Return the row to commit together with the request's effect. A long answer has further pages, each a row."""
         # Two writes of equal content do not conflict in the store, so the row names the attempt that wrote it.
         attempt = commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id)
         content = {"answer": answer, "attempt": attempt, "request": self.request}
-        return Write.of(SYSTEM_NAMESPACE, self.row_key, ActionType.WRITE, content)
+        key = f"{self.row_key}/{page:06}" if page else self.row_key
+        return Write.of(SYSTEM_NAMESPACE, key, ActionType.WRITE, content)
 
     def stored_answer(self, store: Store) -> StoredAnswer | None:
         """Return the answer that an earlier attempt committed, or None if none did.
@@ -76,3 +86,125 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         if row["request"] != self.request:
             raise RequestReused(request_key=self.request_key)
         return StoredAnswer(row["answer"], store.receipt_of(version.memory_snapshot_id))
+
+
+class LoggedCall(msgspec.Struct, frozen=True):
+    """One writing call of a run: the fingerprint of what was asked, and the answer, if it has one."""
+
+    fingerprint: str
+    answer: Remembered | None
+
+
+class CallLog:
+    """The writing calls of one run, in order. They make the run's id an idempotency key.
+
+    Calls are compared as they were made, without the instants that the library stamps. A call that holds a secret is compared by the
+    secret's kind, because no fingerprint of a secret may be stored.
+
+    Args:
+        run_id: The id that the caller gave the run.
+    """
+
+    def __init__(self, store: Store, namespace: str, run_id: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._run_id = run_id
+        self._calls: list[LoggedCall] = []
+        self._earlier: list[LoggedCall] = []
+        self.receipt: Receipt | None = None
+        """The receipt of an earlier attempt, if one was committed."""
+        self.look_up()
+
+    @property
+    def request_fingerprint(self) -> str:
+        """The fingerprint of all calls so far."""
+        return _record_of(self._namespace, self._run_id, self._calls).request
+
+    @property
+    def answers(self) -> list[Remembered]:
+        """What the calls of the committed attempt were answered."""
+        calls = self._calls if self.receipt is None else self._earlier
+        return [call.answer for call in calls if call.answer is not None]
+
+    def look_up(self) -> None:
+        """Look for an attempt that was committed, by this or any other process."""
+        record = _record_of(self._namespace, self._run_id, self._calls)
+        rows = {version.key: version for version in self._store.scan(SYSTEM_NAMESPACE, prefix=record.row_key)}
+        if not rows:
+            return
+        contents = [parse(rows[key].content or b"") for key in sorted(rows)]
+        calls = [call for content in contents for call in content["answer"]["calls"]]
+        self._earlier = [
+            LoggedCall(asked, None if answer is None else Remembered.from_json(answer))
+            for asked, answer in calls
+        ]
+        self.receipt = self._store.receipt_of(rows[record.row_key].memory_snapshot_id)
+
+    def repeated(self, call: list[Any]) -> LoggedCall | None:
+        """Return how an earlier attempt answered this call; None if there was no earlier attempt.
+
+        Raises:
+            PayloadMismatch: The earlier attempt made another call here.
+        """
+        if self.receipt is None:
+            return None
+        position = len(self._calls)
+        self._calls.append(LoggedCall(_fingerprint_of_call(call), None))
+        if (
+            position >= len(self._earlier)
+            or self._earlier[position].fingerprint != self._calls[position].fingerprint
+        ):
+            raise self._mismatch(self.receipt)
+        return self._earlier[position]
+
+    def add(self, call: list[Any], answer: Remembered | None) -> None:
+        """Log a call that was carried out."""
+        self._calls.append(LoggedCall(_fingerprint_of_call(call), answer))
+
+    def confirmed(self) -> Receipt | None:
+        """Return the receipt of the earlier attempt; None if there was none, or if this one made no call.
+
+        Raises:
+            PayloadMismatch: The earlier attempt made other calls.
+        """
+        if self.receipt is None or not self._calls:
+            return None
+        if [call.fingerprint for call in self._calls] != [call.fingerprint for call in self._earlier]:
+            raise self._mismatch(self.receipt)
+        return self.receipt
+
+    def writes(self, run: RunIdentity) -> list[Write]:
+        """Return the rows to commit together with the run; none if it made no call."""
+        if not self._calls:
+            return []
+        record = _record_of(self._namespace, self._run_id, self._calls)
+        pages = [
+            {"calls": [[c.fingerprint, None if c.answer is None else c.answer.as_json()] for c in page]}
+            for page in _pages(self._calls)
+        ]
+        return [record.write(page, run, page=number) for number, page in enumerate(pages)]
+
+    def _mismatch(self, receipt: Receipt) -> PayloadMismatch:
+        return PayloadMismatch(
+            commit_id=receipt.commit_id,
+            run_id=self._run_id,
+            known_fingerprint=_record_of(self._namespace, self._run_id, self._earlier).request,
+            payload_fingerprint=self.request_fingerprint,
+        )
+
+
+def _record_of(namespace: str, run_id: str, calls: Sequence[LoggedCall]) -> IdempotencyRecord:
+    asked = [call.fingerprint for call in calls]
+    return IdempotencyRecord.of(_CALLER, namespace, run_id, ["calls/v1", *asked])
+
+
+def _pages(calls: Sequence[LoggedCall]) -> list[Sequence[LoggedCall]]:
+    return [calls[start : start + CALL_PAGE_CALLS] for start in range(0, len(calls), CALL_PAGE_CALLS)]
+
+
+def _fingerprint_of_call(call: list[Any]) -> str:
+    text = canonical_bytes(call).decode()
+    for reading in (text, plain(text)):
+        if (kind := find_secret(reading, TextReading(reading).longest_run_chars)) is not None:
+            return fingerprint(["call-with-secret/v1", call[0], kind])
+    return fingerprint(["call/v1", *call])

@@ -174,13 +174,20 @@ class Memory:
         hold: str | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
+        run_id: str | None = None,
     ) -> Remembered:
         """Judge a text and commit it, in a run of its own. The parameters are those of ``Run.remember``.
 
+        Args:
+            run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
+
         Returns:
             The verdict, the reasons for it, the id of the record, and the commit's receipt.
+
+        Raises:
+            PayloadMismatch: The ``run_id`` was used for another call.
         """
-        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent)
+        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent, run_id=run_id)
         with run:
             answer = run.remember(
                 text,
@@ -192,13 +199,25 @@ class Memory:
                 role=role,
                 hold=hold,
             )
-        return msgspec.structs.replace(answer, receipt=run.receipt)
+        # If another attempt committed first, its answer is the one that holds.
+        (committed,) = run.answers or [answer]
+        return msgspec.structs.replace(committed, receipt=run.receipt)
 
     def forget(
-        self, subject: str, *, reason: str, workflow: str = DEFAULT_WORKFLOW, agent: str | None = None
+        self,
+        subject: str,
+        *,
+        reason: str,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+        run_id: str | None = None,
     ) -> Receipt:
-        """Erase every version of a subject or memory id, in a run of its own; see ``Run.forget``."""
-        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent)
+        """Erase every version of a subject or memory id, in a run of its own; see ``Run.forget``.
+
+        Args:
+            run_id: An idempotency key, as for ``remember``.
+        """
+        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent, run_id=run_id)
         with run:
             run.forget(subject, reason=reason)
         assert run.receipt is not None, "a forgotten record is always written"
@@ -220,7 +239,8 @@ class Memory:
             mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``.
             agent: Who proposes; by default the workflow.
             model: The model that answers. Without it, a trace can't claim determinism.
-            run_id: The id of the run; by default a new one.
+            run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same calls
+                under it, later and from any process, take effect once.
 
         Raises:
             InvalidValue: An argument is wrong.
@@ -237,7 +257,13 @@ class Memory:
             raise NotAllowed(
                 mode=identity.visibility_mode.value, operation="run; open memory with allow_live=True"
             )
-        return Run(self._services, identity, agent=workflow if agent is None else agent, model=model)
+        return Run(
+            self._services,
+            identity,
+            agent=workflow if agent is None else agent,
+            model=model,
+            is_idempotent=run_id is not None,
+        )
 
     # Reading.
 

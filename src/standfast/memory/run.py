@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from standfast.errors import (
     PayloadMismatch,
     RunOver,
     TraceError,
+    TraceExists,
 )
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
@@ -26,6 +27,7 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_REBASES
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import only_budgets_changed, plan_commit
+from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.controller import RECALLED_BANDS
@@ -56,6 +58,7 @@ from standfast.vocabulary import (
 FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_A = TypeVar("_A", bound=Remembered | None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +82,19 @@ class Run:
     atomically; an exception discards everything. Threads may share a run.
 
     What a run does is recorded. ``trace`` is the artifact once the run is over; if it could not be stored, ``trace_problem`` says why.
+
+    A run whose id the caller gave takes effect once: the same id and the same calls, later and from any process, give the first
+    answers and the first receipt, with ``replayed`` set. Other calls under that id raise ``PayloadMismatch``.
     """
 
     def __init__(
-        self, services: RunServices, identity: RunIdentity, *, agent: str, model: ModelConfig | None = None
+        self,
+        services: RunServices,
+        identity: RunIdentity,
+        *,
+        agent: str,
+        model: ModelConfig | None = None,
+        is_idempotent: bool = False,
     ) -> None:
         self.identity = identity
         self.agent = agent
@@ -100,6 +112,9 @@ class Run:
         self._count = 0
         self._is_over = False
         self._commit: Commit | None = None
+        self._is_idempotent = is_idempotent
+        self._call_log: CallLog | None = None
+        self._calls = 0
 
     # Reading.
 
@@ -185,7 +200,31 @@ class Run:
             hold=hold,
         )
         self._require_writable("remember")
-        return self.recorder.remember(request, lambda: self._judge(request))
+        call = ["remember", request.as_json()]
+        return self.recorder.remember(request, lambda: self._once(call, lambda: self._judge(request)))
+
+    def _once(self, call: list[Any], apply: Callable[[], _A]) -> _A:
+        """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""
+        with self._lock:
+            self._calls += 1
+            if self._is_idempotent and (self._call_log is None or self._is_live):
+                # To the store, each call of a live run is a run of its own.
+                run_id = self._live_run_id if self._is_live else self.identity.run_id
+                self._call_log = CallLog(self._services.store, self._services.namespace, run_id)
+            log = self._call_log
+            if log is not None and (known := log.repeated(call)) is not None:
+                self.receipt = log.receipt if self._is_live else self.receipt
+                return cast("_A", known.answer)
+            answer = apply()
+            if log is not None:
+                log.add(call, answer)
+            if self._is_live:
+                self._commit_live()
+            return answer
+
+    @property
+    def _live_run_id(self) -> str:
+        return f"{self.identity.run_id}#{self._calls}"
 
     def _judge(self, request: RememberRequest) -> Remembered:
         with self._lock:
@@ -218,8 +257,6 @@ class Run:
             self._judged.append(judged)
             if judged.is_accepted:
                 context.accept(claim)
-            if self._is_live:
-                self._commit_live()
             return judged.answer
 
     def forget(self, subject: str, *, reason: str) -> None:
@@ -235,7 +272,8 @@ class Run:
             if not (isinstance(value, str) and value.strip()):
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
         self._require_writable("forget")
-        self.recorder.forget(subject, reason, lambda: self._erase(subject, reason))
+        call = ["forget", {"subject": subject, "reason": reason}]
+        self.recorder.forget(subject, reason, lambda: self._once(call, lambda: self._erase(subject, reason)))
 
     def _erase(self, subject: str, reason: str) -> None:
         with self._lock:
@@ -251,8 +289,6 @@ class Run:
                 )
                 raise InvalidValue(what="subject", problem=problem)
             self._forgotten |= dict.fromkeys(keys, reason)
-            if self._is_live:
-                self._commit_live()
 
     def _require_writable(self, operation: str) -> None:
         if not self.identity.visibility_mode.may_write:
@@ -291,19 +327,37 @@ class Run:
             CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
         """
         with self._lock, self._budgets_lock():
-            if self.receipt is not None or (self._is_over and self._commit is None):
+            if self._is_over and (self.receipt is not None or self._commit is None):
                 return self.receipt
             self._is_over = True
             try:
-                if self._commit is None:
-                    self.receipt = self._apply(self.identity, extra_writes)
-                else:
-                    self.receipt = self._services.store.commit(self._commit)
+                if not self._is_live:
+                    self.receipt = self._once_committed(lambda: self._submitted(extra_writes))
             except (CommitAborted, PayloadMismatch) as error:
                 self._finish_trace(error)
                 raise
             self._finish_trace(None)
             return self.receipt
+
+    def _submitted(self, extra_writes: Sequence[Write]) -> Receipt | None:
+        if self._commit is None:
+            return self._apply(self.identity, extra_writes)
+        return self._services.store.commit(self._commit)
+
+    def _once_committed(self, commit: Callable[[], Receipt | None]) -> Receipt | None:
+        """Commit, unless an earlier attempt of this run was committed, or another one is meanwhile."""
+        log = self._call_log
+        if log is not None and (receipt := log.confirmed()) is not None:
+            return receipt
+        try:
+            return commit()
+        except (CommitAborted, PayloadMismatch):
+            if log is None:
+                raise
+            log.look_up()
+            if (receipt := log.confirmed()) is None:
+                raise
+            return receipt
 
     def discard(self, error: BaseException | None = None) -> None:
         """Drop the buffer and end the run. ``error`` is recorded in the trace as the cause."""
@@ -316,13 +370,10 @@ class Run:
 
     def _commit_live(self) -> None:
         """Commit at once. To the store, each such commit is a run of its own."""
-        self._count += 1
-        live = replace(
-            self.identity, run_id=f"{self.identity.run_id}#{self._count}", memory_snapshot_id=self._snapshot
-        )
+        live = replace(self.identity, run_id=self._live_run_id, memory_snapshot_id=self._snapshot)
         try:
             with self._budgets_lock():
-                self.receipt = self._apply(live, ()) or self.receipt
+                self.receipt = self._once_committed(lambda: self._apply(live, ())) or self.receipt
         finally:
             self._judged.clear()
             self._forgotten.clear()
@@ -340,7 +391,7 @@ class Run:
                 namespace=services.namespace,
                 store=store,
                 budgets=budgets,
-                extra_writes=extra_writes,
+                extra_writes=[*extra_writes, *self._call_rows(identity)],
             )
             if commit is None:
                 return None
@@ -362,6 +413,9 @@ class Run:
                 budgets.committed(receipt.memory_snapshot_id)
                 return receipt
 
+    def _call_rows(self, identity: RunIdentity) -> Sequence[Write]:
+        return () if self._call_log is None else self._call_log.writes(identity)
+
     def _may_replan(self, commit: Commit, base: int) -> bool:
         services = self._services
         return only_budgets_changed(
@@ -381,9 +435,17 @@ class Run:
         if self._services.traces is not None:
             try:
                 self._services.traces.put(self.trace)
+            except TraceExists as problem:
+                # The trace of the attempt that was committed stays.
+                self.trace_problem = None if self.receipt and self.receipt.replayed else problem
             except TraceError as problem:
                 # The commit is done; a trace that can't be stored must not make it look otherwise.
                 self.trace_problem = problem
+
+    @property
+    def answers(self) -> list[Remembered]:
+        """What the calls of ``remember`` were answered, as committed; only of a run whose id the caller gave."""
+        return [] if self._call_log is None else self._call_log.answers
 
     @property
     def _is_live(self) -> bool:

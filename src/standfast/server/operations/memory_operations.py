@@ -3,13 +3,14 @@
 Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from standfast.errors import CommitAborted, InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
 from standfast.limits import MAX_DIFF_SNAPSHOTS, MAX_RUN_ITEMS, SCAN_PAGE_RECORDS
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
@@ -37,7 +38,6 @@ from standfast.server.operations.schemas import (
     paginate,
     wrong_cursor,
 )
-from standfast.store.commit import Write
 from standfast.store.protocol import Version
 from standfast.store.records import HistoryEntry, record_of
 from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
@@ -45,7 +45,6 @@ from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
 DEFAULT_WORKFLOW: Final = "server"
 # Proposals have their own operations.
 _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
-_Response = TypeVar("_Response", RememberResponse, ForgetResponse)
 
 
 # Reading.
@@ -200,14 +199,20 @@ def remember(
 ) -> RememberResponse:
     """Judge one text and commit it. The caller is recorded as its author."""
     memory = gateway.authorize(caller, remember_permission(body), namespace)
-    return _commit_once(
-        memory,
-        caller,
-        idempotency=_idempotency_record(caller, namespace, request_key, "remember", body),
-        workflow=workflow,
-        kind=RememberResponse,
-        apply=lambda run: remember_in(run, body),
-    )
+    with _request(caller, namespace, request_key, "remember") as run_id:
+        remembered = memory.remember(
+            body.text,
+            tags=body.tags,
+            subject=body.subject,
+            source=body.source,
+            refs=body.refs,
+            propose=body.propose,
+            hold=body.hold,
+            workflow=workflow,
+            agent=caller.name,
+            run_id=run_id,
+        )
+    return msgspec.structs.replace(RememberResponse.of(remembered), receipt=remembered.receipt)
 
 
 def remember_all(
@@ -258,14 +263,11 @@ def forget(
 ) -> ForgetResponse:
     """Forget a subject and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
-    return _commit_once(
-        memory,
-        caller,
-        idempotency=_idempotency_record(caller, namespace, request_key, "forget", body),
-        workflow=workflow,
-        kind=ForgetResponse,
-        apply=lambda run: forget_in(run, body),
-    )
+    with _request(caller, namespace, request_key, "forget") as run_id:
+        receipt = memory.forget(
+            body.subject, reason=body.reason, workflow=workflow, agent=caller.name, run_id=run_id
+        )
+    return ForgetResponse(subject=body.subject, receipt=receipt)
 
 
 def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
@@ -274,50 +276,13 @@ def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
     return ForgetResponse(subject=body.subject)
 
 
-def _idempotency_record(
-    caller: Caller, namespace: str, request_key: str | None, verb: str, body: RememberBody | ForgetBody
-) -> IdempotencyRecord | None:
+@contextmanager
+def _request(caller: Caller, namespace: str, request_key: str | None, verb: str) -> Iterator[str | None]:
+    """Yield the id of the run that carries out a request: one per caller, namespace and request key."""
     if request_key is None:
-        return None
-    return IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb, body.as_json()])
-
-
-def _commit_once(
-    memory: Memory,
-    caller: Caller,
-    *,
-    idempotency: IdempotencyRecord | None,
-    workflow: str,
-    kind: type[_Response],
-    apply: Callable[[Run], _Response],
-) -> _Response:
-    """Apply a request in a run and commit it; a request that was carried out before returns its first response."""
-    if idempotency is not None and (earlier := _earlier_response(memory, idempotency, kind)):
-        return earlier
-    run = memory.run(
-        workflow=workflow,
-        mode=VisibilityMode.BUFFERED_WRITE,
-        agent=caller.name,
-        run_id=None if idempotency is None else idempotency.run_id,
-    )
-    response = apply(run)
-    extra_writes: list[Write] = (
-        [] if idempotency is None else [idempotency.write(response.as_json(), run.identity)]
-    )
+        yield None
+        return
     try:
-        receipt = run.commit(extra_writes=extra_writes)
-    except (CommitAborted, PayloadMismatch):
-        # Another call with the same key may have carried out the request in the meantime.
-        if idempotency is not None and (earlier := _earlier_response(memory, idempotency, kind)):
-            return earlier
-        raise
-    return msgspec.structs.replace(response, receipt=receipt)
-
-
-def _earlier_response(
-    memory: Memory, idempotency: IdempotencyRecord, kind: type[_Response]
-) -> _Response | None:
-    answered = idempotency.stored_answer(memory.store)
-    if answered is None:
-        return None
-    return msgspec.structs.replace(kind.from_json(answered.answer), receipt=answered.receipt)
+        yield IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb]).run_id
+    except PayloadMismatch:
+        raise RequestReused(request_key=request_key) from None

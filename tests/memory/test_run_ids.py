@@ -1,0 +1,248 @@
+"""A run id of the caller's is an idempotency key: one effect, whoever repeats the calls, and whenever."""
+
+import asyncio
+
+import pytest
+
+from standfast.clock import ManualClock
+from standfast.errors import CommitAborted, PayloadMismatch
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.limits import CALL_PAGE_CALLS
+from standfast.memory import AsyncMemory, Memory, Run
+from standfast.store.store import Store
+from standfast.vocabulary import Band, Verdict
+from tests.memory.conftest import HANDBOOK, SECRET, days
+from tests.store.conftest import Opener
+
+
+def three_calls(run: Run) -> list[str]:
+    answers = [
+        run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK),
+        run.remember("Parcels take 5 days.", source=HANDBOOK),
+    ]
+    run.forget("old", reason="no longer in use")
+    return [answer.memory_id for answer in answers]
+
+
+def test_the_same_calls_later_from_another_process_give_the_first_receipt(
+    opener: Opener, clock: ManualClock
+) -> None:
+    memory = Memory(opener())
+    memory.remember("Fax 17 is in use.", subject="old", source=HANDBOOK)
+    with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as first:
+        ids = three_calls(first)
+    memory.remember("UK refunds take 28 days.", source=HANDBOOK)
+    days(clock, 3)
+    elsewhere = Memory(opener())
+    with elsewhere.run(workflow="w", mode="buffered_write", run_id="r-1") as again:
+        repeated = three_calls(again)
+
+    assert first.receipt is not None
+    assert again.receipt is not None
+    assert again.receipt.replayed
+    assert not first.receipt.replayed
+    assert again.receipt.commit_id == first.receipt.commit_id
+    assert again.receipt.memory_snapshot_id == first.receipt.memory_snapshot_id == 2
+    assert repeated == ids
+    assert elsewhere.store.head() == 3
+    assert list(elsewhere.verify()) == []
+
+
+def test_the_same_call_at_once_gives_the_first_receipt(memory: Memory) -> None:
+    first = memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+    again = memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+
+    assert first.receipt is not None
+    assert again.receipt is not None
+    assert again.receipt.replayed
+    assert (again.memory_id, again.verdict, again.bands) == (first.memory_id, first.verdict, first.bands)
+    assert again.receipt.commit_id == first.receipt.commit_id
+    assert memory.store.head() == 1
+
+
+def test_forgetting_twice_under_one_id_is_no_error(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+    first = memory.forget("eu", reason="asked for", run_id="r-1")
+    again = memory.forget("eu", reason="asked for", run_id="r-1")
+
+    assert again.replayed
+    assert again.commit_id == first.commit_id
+    assert memory.store.head() == 2
+
+
+def test_other_calls_under_the_same_id_are_refused(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+    with pytest.raises(PayloadMismatch, match="run r-1 was submitted before") as refused:
+        memory.remember("EU refunds take 30 days.", source=HANDBOOK, run_id="r-1")
+    with pytest.raises(PayloadMismatch):
+        memory.remember("EU refunds take 14 days.", source=HANDBOOK, tags=["eu"], run_id="r-1")
+    with pytest.raises(PayloadMismatch):
+        memory.forget("EU refunds take 14 days.", reason="x", run_id="r-1")
+
+    assert refused.value.facts["known_fingerprint"] != refused.value.facts["payload_fingerprint"]
+    assert memory.store.head() == 1
+
+
+@pytest.mark.parametrize("texts", [["a 1 b."], ["a 1 b.", "c 2 d.", "e 3 f."], ["c 2 d.", "a 1 b."]])
+def test_fewer_more_or_reordered_calls_are_other_calls(texts: list[str]) -> None:
+    memory = Memory.open(":memory:")
+    with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as run:
+        for text in ("a 1 b.", "c 2 d."):
+            run.remember(text, source=HANDBOOK)
+
+    def repeat() -> None:
+        with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as again:
+            for text in texts:
+                again.remember(text, source=HANDBOOK)
+
+    with pytest.raises(PayloadMismatch):
+        repeat()
+
+    assert memory.store.head() == 1
+
+
+def test_namespaces_share_no_run_ids(store: Store) -> None:
+    one, other = Memory(store), Memory(store, namespace="other")
+    one.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+    answer = other.remember("EU refunds take 30 days.", source=HANDBOOK, run_id="r-1")
+
+    assert answer.receipt is not None
+    assert not answer.receipt.replayed
+    assert store.head() == 2
+
+
+def test_of_two_attempts_at_once_one_takes_effect_and_both_get_its_receipt(memory: Memory) -> None:
+    """They start from different snapshots, so that their commits have different ids."""
+    slow = memory.run(workflow="w", mode="buffered_write", run_id="r-1")
+    slow.remember("EU refunds take 14 days.", source=HANDBOOK)
+    memory.remember("Parcels take 5 days.", source=HANDBOOK)
+    fast = memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+    receipt = slow.commit()
+
+    assert receipt is not None
+    assert fast.receipt is not None
+    assert receipt.replayed
+    assert receipt.commit_id == fast.receipt.commit_id
+    assert [answer.memory_id for answer in slow.answers] == [fast.memory_id]
+    assert memory.store.head() == 2
+
+
+def test_of_two_attempts_from_one_snapshot_one_takes_effect(memory: Memory, clock: ManualClock) -> None:
+    runs = [memory.run(workflow="w", mode="buffered_write", run_id="r-1") for _ in range(2)]
+    for run in runs:
+        run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        clock.advance(1)
+    first, second = (run.commit() for run in runs)
+
+    assert first is not None
+    assert second is not None
+    assert second.replayed
+    assert second.commit_id == first.commit_id
+    assert memory.store.head() == 1
+
+
+def test_of_two_different_attempts_at_once_the_second_is_refused(memory: Memory) -> None:
+    runs = [memory.run(workflow="w", mode="buffered_write", run_id="r-1") for _ in range(2)]
+    for run, text in zip(runs, ("EU refunds take 14 days.", "Parcels take 5 days."), strict=True):
+        run.remember(text, source=HANDBOOK)
+    runs[0].commit()
+    with pytest.raises(PayloadMismatch):
+        runs[1].commit()
+
+    assert memory.store.head() == 1
+
+
+def test_a_run_that_was_aborted_can_be_repeated_under_its_id(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+    run = memory.run(workflow="w", mode="buffered_write", run_id="r-1")
+    run.remember("EU refunds take 7 days.", subject="eu", source=HANDBOOK)
+    memory.remember("EU refunds take 9 days.", subject="eu", source=HANDBOOK)
+    with pytest.raises(CommitAborted):
+        run.commit()
+    again = memory.remember("EU refunds take 7 days.", subject="eu", source=HANDBOOK, run_id="r-1")
+
+    assert again.receipt is not None
+    assert not again.receipt.replayed
+    assert memory.store.head() == 3
+
+
+def test_a_run_of_more_calls_than_one_row_holds_is_repeated_whole(store: Store) -> None:
+    memory, texts = (
+        Memory(store),
+        [f"Parcel number {n} is {n + 7} cm long." for n in range(CALL_PAGE_CALLS + 2)],
+    )
+    receipts, answers = [], []
+    for _ in range(2):
+        with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as run:
+            answers.append([run.remember(text, source=HANDBOOK) for text in texts])
+        receipts.append(run.receipt)
+
+    assert answers[0] == answers[1]
+    assert [receipt and receipt.replayed for receipt in receipts] == [False, True]
+    assert store.head() == 1
+
+
+def test_each_call_of_a_live_run_takes_effect_once(store: Store) -> None:
+    memory = Memory(store, allow_live=True)
+    for _ in range(2):
+        with memory.run(workflow="w", mode="live_read_write", run_id="r-1") as run:
+            run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+            run.forget("eu", reason="asked for")
+
+    assert run.receipt is not None
+    assert run.receipt.replayed
+    assert run.trace is not None
+    assert store.head() == 2
+
+
+def test_no_fingerprint_of_a_secret_is_stored(memory: Memory) -> None:
+    """A call with a secret is compared by the kind of the secret."""
+    first = memory.remember(SECRET, source=HANDBOOK, run_id="r-1")
+    again = memory.remember(SECRET.replace("Q3EGR7ZP", "Q3EGR7ZQ"), source=HANDBOOK, run_id="r-1")
+
+    assert first.verdict is again.verdict is Verdict.VOID
+    assert again.receipt is not None
+    assert again.receipt.replayed
+
+
+def test_a_run_without_an_id_of_the_callers_stores_nothing_extra(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", source=HANDBOOK)
+
+    assert list(memory.store.scan(SYSTEM_NAMESPACE)) == []
+
+
+def test_a_run_that_only_reads_under_a_used_id_is_allowed(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+    with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as run:
+        text = run.recall("refunds").text
+
+    assert "14 days" in text
+    assert run.receipt is None
+
+
+async def _twice() -> list[bool]:
+    replayed = []
+    async with await AsyncMemory.open(":memory:") as memory:
+        for _ in range(2):
+            answer = await memory.remember(
+                "EU refunds take 14 days.", subject="a", source=HANDBOOK, run_id="1"
+            )
+            replayed.append(answer.receipt is not None and answer.receipt.replayed)
+        receipts = [await memory.forget("a", reason="x", run_id="2") for _ in range(2)]
+        replayed += [receipt.replayed for receipt in receipts]
+    return replayed
+
+
+def test_async_verbs_take_the_id_too() -> None:
+    assert asyncio.run(_twice()) == [False, True, False, True]
+
+
+def test_nothing_is_judged_again(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it was judged again")
+
+    monkeypatch.setattr(Run, "_judge", refuse)
+
+    assert memory.remember("EU refunds take 14 days.", source=HANDBOOK, run_id="r-1").bands[0] is Band.LEDGER
