@@ -96,6 +96,7 @@ def _long(size_bytes: int) -> bytes:
         (b'{"memory_id":"x","text":"' + b"[" * 129 + b'"}', None),
         (_long(1 << 20), Fault.NOT_CANONICAL),
         (_long((1 << 20) + 1), Fault.TOO_LONG),
+        (b'{"memory_id":"x",' + b" " * (1 << 20) + b'"text":"a"}', Fault.TOO_LONG),
         (b'{"memory_id":"x","text":"a","refs":[{"n":9007199254740991}]}', None),
         (b'{"memory_id":"x","text":"a","refs":[{"n":9007199254740992}]}', Fault.NOT_CANONICAL),
         (b'{"memory_id":"x","text":"a","refs":[{"n":-9007199254740991}]}', None),

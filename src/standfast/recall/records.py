@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -127,20 +128,34 @@ _SHORT_BYTES: Final = MAX_VALUE_BYTES // 8
 def read_block(block: bytes) -> Sequence[Candidate | Fault | None]:
     """What ``read_line`` gives for each line of a block, every line with its end; None for a blank line."""
     lines = block.split(b"\n")[:-1]
+    rest, results = iter(lines), list[Candidate | Fault | None]()
+    while len(results) < len(lines):
+        found: list[Candidate] = []
+        # A line that the decoder refuses ends a run. What was decoded before it is kept, and the next run starts after it.
+        with suppress(*_REFUSALS):
+            found.extend(map(_decoder.decode, rest))
+        results += _checked(found, lines[len(results) : len(results) + len(found)])
+        if len(results) < len(lines):
+            line = lines[len(results)]
+            results.append(read_line(line) if line and not line.isspace() else None)
+    return results
+
+
+def _checked(found: list[Candidate], lines: list[bytes]) -> Sequence[Candidate | Fault]:
+    """The candidates of lines that were decoded; lines that may break a rule are read again, one by one."""
     try:
-        found = list(map(_decoder.decode, lines))
-        if found and _surely_obey_the_rules(found, block, lines):
+        if not found or _surely_obey_the_rules(found, lines):
             return found
     except _REFUSALS:
         pass
     if len(lines) > 1:
-        return [read_block(line + b"\n")[0] for line in lines]
-    return [read_line(line) if line and not line.isspace() else None for line in lines]
+        return [_checked([one], [line])[0] for one, line in zip(found, lines, strict=True)]
+    return [read_line(lines[0])]
 
 
-def _surely_obey_the_rules(found: list[Candidate], block: bytes, lines: list[bytes]) -> bool:
+def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
     """Whether lines that were decoded surely break no rule that the decoder does not know. May raise ``_REFUSALS``."""
-    if len(block) > _SHORT_BYTES:
+    if sum(map(len, lines)) > _SHORT_BYTES:
         return False
     rows = [row for row, candidate in enumerate(found) if candidate.written_refs]
     first = _compact(lines[0])
@@ -150,6 +165,7 @@ def _surely_obey_the_rules(found: list[Candidate], block: bytes, lines: list[byt
     # tells whether that is worth a try.
     if len(_encode(found[0])) == len(first) and len(_encode(found)) - 1 == size:
         return all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS - 1, _EXACT) for row in rows)
+    block = b"\n".join(lines)
     # The line with the most brackets has no more than are left when every other line has one.
     brackets = block.count(b"[") + block.count(b"{") - len(lines) + 1
     if brackets > MAX_DEPTH_LEVELS and any(map(_has_many_brackets, lines)):
