@@ -18,16 +18,16 @@ import numpy as np
 
 from benchmarks import naive_write_policies as naive
 from benchmarks.measure import Ratio, at_least, at_most, shown
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line, locate_episodes, read_episode, write_jsonl
 from standfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
 from standfast.bench.oracle import oracle_curve
-from standfast.bench.runner import Entrant, PricedEpisode, run_policy
+from standfast.bench.runner import PricedEpisode, run_policy
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.byte_store import ByteBudget
 from standfast.policies.knapsack import best_subset
 from standfast.policies.write_policy import Hindsight, Track, policy_names
-from standfast.vocabulary import Step
 
 TITLE = "Write policies, against the reference release's method"
 ROUNDS = 5
@@ -126,25 +126,26 @@ def _flatness(policy: str, episode: PricedEpisode) -> float:
     makes its plan there.
     """
     entrant = Entrant.parse(policy)
-    steps, prices = episode.shown(entrant.track)
+    steps, prices = episode.shown(entrant.track), episode.priced_steps(entrant.track)
     feedback = episode.utility_of if entrant.track is Track.BANDIT else None
 
-    def seconds(some: tuple[Step, ...]) -> float:
-        made, store = entrant.spec.build(), ByteMemoryStore(ByteBudget(20_000), prices=prices)
+    def seconds(start: int, stop: int) -> float:
+        made, store = entrant.spec.build(), episode.new_store(entrant.track, ByteBudget(20_000))
+        some, priced = steps[start:stop], prices[start:stop]
         hindsight = (
             Hindsight(steps=some, worth=episode.episode.labels.worth)
             if entrant.track is Track.ORACLE
             else None
         )
-        run_policy(made, some[:1], store, feedback=feedback, hindsight=hindsight)
+        run_policy(made, some[:1], store, feedback=feedback, hindsight=hindsight, prices=priced[:1])
         begun = time.process_time()
-        run_policy(made, some[1:], store, feedback=feedback)
+        run_policy(made, some[1:], store, feedback=feedback, prices=priced[1:])
         return time.process_time() - begun
 
     best = []
     for _ in range(2):
-        pieces = sum(seconds(steps[start : start + 1_000]) for start in range(0, len(steps), 1_000))
-        best.append(seconds(steps) / pieces)
+        pieces = sum(seconds(start, start + 1_000) for start in range(0, len(steps), 1_000))
+        best.append(seconds(0, len(steps)) / pieces)
     return min(best)
 
 

@@ -10,12 +10,11 @@ from standfast.bench.conditions import (
     PATTERNS,
     WriteQueue,
     condition_named,
-    deflated_bytes,
     reordered,
 )
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
-from standfast.bench.runner import Entrant
-from standfast.policies.byte_model import ByteModel
+from standfast.policies.byte_model import ByteModel, deflated_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import policy_names, write
 from tests.bench.episodes import episode_of, small_episode

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import load_jsonl
-from standfast.bench.runner import Entrant, PricedEpisode
+from standfast.bench.runner import PricedEpisode
 from standfast.policies.byte_model import ByteModel
 from tests.bench.episodes import REFERENCE
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from standfast import InvalidValue
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line
-from standfast.bench.runner import Entrant, PricedEpisode
+from standfast.bench.runner import PricedEpisode
 from standfast.bench.sources.adversarial import generate_against
 from standfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
 from standfast.bench.sources.markdown import (

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from standfast import InvalidValue, Step
 from standfast.policies import byte_model
-from standfast.policies.byte_model import ByteModel, PriceList, canonical_delta, estimate_bytes
+from standfast.policies.byte_model import (
+    ByteModel,
+    PriceList,
+    canonical_delta,
+    deflated_bytes,
+    estimate_bytes,
+)
 from tests.json_values import floats, integers, texts
 
 VALUES = st.recursive(
@@ -79,7 +85,7 @@ def test_a_price_and_a_delta_are_computed_once_for_the_same_objects() -> None:
     assert prices.delta(rewritten, other).step.observation == {}, "another base at the same timestep"
 
 
-def test_the_numbers_of_remembered_prices_and_deltas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_prices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(byte_model, "MAX_PRICED_STEPS", 3)
     prices = PriceList()
     base = prices.base(Step(t=0, observation={"api": "a"}))
@@ -88,20 +94,31 @@ def test_the_numbers_of_remembered_prices_and_deltas_are_bounded(monkeypatch: py
         step = Step(t=t, observation={"api": "a", "v": t})
         prices.base(step)
         prices.delta(base, step)
-        sizes.append((len(prices._bases), len(prices._deltas)))
+        sizes.append(len(prices._shown))
 
-    assert sizes[:4] == [(2, 1), (3, 2), (1, 3), (2, 1)]
-    assert max(map(max, sizes)) == 3
+    assert sizes == [2, 3, 1, 2, 3, 1, 2, 3]
 
 
-def test_steps_can_be_priced_by_the_length_that_their_observations_are_stored_with() -> None:
+def test_a_price_that_is_shown_is_used() -> None:
     step = Step(t=0, observation="x" * 500)
     prices = PriceList(ByteModel.INDEXED)
-    prices.price_all([step], [7])
+    item = prices.price(step, 7)
+    prices.show(item)
 
-    assert prices.base(step).byte_cost == 7 + len("{}") + 32 + 16
-    with pytest.raises(ValueError, match="argument"):
-        prices.price_all([step], [7, 8])
+    assert item.byte_cost == 7 + len("{}") + 32 + 16
+    assert prices.base(step) is item
+
+
+def test_deltas_are_stored_deflated_if_observations_are() -> None:
+    base, changed = ({"api": "a", "text": letter * 400} for letter in "xy")
+    plain, deflated = PriceList(), PriceList(deflated=True)
+    costs = [
+        prices.delta(prices.base(Step(t=0, observation=base)), Step(t=1, observation=changed)).byte_cost
+        for prices in (plain, deflated)
+    ]
+
+    assert costs[0] == len('{"text": ""}') + 400 + 16
+    assert costs[1] == deflated_bytes({"text": "y" * 400}) + 16 < 60
 
 
 @pytest.mark.parametrize("observation", [float("nan"), float("inf"), {1, 2}, object(), b"x"])

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
-from standfast.bench.runner import Entrant, PricedEpisode, run_policy
+from standfast.bench.entrants import Entrant
+from standfast.bench.runner import PricedEpisode, run_policy
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import (
@@ -127,8 +128,8 @@ def test_drift_value_keeps_removals_and_never_a_repetition() -> None:
     shown = {"api": "pay", "params": ["amount", "card"], "deprecated": False}
     episode = episode_of(shown, *noise, {**shown, "params": ["amount"]}, *noise, critical=(21,))
     scene = PricedEpisode(episode, ByteModel.SPEC)
-    store = ByteMemoryStore(ByteBudget(420), prices=scene.shown(Track.UNPRIVILEGED)[1])
-    run_policy(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED)[0], store)
+    store = ByteMemoryStore(ByteBudget(420))
+    run_policy(PolicySpec.parse("DriftValue").build(), scene.shown(Track.UNPRIVILEGED), store)
 
     assert 21 in store.retained()
     assert not store.retained() & set(range(22, 42))
@@ -139,8 +140,8 @@ def test_merge_first_keeps_the_base_that_its_deltas_need() -> None:
     passing = [{"api": f"n{n}", "params": ["q" * 30]} for n in range(30)]
     episode = episode_of(*(step for pair in zip(changing, passing, strict=True) for step in pair))
     scene = PricedEpisode(episode, ByteModel.SPEC)
-    steps, prices = scene.shown(Track.UNPRIVILEGED)
-    store = ByteMemoryStore(ByteBudget(900), prices=prices)
+    steps = scene.shown(Track.UNPRIVILEGED)
+    store = ByteMemoryStore(ByteBudget(900))
     run_policy(PolicySpec.parse("MergeFirst").build(seed=3), steps, store)
     stored = [item for item in store.items() if item.api == "pay"]
 
@@ -176,7 +177,7 @@ def test_single_steps_and_whole_streams_store_the_same(name: str) -> None:
     """``Memory`` takes turns, the benchmark plays streams; the same steps leave the same behind."""
     spec = PolicySpec.parse(name)
     scene = PricedEpisode(small_episode(60), ByteModel.SPEC)
-    steps, _ = scene.shown(spec.track)
+    steps = scene.shown(spec.track)
     hindsight = Hindsight(steps=steps, worth=scene.episode.labels.worth)
     left, right = ByteMemoryStore(ByteBudget(3_000)), ByteMemoryStore(ByteBudget(3_000))
     by_steps: Any = spec.build(seed=5)
@@ -200,7 +201,7 @@ def test_single_steps_and_whole_streams_store_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if PolicySpec.parse(name).track is not Track.ORACLE])
 def test_a_policy_can_continue_with_a_store_that_another_filled(name: str) -> None:
     store = ByteMemoryStore(ByteBudget(2_000))
-    steps = list(PricedEpisode(small_episode(60), ByteModel.SPEC).shown(Track.PRIVILEGED)[0])
+    steps = list(PricedEpisode(small_episode(60), ByteModel.SPEC).shown(Track.PRIVILEGED))
     run_policy(PolicySpec.parse("MergeAggressive").build(), steps[:30], store)
     policy: WritePolicy = PolicySpec.parse(name).build(seed=1)
     actions: list[tuple[MemoryAction, bool]] = []

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from standfast import MemoryAction, Step
-from standfast.bench.runner import Entrant, run_policy
+from standfast.bench.entrants import Entrant
+from standfast.bench.runner import run_policy
 from standfast.errors import EndlessPolicy, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies import (

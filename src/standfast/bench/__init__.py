@@ -9,12 +9,13 @@ Example:
 """
 
 from standfast.bench.engines import dask_cluster, in_process, process_pool
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode, load_jsonl, write_jsonl
 from standfast.bench.grid import Grid, ResultsFolder, plan_grid, read_results, run_grid
 from standfast.bench.leaderboard import LeaderboardRow, Mean, deployment_settings, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
 from standfast.bench.report import write_report
-from standfast.bench.runner import Entrant, EpisodeRun, PricedEpisode, run_policy
+from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
 from standfast.bench.sources.adversarial import generate_against
 from standfast.bench.sources.markdown import changelog_episode, docs_episode
 from standfast.bench.sources.openapi import SpecVersion, openapi_episode, versions_from_git

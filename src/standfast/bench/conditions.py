@@ -4,27 +4,27 @@ A condition runs each policy on an episode under a budget and makes one row of r
 a metric and ``records``, or ``measure`` if policies run separately.
 """
 
-import json
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, Final
 
 import msgspec
 
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
 from standfast.bench.metrics import ratio
-from standfast.bench.runner import Entrant, PricedEpisode, curve_points, result_row, run_policy
+from standfast.bench.runner import PricedEpisode, curve_points, result_row, run_policy
 from standfast.errors import InvalidValue
-from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel
-from standfast.policies.byte_model import endpoint_of, json_bytes
+from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, WritePolicy
+from standfast.policies.byte_model import deflated_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
 from standfast.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
 BYTES_PER_STEP: Final = 256
 DEADLINE_STEPS: Final = 10
-COMPRESSION_LEVEL: Final = 9
 RETRIEVAL_DEPTHS: Final = (1, 5)
 DOCUMENTATION: Final = frozenset((ObservationKind.DOCUMENTATION, ObservationKind.MIGRATION_GUIDE))
 
@@ -123,17 +123,17 @@ class HierarchicalCondition(_SeparateCondition):
         all_retained: set[int] = set()
         recalls = []
         for part, is_documentation in (("api", False), ("docs", True)):
-            steps = [
-                step
-                for step in self.priced.shown(entrant.track)[0]
-                if (kind_of(step.observation) in DOCUMENTATION) is is_documentation
+            items = [
+                item
+                for item in self.priced.priced_steps(entrant.track)
+                if (kind_of(item.step.observation) in DOCUMENTATION) is is_documentation
             ]
             retained: set[int] = set()
             row[f"bytes_{part}"] = 0
-            if steps:
-                store, _ = self.priced.fill_store(entrant, max(1, max_bytes // 2), steps=steps)
+            if items:
+                store, _ = self.priced.fill_store(entrant, max(1, max_bytes // 2), items=items)
                 retained, row[f"bytes_{part}"] = store.retained(), store.held_bytes
-            critical = self.critical & {step.t for step in steps}
+            critical = self.critical & {item.step.t for item in items}
             row[f"recall_{part}"] = len(critical & retained) / len(critical) if critical else None
             if critical:
                 recalls.append(row[f"recall_{part}"])
@@ -190,14 +190,8 @@ class LatencyCondition(_SeparateCondition):
         }
 
 
-def deflated_bytes(observation: object) -> int:
-    """Return the stored length of an observation: deflated or not, whichever is shorter, and a byte that says which."""
-    text = json.dumps(observation).encode("ascii")
-    return 1 + min(len(text), len(zlib.compress(text, COMPRESSION_LEVEL)))
-
-
 class CompressionCondition(_SeparateCondition):
-    """Observations are stored deflated where that is shorter, so the same budget holds more.
+    """Observations and deltas are stored deflated where that is shorter, so the same budget holds more.
 
     The metric is the gain in recall over the plain condition. Each row names the version of zlib, because another
     implementation may deflate a little differently.
@@ -208,7 +202,7 @@ class CompressionCondition(_SeparateCondition):
 
     def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
         super().__init__(episode, name=name, seed=seed, model=model)
-        self._deflated = PricedEpisode(episode, model, seed=seed, name=name, measure=deflated_bytes)
+        self._deflated = PricedEpisode(episode, model, seed=seed, name=name, deflated=True)
         plain_bytes = sum(json_bytes(step.observation) for step in episode.steps)
         self._ratio = plain_bytes / sum(deflated_bytes(step.observation) for step in episode.steps)
 
@@ -293,23 +287,33 @@ class SharedCondition(Condition):
                 }
 
     def _fill_stores(self, entrants: Sequence[Entrant], budget: ByteBudget) -> list[ByteMemoryStore]:
-        runs = []
-        for entrant in entrants:
-            steps, prices = self.priced.shown(entrant.track)
-            policy = entrant.spec.build(seed=self.priced.policy_seed(entrant))
-            runs.append((entrant, policy, steps, ByteMemoryStore(budget, prices=prices)))
-        for number in range(len(self.episode.steps)):
-            first = number % len(runs)
-            for entrant, policy, steps, store in runs[first:] + runs[:first]:
-                run_policy(
-                    policy,
-                    steps[number : number + 1],
-                    store,
-                    feedback=self.priced.feedback(entrant.track),
-                    hindsight=self.priced.hindsight(entrant.track, steps) if number == 0 else None,
-                    names=(str(entrant), self.priced.name),
+        with ExitStack() as policies:
+            runs = [
+                (
+                    entrant,
+                    policies.enter_context(entrant.policy(self.priced.policy_seed(entrant))),
+                    self.priced.new_store(entrant.track, budget),
                 )
-        return [store for _, _, _, store in runs]
+                for entrant in entrants
+            ]
+            for number in range(len(self.episode.steps)):
+                first = number % len(runs)
+                for entrant, policy, store in runs[first:] + runs[:first]:
+                    self._step(number, entrant, policy, store)
+        return [store for _, _, store in runs]
+
+    def _step(self, number: int, entrant: Entrant, policy: WritePolicy, store: ByteMemoryStore) -> None:
+        track = entrant.track
+        item = self.priced.priced_steps(track)[number]
+        run_policy(
+            policy,
+            (item.step,),
+            store,
+            feedback=self.priced.feedback(track),
+            hindsight=self.priced.hindsight(track, self.priced.shown(track)) if number == 0 else None,
+            prices=(item,),
+            names=(str(entrant), self.priced.name),
+        )
 
 
 # What a pattern sorts the steps of a window by: whether a step is critical, its length, and its place.

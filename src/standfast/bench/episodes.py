@@ -46,6 +46,8 @@ class Labels:
             _timesteps("breaking_changes", raw["breaking_changes"], timesteps)
         self.total_drift_events = _count(raw.get("total_drift_events", len(self.critical_steps)))
         self.utility_by_step = _utilities(raw.get("utility_by_step", {}), timesteps)
+        self.hints = frozenset(_names("hints", raw.get("hints", [])))
+        """Keys of metadata that are derived from labels, so that only the privileged track sees them."""
 
     @cached_property
     def unit(self) -> int:
@@ -116,6 +118,12 @@ def _is_number(value: object) -> bool:
 def _timesteps(name: str, value: object, timesteps: frozenset[int]) -> list[int]:
     if not (isinstance(value, list) and all(type(t) is int and t in timesteps for t in value)):
         raise InvalidValue(what="Episode", problem=f"{name} must be a list of timesteps of the episode")
+    return value
+
+
+def _names(name: str, value: object) -> list[str]:
+    if not (isinstance(value, list) and all(isinstance(key, str) for key in value)):
+        raise InvalidValue(what="Episode", problem=f"{name} must be a list of keys of metadata")
     return value
 
 

@@ -6,7 +6,6 @@ bytes. Each finished unit is a file; an interrupted run skips the units that are
 """
 
 import hashlib
-import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
+from standfast.bench.entrants import Entrant, foreign_code
 from standfast.bench.episodes import (
     Episode,
     EpisodeLocation,
@@ -26,10 +26,8 @@ from standfast.bench.episodes import (
     locate_episodes,
     read_episode,
 )
-from standfast.bench.runner import Entrant
 from standfast.errors import BadFile, InvalidValue, OtherGrid
 from standfast.policies import ByteBudget, ByteModel
-from standfast.policies.write_policy import BUILT_IN
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
@@ -173,13 +171,10 @@ def code_version() -> str:
 
 
 def _foreign_code(entrants: Sequence[str]) -> str:
-    """Return a hash of the modules of policies that are not shipped, so that a changed policy runs again."""
+    """Return a hash of the packages of policies that are not shipped, so that a changed policy runs again."""
     specs = [Entrant.parse(entrant).spec for entrant in entrants]
-    files = {inspect.getsourcefile(spec.kind) or "" for spec in specs if spec.name not in BUILT_IN}
-    digest = hashlib.sha256()
-    for file in sorted(filter(None, files)):
-        digest.update(Path(file).read_bytes() + b"\0")
-    return f".{digest.hexdigest()[:16]}" if files else ""
+    codes = sorted({foreign_code(spec) for spec in specs if not spec.shipped})
+    return f".{hashlib.sha256(''.join(codes).encode()).hexdigest()[:16]}" if codes else ""
 
 
 class ResultsFolder:

@@ -2,88 +2,61 @@
 
 Labels are not an argument of ``run_policy``. A bandit gets utilities through a function from a timestep to its utility,
 which is called only for what was just stored; an oracle gets a ``Hindsight``. What does not depend on the policy is computed
-once for an episode: the steps as each track sees them, their prices, and the exact oracle.
+once for an episode: the steps as each track sees them, frozen; their prices; and the exact oracle. Each run has a store and a
+price list of its own.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
 from standfast.bench.metrics import ActionCounts, EpisodeMetrics, WorthCurve, evaluate
 from standfast.bench.oracle import oracle_curve, oracle_worth
 from standfast.canon import fingerprint
-from standfast.errors import PolicyFailed, StandfastError, UnknownPolicy
+from standfast.errors import PolicyFailed, StandfastError
 from standfast.policies import (
     BanditPolicy,
     ByteBudget,
     ByteMemoryStore,
     ByteModel,
     Hindsight,
+    MemoryItem,
     OraclePolicy,
-    PolicySpec,
     PriceList,
     Track,
     WritePolicy,
     apply_policy,
 )
-from standfast.policies.byte_model import json_bytes
+from standfast.policies.byte_model import deflated_bytes, json_bytes
+from standfast.policies.frozen import frozen
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 CURVE_POINTS: Final = 256
 
-# Metadata that a stream's source provides, as opposed to what is derived from labels.
-UNLABELLED: Final = ("mode", "source", "version_distance")
-VISIBLE: Final = {
-    Track.UNPRIVILEGED: UNLABELLED,
-    Track.PRIVILEGED: (*UNLABELLED, "priority"),
-    Track.BANDIT: UNLABELLED,
-    Track.ORACLE: UNLABELLED,
-}
-assert set(VISIBLE) == set(Track)
+# Metadata that is derived from labels. An episode names its own in ``labels["hints"]``.
+HINTS: Final = frozenset(("priority", "breaking_change"))
 
 
-def track_view(steps: Sequence[Step], track: Track) -> tuple[Step, ...]:
-    """Return the steps as a policy on this track sees them.
+def track_view(steps: Sequence[Step], track: Track, hints: frozenset[str] = HINTS) -> tuple[Step, ...]:
+    """Return the steps as a policy on this track sees them, frozen.
 
-    Hidden metadata is not there at all. These steps are also what is stored and priced, so a policy does not pay for metadata
-    that it can't see.
+    Hints are not there at all except on the privileged track; all other metadata always is. These steps are also what is
+    stored and priced, so a policy pays for all metadata that it sees, and for nothing else.
     """
-    allowed = VISIBLE[track]
+    hidden = frozenset[str]() if track is Track.PRIVILEGED else hints
     return tuple(
-        step
-        if step.metadata.keys() <= set(allowed)
-        else Step(
+        Step(
             t=step.t,
-            observation=step.observation,
-            metadata={key: step.metadata[key] for key in allowed if key in step.metadata},
+            observation=frozen(step.observation),
+            metadata=frozen({key: value for key, value in step.metadata.items() if key not in hidden}),
         )
         for step in steps
     )
-
-
-class Entrant(msgspec.Struct, frozen=True):
-    """A policy in the benchmark and the track it sees. ``Name@privileged`` shows an unprivileged policy the hints, too."""
-
-    spec: PolicySpec
-    track: Track
-
-    @classmethod
-    def parse(cls, text: str) -> "Entrant":
-        """Read ``Name``, ``Name(setting=value)`` or either with ``@track``."""
-        name, _, track = text.partition("@")
-        spec = PolicySpec.parse(name)
-        if not track:
-            return cls(spec, spec.track)
-        if not (spec.track is Track.UNPRIVILEGED and track in (Track.UNPRIVILEGED, Track.PRIVILEGED)):
-            problem = f"it is on the {spec.track} track; only an unprivileged policy can be shown more, with @privileged"
-            raise UnknownPolicy(policy=repr(text), problem=problem)
-        return cls(spec, Track(track))
-
-    def __str__(self) -> str:
-        return str(self.spec) if self.track is self.spec.track else f"{self.spec}@{self.track}"
 
 
 class StepObserver(Protocol):
@@ -102,6 +75,7 @@ def run_policy(
     feedback: Callable[[int], float] | None = None,
     hindsight: Hindsight | None = None,
     observer: StepObserver | None = None,
+    prices: Sequence[MemoryItem] = (),
     names: tuple[str, str] = ("", ""),
 ) -> ActionCounts:
     """Apply a policy to each step, and count its actions.
@@ -113,19 +87,22 @@ def run_policy(
         feedback: Returns the utility of a timestep; called for what was just stored.
         hindsight: Given to the policy before the first step.
         observer: Sees each step.
+        prices: The priced steps, if they are known. The store learns each price when its step's turn comes, not before.
         names: The names of policy and episode, for errors.
 
     Raises:
         PolicyFailed: The policy raised an error; it names the timestep.
     """
     counts = ActionCounts()
-    emitted, refused = counts.emitted, counts.refused
+    emitted, refused, show = counts.emitted, counts.refused, store.prices.show
     step = steps[0]
     try:
         if hindsight is not None:
             assert isinstance(policy, OraclePolicy), "hindsight needs a policy with foresee()"
             policy.foresee(hindsight)
-        for step in steps:
+        for step, item in zip_longest(steps, prices):
+            if item is not None:
+                show(item)
             applied = apply_policy(policy, step, store)
             for action, accepted in applied:
                 emitted[action.action] += 1
@@ -177,7 +154,7 @@ class PricedEpisode:
         *,
         seed: int = 0,
         name: str = "",
-        measure: Callable[[object], int] = json_bytes,
+        deflated: bool = False,
     ) -> None:
         """Price an episode.
 
@@ -186,45 +163,64 @@ class PricedEpisode:
             model: How a WRITE is priced.
             seed: Makes the seeds of policies that use random numbers.
             name: The episode's name in seeds and errors.
-            measure: Returns the stored length of an observation.
+            deflated: Whether observations and deltas are stored deflated.
         """
         self.episode = episode
         self.model = model
         self.name = name
         self.seed = seed
-        # Tracks differ in metadata only, so an observation is measured once.
+        self._deflated = deflated
+        self._hints = HINTS | episode.labels.hints
+        # Tracks differ in metadata only, so an observation is frozen and measured once.
+        measure = deflated_bytes if deflated else json_bytes
+        self._steps = track_view(episode.steps, Track.PRIVILEGED)
         self._sizes = [measure(step.observation) for step in episode.steps]
-        self._views: dict[tuple[str, ...], tuple[tuple[Step, ...], PriceList]] = {}
-        self._worth: dict[tuple[tuple[str, ...], int], int] = {}
-        self._curves: dict[tuple[tuple[str, ...], int], list[int]] = {}
+        # By whether hints are shown, in which tracks differ.
+        self._views: dict[bool, tuple[MemoryItem, ...]] = {}
+        self._worth: dict[tuple[bool, int], int] = {}
+        self._curves: dict[tuple[bool, int], list[int]] = {}
         # Runs that never felt their budget: under any larger one they are the same, to the last action.
         self._unfelt: dict[tuple[Entrant, bool], _RunOutcome] = {}
 
-    def shown(self, track: Track) -> tuple[tuple[Step, ...], PriceList]:
-        """Return the steps that a track sees, and their prices."""
-        key = VISIBLE[track]
+    def priced_steps(self, track: Track) -> tuple[MemoryItem, ...]:
+        """Return the steps that a track sees, as the items that a WRITE of each would store."""
+        key = track is Track.PRIVILEGED
         if key not in self._views:
-            steps, prices = track_view(self.episode.steps, track), PriceList(self.model)
-            prices.price_all(steps, self._sizes)
-            self._views[key] = (steps, prices)
+            prices = self._price_list()
+            steps = self._steps if key else track_view(self._steps, track, self._hints)
+            self._views[key] = tuple(map(prices.price, steps, self._sizes))
         return self._views[key]
+
+    def shown(self, track: Track) -> tuple[Step, ...]:
+        """Return the steps that a track sees."""
+        return tuple(item.step for item in self.priced_steps(track))
+
+    def new_store(self, track: Track, budget: ByteBudget) -> ByteMemoryStore:
+        """Return an empty store for a run on this track. Only an oracle's store knows prices in advance."""
+        prices = self._price_list()
+        if track is Track.ORACLE:
+            for item in self.priced_steps(track):
+                prices.show(item)
+        return ByteMemoryStore(budget, prices=prices)
+
+    def _price_list(self) -> PriceList:
+        return PriceList(self.model, deflated=self._deflated)
 
     def sizes_and_worth(self, track: Track) -> tuple[list[int], list[int]]:
         """Return the price and the worth of each step that a track sees."""
-        steps, prices = self.shown(track)
-        worth = self.episode.labels.worth
-        return [prices.base(step).byte_cost for step in steps], [worth.get(step.t, 0) for step in steps]
+        items, worth = self.priced_steps(track), self.episode.labels.worth
+        return [item.byte_cost for item in items], [worth.get(item.step.t, 0) for item in items]
 
     def oracle_worth(self, track: Track, max_bytes: int) -> int:
         """Return the WRITE-only optimum for what a track sees."""
-        key = VISIBLE[track], max_bytes
+        key = track is Track.PRIVILEGED, max_bytes
         if key not in self._worth:
             self._worth[key] = oracle_worth(*self.sizes_and_worth(track), max_bytes)
         return self._worth[key]
 
     def oracle_curve(self, track: Track, max_bytes: int) -> list[int]:
         """Return the WRITE-only optimum after each step."""
-        key = VISIBLE[track], max_bytes
+        key = track is Track.PRIVILEGED, max_bytes
         if key not in self._curves:
             self._curves[key] = oracle_curve(*self.sizes_and_worth(track), max_bytes)
         return self._curves[key]
@@ -250,22 +246,24 @@ class PricedEpisode:
         entrant: Entrant,
         max_bytes: int,
         *,
-        steps: Sequence[Step] | None = None,
+        items: Sequence[MemoryItem] | None = None,
         observer: StepObserver | None = None,
     ) -> tuple[ByteMemoryStore, ActionCounts]:
-        """Run a policy over the steps, or some of them, and return its store and its actions."""
-        shown, prices = self.shown(entrant.track)
-        steps = shown if steps is None else steps
-        store = ByteMemoryStore(ByteBudget(max_bytes), prices=prices)
-        counts = run_policy(
-            entrant.spec.build(seed=self.policy_seed(entrant)),
-            steps,
-            store,
-            feedback=self.feedback(entrant.track),
-            hindsight=self.hindsight(entrant.track, steps),
-            observer=observer,
-            names=(str(entrant), self.name),
-        )
+        """Run a policy over the priced steps, or some of them, and return its store and its actions."""
+        items = self.priced_steps(entrant.track) if items is None else items
+        steps = [item.step for item in items]
+        store = self.new_store(entrant.track, ByteBudget(max_bytes))
+        with entrant.policy(self.policy_seed(entrant)) as policy:
+            counts = run_policy(
+                policy,
+                steps,
+                store,
+                feedback=self.feedback(entrant.track),
+                hindsight=self.hindsight(entrant.track, steps),
+                observer=observer,
+                prices=items,
+                names=(str(entrant), self.name),
+            )
         return store, counts
 
     def run(self, entrant: Entrant, max_bytes: int, *, curves: bool = False) -> EpisodeRun:

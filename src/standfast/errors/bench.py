@@ -45,6 +45,13 @@ class PolicyFailed(BenchError):
     says = "Policy {policy} failed at timestep {t} of {episode}: {problem}"
 
 
+class PolicyProcessFailed(BenchError):
+    """A policy that runs in a process of its own raised an error there, or the process gave no answer."""
+
+    code = "policy_process_failed"
+    says = "{problem}"
+
+
 class OtherGrid(BenchError):
     """The folder holds the results of another grid."""
 

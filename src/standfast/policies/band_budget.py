@@ -16,6 +16,7 @@ import msgspec
 from standfast.errors import InvalidValue
 from standfast.policies.byte_model import ByteModel, MemoryItem, PriceList
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.frozen import frozen
 from standfast.policies.write_policy import PolicySpec, Track, apply_policy, expire, merge, write
 from standfast.vocabulary import ActionType, Band, Record, Step, Value
 
@@ -140,7 +141,7 @@ class BudgetedBand:
 
     def _step(self, key: str, observation: Any, metadata: dict[str, Any]) -> PolicyStep:
         t = self.steps
-        step = Step(t=t, observation=observation, metadata=metadata)
+        step = Step(t=t, observation=frozen(observation), metadata=frozen(metadata))
         self.steps += 1
         expired, actions = [], []
         for action, accepted in apply_policy(self._policy, step, self._store):

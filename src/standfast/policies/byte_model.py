@@ -4,12 +4,14 @@
             the same + 16 for the index entry                        indexed-v0
     MERGE   len(json(delta)) + 16                                    both models
 
+Where items are stored deflated, observation and delta count with their deflated length.
+
 ``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document, so that a price
 can be checked with one line. None of these bytes are hashed; hashed bytes come from ``canon``.
 """
 
 import json
-from collections.abc import Sequence
+import zlib
 from enum import StrEnum
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PRICED_STEPS
+from standfast.policies.frozen import frozen
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 HEADER_BYTES: Final = 32
@@ -24,6 +27,7 @@ INDEX_BYTES: Final = 16
 MERGE_BYTES: Final = 16
 API: Final = "api"
 PARENT: Final = "merge_parent_t"
+COMPRESSION_LEVEL: Final = 9
 
 # NaN is not JSON, and it differs from itself, so a delta that contains it could never be checked.
 _JSON: Final = json.JSONEncoder(allow_nan=False)
@@ -45,12 +49,22 @@ assert set(FIXED_BYTES) == set(ByteModel)
 
 def json_bytes(value: object) -> int:
     """Return the length of a value's JSON text; raise ``InvalidValue`` if it is not JSON."""
+    return len(_json_text(value))
+
+
+def _json_text(value: object) -> str:
     try:
-        return len(_JSON.encode(value))
+        return _JSON.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(
             what="Step", problem=f"it can't be priced, because it is not JSON: {error}"
         ) from None
+
+
+def deflated_bytes(value: object) -> int:
+    """Return the stored length of a value: deflated or not, whichever is shorter, and a byte that says which."""
+    text = _json_text(value).encode("ascii")
+    return 1 + min(len(text), len(zlib.compress(text, COMPRESSION_LEVEL)))
 
 
 def estimate_bytes(step: Step, model: ByteModel = ByteModel.SPEC) -> int:
@@ -85,63 +99,67 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     merge_parent_t: int | None = None
     write_actions: tuple[MemoryAction, ...] = ()
     """For a base: the WRITE that stores it, for policies to return. Building it at every decision would cost more than the rest."""
+    deltas: dict[int, tuple[Any, "MemoryItem"]] = msgspec.field(default_factory=dict)
+    """For a base: what a MERGE of its step would store, by the timestep of an older base and that base's observation.
+
+    Computed when first asked for. Each run adds at most one entry."""
 
 
 class PriceList:
-    """Prices steps and deltas, and remembers the items that they would become.
+    """Prices the steps that were shown so far, and their deltas.
 
-    A policy asks for a price before the store charges it, and a benchmark runs many policies over the same steps. A price
-    belongs to one step object: another object with the same timestep is priced anew, and a step that is modified after it
-    was priced keeps its price.
+    A policy asks for a price before the store charges it. A price belongs to one step object: another object with the same
+    timestep is priced anew, and a step that is modified after it was priced keeps its price. A benchmark, which runs many
+    policies over the same steps, prices each step once and shows it to the list of each run when its turn comes, so a list
+    never knows a later step.
     """
 
-    def __init__(self, model: ByteModel = ByteModel.SPEC) -> None:
+    def __init__(self, model: ByteModel = ByteModel.SPEC, *, deflated: bool = False) -> None:
         self.model = model
-        self._bases: dict[int, MemoryItem] = {}
-        self._deltas: dict[tuple[int, int], tuple[Any, Any, MemoryItem]] = {}
+        self.deflated = deflated
+        self._measure = deflated_bytes if deflated else json_bytes
+        self._shown: dict[int, MemoryItem] = {}
+
+    def show(self, item: MemoryItem) -> None:
+        """Use this price from now on for the item's step."""
+        self._shown[item.written_at] = item
 
     def base(self, step: Step) -> MemoryItem:
         """Return the item that a WRITE of this step would store."""
-        known = self._bases.get(step.t)
+        known = self._shown.get(step.t)
         if known is not None and known.step is step:
             return known
-        if len(self._bases) >= MAX_PRICED_STEPS:
-            self._bases.clear()
-        return self._price(step, json_bytes(step.observation))
-
-    def price_all(self, steps: Sequence[Step], observation_bytes: Sequence[int]) -> None:
-        """Price steps whose observations have these lengths."""
-        for step, size in zip(steps, observation_bytes, strict=True):
-            self._price(step, size)
+        if len(self._shown) >= MAX_PRICED_STEPS:
+            self._shown.clear()
+        item = self._shown[step.t] = self.price(step, self._measure(step.observation))
+        return item
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
         """Return the item that a MERGE of this step into that base would store. If nothing changes, its observation is empty."""
-        old, new = base.step.observation, step.observation
-        key = (base.step.t, step.t)
-        known = self._deltas.get(key)
-        if known is not None and known[0] is old and known[1] is new:
-            return known[2]
-        if len(self._deltas) >= MAX_PRICED_STEPS:
-            self._deltas.clear()
-        patch = canonical_delta(old, new)
-        metadata = {PARENT: base.step.t}
+        deltas = self.base(step).deltas
+        old, base_t = base.step.observation, base.step.t
+        known = deltas.get(base_t)
+        if known is not None and known[0] is old:
+            return known[1]
+        patch = canonical_delta(old, step.observation)
+        metadata = frozen({PARENT: base_t})
         item = MemoryItem(
-            step=Step(t=step.t, observation=patch, metadata=metadata),
+            step=Step(t=step.t, observation=frozen(patch), metadata=metadata),
             written_at=step.t,
-            byte_cost=json_bytes(patch) + MERGE_BYTES,
+            byte_cost=self._measure(patch) + MERGE_BYTES,
             metadata=metadata,
             api=base.api,
-            merge_parent_t=base.step.t,
+            merge_parent_t=base_t,
         )
-        self._deltas[key] = (old, new, item)
+        deltas[base_t] = (old, item)
         return item
 
-    def _price(self, step: Step, observation_bytes: int) -> MemoryItem:
-        item = self._bases[step.t] = MemoryItem(
+    def price(self, step: Step, observation_bytes: int) -> MemoryItem:
+        """Return the item that a WRITE of a step would store whose observation has this length."""
+        return MemoryItem(
             step=step,
             written_at=step.t,
             byte_cost=observation_bytes + json_bytes(step.metadata) + FIXED_BYTES[self.model],
             api=endpoint_of(step.observation),
             write_actions=(MemoryAction(action=ActionType.WRITE, step=step),),
         )
-        return item

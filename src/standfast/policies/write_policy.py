@@ -176,10 +176,7 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         Raises:
             UnknownPolicy: No policy has this name, or it can't be built with these settings.
         """
-        match = _SPEC.fullmatch(text)
-        if match is None:
-            raise UnknownPolicy(policy=repr(text), problem="write Name, or Name(setting=value, …)")
-        spec = cls(_canonical_name(match[1]), _parse_settings(text, match[2] or ""))
+        spec = cls.read(text)
         policy, track = spec.build(), spec.track
         if (track is Track.BANDIT) != isinstance(policy, BanditPolicy):
             problem = "learn(step, utility) and the bandit track go together"
@@ -188,6 +185,29 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
             problem = "foresee(hindsight) and the oracle track go together"
             raise UnknownPolicy(policy=spec.name, problem=problem)
         return spec
+
+    @classmethod
+    def read(cls, text: str) -> "PolicySpec":
+        """Read a name and settings as ``parse`` does, but import and check nothing of a policy that is not shipped."""
+        match = _SPEC.fullmatch(text)
+        if match is None:
+            raise UnknownPolicy(policy=repr(text), problem="write Name, or Name(setting=value, …)")
+        return cls(_canonical_name(match[1]), _parse_settings(text, match[2] or ""))
+
+    @property
+    def shipped(self) -> bool:
+        """Whether the policy is one of Standfast's own."""
+        return self.name in BUILT_IN
+
+    @property
+    def module(self) -> str:
+        """The name of the policy's module, which is not imported."""
+        if self.shipped:
+            return f"standfast.policies.{BUILT_IN[self.name]}"
+        if ":" in self.name:
+            return self.name.partition(":")[0]
+        module: str = _installed()[self.name].module
+        return module
 
     def __str__(self) -> str:
         if not self.settings:

@@ -9,8 +9,9 @@ import copy
 from collections.abc import Callable
 from typing import Final
 
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
-from standfast.bench.runner import Entrant, track_view
+from standfast.bench.runner import track_view
 from standfast.bench.sources.labelling import CRITICAL, UTILITY, DriftEvent, metadata_of
 from standfast.bench.sources.synthetic import DriftingWorld, DriftSettings, Regime
 from standfast.errors import InvalidValue
