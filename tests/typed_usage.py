@@ -102,6 +102,7 @@ def a_run(memory: standfast.Memory, model: standfast.ModelConfig) -> None:
 
 def looking_back(memory: standfast.Memory) -> None:
     """Time travel, history and proof."""
+    assert_type(memory.store.identity, standfast.StoreIdentity)
     view = memory.at(1)
     assert_type(view, standfast.SnapshotView)
     assert_type(view.recall("refunds"), standfast.ContextPackage)

@@ -110,7 +110,7 @@ if TYPE_CHECKING:
         TokenCounter,
     )
     from standfast.settings import Settings
-    from standfast.store import Commit, Store, Write, open_store
+    from standfast.store import Commit, Store, StoreIdentity, Write, open_store
     from standfast.store.records import HistoryEntry, RecordChange
     from standfast.traces import (
         Comparison,
@@ -279,6 +279,7 @@ __all__ = [
     "Step",
     "Store",
     "StoreError",
+    "StoreIdentity",
     "SystemClock",
     "Tier",
     "ToRemember",
@@ -321,7 +322,7 @@ _MODULES = {
     "policies": "BandBudget ByteModel PolicySpec WritePolicy policy_names",
     "recall": "BpeCounter ContextPackage Controller ControllerRegistry EstimatedCounter MemoryControllerInput RecallAnswer RecallRequest RecordView TokenCounter",
     "settings": "Settings",
-    "store": "Commit Store Write open_store",
+    "store": "Commit Store StoreIdentity Write open_store",
     "store.records": "HistoryEntry RecordChange",
     "traces": "Comparison ModelConfig Recorder ReplayedRun ToolCall ToolProfile Trace TraceFolder compare",
 }

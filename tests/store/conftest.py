@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,8 @@ def age_leases(backend: str, clock: ManualClock, place: str) -> Ager:
 
             with psycopg.connect(place) as connection:
                 connection.execute("UPDATE standfast.buffers SET lease_until = lease_until - %s", [seconds])
+        elif seconds < 0:
+            clock.set_wall(clock.now() + timedelta(seconds=seconds))
         else:
             clock.advance(seconds)
 

@@ -5,6 +5,7 @@ It keeps its own count of who was given which commit, so that a stale fence show
 
 from standfast.errors import CommitAborted, PayloadMismatch, StoreError
 from standfast.ledger.chain import Tip, check
+from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
@@ -113,7 +114,9 @@ class Referee:
         elif buffer.is_discarded:
             self._judge_drop(request, commit_id)
         elif (held.owner, held.fence) != (buffer.owner, buffer.fence):
-            self.require(held.lease_until <= now, f"{commit_id:.8} is claimed before its lease ran out")
+            honest_until = now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
+            is_leased = now < held.lease_until <= honest_until
+            self.require(not is_leased, f"{commit_id:.8} is claimed before its lease ran out")
             self.require(held.waits_for is None, f"{commit_id:.8} is claimed although it waits")
             self.require(buffer.fence > held.fence, f"{commit_id:.8} is claimed without a higher fence")
             self.takeovers += 1

@@ -364,3 +364,34 @@ def test_commits_and_receipts_are_found_by_their_snapshot(store: Store) -> None:
     for wrong in (-1, 0, 4):
         with pytest.raises(NoSuchSnapshot):
             store.commit_of(wrong)
+
+
+def test_a_stage_by_a_clock_far_ahead_is_recovered(opener: Opener, age_leases: Ager) -> None:
+    store = opener()
+    store.stage(commit("r1", write("a")))
+    age_leases(-10 * 365 * 86_400.0)
+    answers = opener().recover()
+
+    assert [isinstance(answer, Receipt) for answer in answers] == [True]
+
+
+def test_aborted_commits_are_forgotten_after_some_days(store: Store, age_leases: Ager) -> None:
+    store.commit(commit("r1", write("a")))
+    refused = commit("r2", write("a", "other"))
+    with pytest.raises(CommitAborted):
+        store.commit(refused)
+    store.recover()
+    kept = store.status(refused.commit_id)
+    age_leases(15 * 86_400.0)
+    store.recover()
+
+    assert kept is not None
+    assert store.status(refused.commit_id) is None
+
+
+def test_a_store_keeps_the_identity_that_it_was_created_with(opener: Opener) -> None:
+    identity = opener().identity
+
+    assert identity.store_id == identity.branch_id
+    assert len(identity.store_id) == 32
+    assert opener().identity == identity

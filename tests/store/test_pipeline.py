@@ -1,6 +1,5 @@
 """The decisions of the pipeline, one by one and at their boundaries, without any backend."""
 
-import math
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from standfast.canon import fingerprint_of_bytes
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, StaleFence
 from standfast.ledger.chain import Tip, check
-from standfast.limits import LEASE_SECONDS, MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
+from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS, MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
 from standfast.store import pipeline
 from standfast.store.commit import Commit, Fact, Write, payload_fingerprint_of
 from standfast.store.pipeline import Submission
@@ -207,7 +206,7 @@ def test_a_discarded_commit_can_be_submitted_anew_and_no_old_fence_fits(fence: i
     _, answer = _decide(_view(buffers={asked.commit_id: vacant}), asked, fence)
 
     assert discarded
-    assert (vacant.is_discarded, vacant.fence, vacant.owner, vacant.lease_until) == (True, 4, "", math.inf)
+    assert (vacant.is_discarded, vacant.fence, vacant.owner, vacant.lease_until) == (True, 4, "", NOW)
     assert isinstance(answer, Receipt if fence is None else StaleFence)
 
 
@@ -241,6 +240,8 @@ def test_only_an_open_buffer_of_the_holder_is_discarded(
         (NOW + 0.001, None, BufferState.PENDING, False),
         (NOW, "approval", BufferState.PENDING, False),
         (NOW, None, BufferState.ABORTED, False),
+        (NOW + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS, None, BufferState.PENDING, False),
+        (NOW + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS + 0.001, None, BufferState.PENDING, True),
     ],
 )
 def test_a_buffer_is_claimed_when_its_lease_has_expired(

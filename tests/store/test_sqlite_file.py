@@ -17,7 +17,7 @@ from tests.store.recording_vfs import CHILDREN
 
 
 def test_the_file_is_set_up_as_promised(tmp_path: Path) -> None:
-    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
     told = {name: connection.execute(f"PRAGMA {name}").get for name, _, _ in PRAGMAS}
     strict = connection.execute(
         "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND NOT strict"
@@ -40,7 +40,7 @@ def test_a_reader_can_not_write(tmp_path: Path) -> None:
 def test_truth_is_append_only(tmp_path: Path, table: str) -> None:
     store = sqlite_store(tmp_path / "store.db")
     store.commit(commit("r1", write("a")))
-    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
 
     for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = rowid + 1"):
         with pytest.raises(apsw.ConstraintError, match="append-only"):
@@ -159,7 +159,7 @@ def test_an_older_copy_of_the_file_is_noticed(tmp_path: Path) -> None:
 
 def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path) -> None:
     store = sqlite_store(tmp_path / "store.db")
-    other = open_writer(str(tmp_path / "store.db"), ManualClock(), 1)
+    other = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy):
         store.commit(commit("r1", write("a")))

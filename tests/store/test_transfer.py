@@ -8,6 +8,8 @@ import pytest
 
 from standfast.canon import fingerprint_of_bytes, parse
 from standfast.errors import Corruption, InvalidValue
+from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
+from standfast.store.protocol import Version, VersionQuery
 from standfast.store.store import Store
 from standfast.store.transfer import export_lines, import_lines
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
@@ -154,3 +156,84 @@ def test_a_copy_is_of_one_moment_while_writers_go_on(tmp_path: Path) -> None:
     assert list(target.verify()) == []
     source.close()
     target.close()
+
+
+def test_a_copy_has_the_identity_of_its_source(store: Store) -> None:
+    source = _filled()
+    source.backup_to(store)
+
+    assert store.identity == source.identity
+
+
+def test_a_store_that_forgot_is_copied_in_more_than_one_page(tmp_path: Path, store: Store) -> None:
+    source = sqlite_store(tmp_path / "source.db")
+    count = SCAN_PAGE_RECORDS + 50
+    for number in range(count):
+        source.commit(commit(f"w{number}", write(f"k{number}")))
+    source.commit(
+        commit("forget", *(expire(f"k{n}", erases="asked to") for n in range(0, count, 7)), at=count)
+    )
+    source.backup_to(store)
+
+    assert list(store.verify()) == []
+    assert contents(store) == contents(source)
+    assert store.versions_of(1) == source.versions_of(1)
+    source.close()
+
+
+def test_what_was_erased_since_the_last_copy_is_erased_in_the_copy_too(store: Store) -> None:
+    source = memory_store()
+    source.commit(commit("w", write("old", "secret"), write("kept")))
+    source.backup_to(store)
+    source.commit(commit("forget", expire("old", erases="asked to"), at=1))
+    source.backup_to(store)
+
+    assert [version.content for version in store.history(NAMESPACE, "old")] == [None, None]
+    assert list(store.verify()) == []
+
+
+def test_a_copy_beside_a_writer_that_forgets_is_intact(tmp_path: Path) -> None:
+    source, target = sqlite_store(tmp_path / "source.db"), sqlite_store(tmp_path / "target.db")
+    for number in range(300):
+        source.commit(commit(f"w{number}", write(f"k{number}")))
+
+    source_storage = source._storage
+    read_versions = source_storage.versions
+
+    def read_and_forget(query: VersionQuery) -> list[Version]:
+        # A writer forgets something between any two reads of the copy, for as long as there is something.
+        if query.snapshot is not None and query.snapshot % 3 == 0 and query.snapshot <= 300:
+            key = 300 - query.snapshot
+            at = source.head()
+            source.commit(commit(f"f{key}", expire(f"k{key}", erases="asked to"), at=at))
+        return read_versions(query)
+
+    source_storage.versions = read_and_forget  # type: ignore[method-assign]
+    head = source.backup_to(target)
+
+    assert head > 300
+    assert list(target.verify()) == []
+    source_storage.versions = read_versions  # type: ignore[method-assign]
+    source.backup_to(target)
+    assert list(target.verify()) == []
+    assert contents(target) == contents(source)
+    source.close()
+    target.close()
+
+
+def test_a_copy_reads_a_few_records_at_a_time(store: Store) -> None:
+    source = memory_store()
+    source.commit(commit("bulk", *(write(f"k{n:05}", n) for n in range(3 * COPY_PAGE_RECORDS))))
+    storage, largest = source._storage, [0]
+    read_versions = storage.versions
+
+    def read(query: VersionQuery) -> list[Version]:
+        rows = read_versions(query)
+        largest[0] = max(largest[0], len(rows))
+        return rows
+
+    storage.versions = read  # type: ignore[method-assign]
+    source.backup_to(store)
+
+    assert largest[0] == COPY_PAGE_RECORDS
+    assert contents(store) == contents(source)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from standfast.canon import canonical_bytes, parse
 from standfast.errors import BrokenChain
 from standfast.vocabulary import Value
@@ -21,6 +23,20 @@ class Tip(Value, frozen=True, kw_only=True):
 
     seq: int = 0
     hash: str = "0" * 64
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """The ledger's own line, number 0, whose id is that of the store; or a line that began when a copy was restored.
+
+    The line that was left had entries up to ``left_seq``, as far as was known, and shares those up to ``shared_seq``.
+    ``ledger_seq`` is the entry that tells of the restore; it is 0 for the first line.
+    """
+
+    number: int
+    branch_id: str
+    ledger_seq: int = 0
+    shared_seq: int = 0
+    left_seq: int = 0
 
 
 class Entry(Value, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ decision, as pure functions), ``store.py`` (the thin shell around them).
 """
 
 from standfast.store.commit import Commit, Fact, Write
-from standfast.store.protocol import AppliedCommit, Buffer, Storage, Version
+from standfast.store.protocol import AppliedCommit, Buffer, Storage, StoreIdentity, Version
 from standfast.store.store import Lease, Store, open_store
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Lease",
     "Storage",
     "Store",
+    "StoreIdentity",
     "Version",
     "Write",
     "open_store",

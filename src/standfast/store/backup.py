@@ -1,12 +1,13 @@
 """Backup: a verified copy of a whole store into another one, of any backend."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 from standfast.errors import Corruption
-from standfast.ledger.chain import Entry, Tip, check
-from standfast.limits import SCAN_PAGE_RECORDS
+from standfast.ledger.chain import Branch, Tip, check
+from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store.audit import erasures_in, verified
-from standfast.store.protocol import Changes, Storage, VersionQuery
+from standfast.store.protocol import AppliedCommit, Changes, Storage, Transaction, Version, VersionQuery
 
 Progress = Callable[[int, int], None]
 """Called with the number of snapshots copied so far, and the number of all."""
@@ -16,50 +17,105 @@ def copy_store(source: Storage, target: Storage, *, progress: Progress | None = 
     """Copy everything up to the present head, verified, while writers go on; return the head of the copy.
 
     A target that holds an earlier copy of the same store is brought up to date; a target that holds anything else is
-    refused. Records, commits and the ledger are copied; the buffers of unfinished runs are not.
+    refused. Records, commits and the ledger are copied; the buffers of unfinished runs are not. The copy is intact
+    after each of its transactions, so an interrupted one can be continued.
     """
     head, done = source.head(), target.head()
     tip = _shared_tip(source, target, done)
     while done < head:
-        page = source.commits(after=done, limit=min(SCAN_PAGE_RECORDS, head - done))
-        entries = _entries_between(source, tip.seq, page[-1].ledger_seq)
-        tip = check(entries, start=tip)
-        versions = [
-            verified(row)
-            for applied in page
-            for row in source.versions(VersionQuery(snapshot=applied.memory_snapshot_id))
-        ]
+        page = _CopiedPage(source, done, tip)
         with target.transaction() as transaction:
-            transaction.append(
-                Changes(versions=versions, applied=page, entries=entries, erasures=[*erasures_in(entries)])
-            )
-        done = page[-1].memory_snapshot_id
+            page.copy_to(transaction, min(head, done + SCAN_PAGE_RECORDS))
+        done, tip = page.done, page.tip
+        head = max(head, done)
         if progress is not None:
             progress(done, head)
     _copy_facts_without_commit(source, target, tip)
     return done
 
 
-def _entries_between(source: Storage, after: int, last: int) -> list[Entry]:
-    entries: list[Entry] = []
-    while after < last:
-        page = source.entries(after=after, limit=min(SCAN_PAGE_RECORDS, last - after))
-        if not page:
-            raise Corruption(what="the ledger", problem=f"entry {after + 1} is missing")
-        entries += page
-        after = page[-1].seq
-    return entries
+class _CopiedPage:
+    """Snapshots that are copied in one transaction, in small portions.
+
+    A version whose content was erased names the commit that erased it. So the page grows until it holds each commit
+    that erased something in it, also one that was made while the page was copied.
+    """
+
+    def __init__(self, source: Storage, done: int, tip: Tip) -> None:
+        self._source = source
+        self.done = done
+        self.tip = tip
+        self._with_erasures: list[int] = []
+        """The places in the ledger behind which a portion with erasures begins."""
+
+    def copy_to(self, transaction: Transaction, last: int) -> None:
+        """Copy the snapshots up to ``last``, and as many more as the erasures in them require."""
+        first, copied = self.done + 1, self.done
+        self._copy_commits(transaction, last)
+        while copied < self.done:
+            for rows in _portions(self._source, copied + 1):
+                erased_by = max((row.erased_by or 0 for row in rows), default=0)
+                self._copy_commits(transaction, erased_by)
+                transaction.append(Changes(versions=rows))
+            copied += 1
+        # What a copied commit erased may have been read before that commit was made, or copied long ago.
+        for after in self._with_erasures:
+            entries = self._source.entries(after=after, limit=COPY_PAGE_RECORDS)
+            within = (one for one in erasures_in(entries) if first <= one.memory_snapshot_id <= self.done)
+            transaction.append(Changes(erasures=list(within)))
+        transaction.append(Changes(branches=_branches_up_to(self._source, self.tip)))
+
+    def _copy_commits(self, transaction: Transaction, last: int) -> None:
+        """Copy commits and their ledger entries up to a snapshot."""
+        while self.done < last:
+            limit = min(COPY_PAGE_RECORDS, last - self.done)
+            applied = self._source.commits(after=self.done, limit=limit)
+            if not applied:
+                raise Corruption(what="the store", problem=f"snapshot {self.done + 1} is missing")
+            self._copy_entries(transaction, applied)
+            self.done = applied[-1].memory_snapshot_id
+
+    def _copy_entries(self, transaction: Transaction, applied: list[AppliedCommit]) -> None:
+        last = applied[-1].ledger_seq
+        while self.tip.seq < last:
+            limit = min(COPY_PAGE_RECORDS, last - self.tip.seq)
+            entries = self._source.entries(after=self.tip.seq, limit=limit)
+            if not entries:
+                raise Corruption(what="the ledger", problem=f"entry {self.tip.seq + 1} is missing")
+            if next(erasures_in(entries), None) is not None:
+                self._with_erasures.append(self.tip.seq)
+            self.tip = check(entries, start=self.tip)
+            transaction.append(Changes(entries=entries))
+        transaction.append(Changes(applied=applied))
+
+
+def _portions(source: Storage, snapshot: int) -> Iterator[list[Version]]:
+    """The versions that a commit wrote, verified, a few at a time: a commit can hold gigabytes."""
+    after = ("", "")
+    while True:
+        query = VersionQuery(snapshot=snapshot, after=after, limit=COPY_PAGE_RECORDS)
+        rows = [verified(row) for row in source.versions(query)]
+        if rows:
+            yield rows
+        if len(rows) < COPY_PAGE_RECORDS:
+            return
+        after = (rows[-1].namespace, rows[-1].key)
 
 
 def _copy_facts_without_commit(source: Storage, target: Storage, tip: Tip) -> None:
     """Copy the entries behind the last commit that belong to none. A commit made meanwhile is left for the next copy."""
-    following = source.commits(after=target.head(), limit=1)
-    page = source.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS)
-    facts = [entry for entry in page if not following and "commit_id" not in entry.read()["body"]]
-    if facts:
-        check(facts, start=tip)
+    while page := source.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS):
+        facts = list(takewhile(lambda entry: "commit_id" not in entry.read()["body"], page))
+        tip = check(facts, start=tip)
         with target.transaction() as transaction:
-            transaction.append(Changes(entries=facts))
+            transaction.append(Changes(entries=facts, branches=_branches_up_to(source, tip)))
+        if len(facts) < len(page):
+            return
+
+
+def _branches_up_to(source: Storage, tip: Tip) -> list[Branch]:
+    """The identity of the source, and the branches that began up to this end of its ledger."""
+    return [branch for branch in source.branches() if branch.ledger_seq <= tip.seq]
 
 
 def _shared_tip(source: Storage, target: Storage, done: int) -> Tip:

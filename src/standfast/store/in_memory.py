@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import msgspec
 
 from standfast.clock import Clock
-from standfast.ledger.chain import Entry, Tip
+from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -19,13 +20,12 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
-from standfast.vocabulary import BufferState
 
 
 class InMemoryStorage:
     """A backend whose rows are lists and dictionaries behind one lock."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, store_id: str = "0" * 32) -> None:
         self._clock = clock
         self._lock = threading.RLock()
         self._versions: dict[RecordKey, list[Version]] = {}
@@ -34,6 +34,7 @@ class InMemoryStorage:
         self._applied_by_id: dict[str, AppliedCommit] = {}
         self._entries: list[Entry] = []
         self._buffers: dict[str, Buffer] = {}
+        self._branches = {0: Branch(0, store_id)}
 
     @contextmanager
     def transaction(self) -> Iterator["InMemoryStorage"]:
@@ -47,6 +48,9 @@ class InMemoryStorage:
         buffers = {name: self._buffers[name] for name in query.commit_ids if name in self._buffers}
         if query.abandoned:
             buffers |= {buffer.commit_id: buffer for buffer in self._abandoned(now)[: query.abandoned]}
+        if query.ended_seconds is not None:
+            ended = self._ended(now - query.ended_seconds)
+            buffers |= {buffer.commit_id: buffer for buffer in ended[: query.abandoned]}
         return StateView(
             now=now,
             head=len(self._applied),
@@ -73,6 +77,7 @@ class InMemoryStorage:
             self._erase(erasure)
         self._entries.extend(changes.entries)
         self._buffers.update({buffer.commit_id: buffer for buffer in changes.buffers})
+        self._branches.update({branch.number: branch for branch in changes.branches})
         for commit_id in changes.dropped:
             self._buffers.pop(commit_id, None)
 
@@ -88,11 +93,15 @@ class InMemoryStorage:
         abandoned = (
             buffer
             for buffer in self._buffers.values()
-            if buffer.state is not BufferState.ABORTED
+            if buffer.content is not None
             and buffer.waits_for is None
-            and buffer.lease_until <= now
+            and not now < buffer.lease_until <= now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
         )
         return sorted(abandoned, key=lambda buffer: (buffer.lease_until, buffer.commit_id))
+
+    def _ended(self, before: float) -> list[Buffer]:
+        ended = (one for one in self._buffers.values() if one.content is None and one.lease_until <= before)
+        return sorted(ended, key=lambda buffer: (buffer.lease_until, buffer.commit_id))
 
     def head(self) -> int:
         """The newest snapshot."""
@@ -139,6 +148,11 @@ class InMemoryStorage:
         """Ledger entries in order."""
         with self._lock:
             return self._entries[after : after + limit]
+
+    def branches(self) -> list[Branch]:
+        """The store's identity and its branches."""
+        with self._lock:
+            return [self._branches[number] for number in sorted(self._branches)]
 
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:  # noqa: ARG002  # Nothing is derived here.
         """There is nothing below the rows."""

@@ -9,7 +9,6 @@ simulation that plays thousands of schedules of crashes and paused workers again
     buffer_open ──crash───> discarded
 """
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +18,7 @@ import msgspec
 from standfast.canon import utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
 from standfast.ledger.chain import Entry, Tip, extend
-from standfast.limits import LEASE_SECONDS
+from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Write
 from standfast.store.protocol import (
     AppliedCommit,
@@ -229,17 +228,27 @@ def decide_stage(
 
 
 def decide_claims(view: StateView, *, worker: str) -> tuple[Changes, list[Buffer]]:
-    """Take over every buffer whose lease has expired. The higher fence shuts the old owner out."""
+    """Take over every buffer whose lease has expired. The higher fence shuts the old owner out.
+
+    Buffers that ended longer ago than they are kept for are dropped.
+    """
     claimed = [
         msgspec.structs.replace(
             buffer, owner=worker, fence=buffer.fence + 1, lease_until=view.now + LEASE_SECONDS
         )
         for buffer in view.buffers.values()
         if buffer.state is not BufferState.ABORTED
+        and buffer.content is not None
         and buffer.waits_for is None
-        and buffer.lease_until <= view.now
+        and not _is_leased(view, buffer)
     ]
-    return Changes(buffers=claimed), claimed
+    ended = [buffer.commit_id for buffer in view.buffers.values() if buffer.content is None]
+    return Changes(buffers=claimed, dropped=ended), claimed
+
+
+def _is_leased(view: StateView, buffer: Buffer) -> bool:
+    """Whether a lease runs. One that ends later than any honest one could was given out by a clock far ahead."""
+    return view.now < buffer.lease_until <= view.now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
 
 
 def decide_renewal(view: StateView, commit_id: str, fence: int) -> tuple[Changes, Buffer | StoreError]:
@@ -261,7 +270,7 @@ def decide_discard(view: StateView, commit_id: str, fence: int) -> tuple[Changes
     if held is None or held.fence != fence or held.state is not BufferState.OPEN:
         return Changes(), False
     discarded = msgspec.structs.replace(
-        held, content=None, owner="", fence=fence + 1, lease_until=math.inf, waits_for=None
+        held, content=None, owner="", fence=fence + 1, lease_until=view.now, waits_for=None
     )
     return Changes(buffers=[discarded]), True
 
@@ -274,7 +283,7 @@ def decide_abort(
     if held is None or held.fence != buffer.fence or held.state is BufferState.ABORTED:
         fence = held.fence if held else 0
         return Changes(), StaleFence(commit_id=buffer.commit_id, fence=fence, given_fence=buffer.fence)
-    return Changes(buffers=[_aborted_buffer(held, reason, problem)]), _aborted(buffer, reason, problem)
+    return Changes(buffers=[_aborted_buffer(view, held, reason, problem)]), _aborted(buffer, reason, problem)
 
 
 def _abort(
@@ -287,17 +296,18 @@ def _abort(
         state=BufferState.PENDING,
     )
     held = msgspec.structs.replace(held, payload_fingerprint=commit.payload_fingerprint)
-    aborted = _aborted_buffer(held, reason, problem)
+    aborted = _aborted_buffer(view, held, reason, problem)
     changes.buffers.append(aborted)
     view.buffers[commit.commit_id] = aborted
     return _aborted(commit, reason, problem)
 
 
-def _aborted_buffer(buffer: Buffer, reason: AbortReason, problem: str) -> Buffer:
+def _aborted_buffer(view: StateView, buffer: Buffer, reason: AbortReason, problem: str) -> Buffer:
     return msgspec.structs.replace(
         buffer,
         state=BufferState.ABORTED,
         content=None,
+        lease_until=view.now,
         waits_for=None,
         reason_code=reason.value,
         problem=problem,

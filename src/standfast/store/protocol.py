@@ -1,4 +1,4 @@
-"""The storage backend: the rows it keeps, the eight methods it implements, and what they promise.
+"""The storage backend: the rows it keeps, the nine methods it implements, and what they promise.
 
 A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends the rows
 that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend is small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from standfast.ledger.chain import Entry, Tip
-from standfast.vocabulary import ActionType, BufferState
+from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.vocabulary import ActionType, BufferState, Value
 
 RecordKey = tuple[str, str]
 """The address of a record: namespace and key."""
@@ -61,7 +61,7 @@ class Buffer(msgspec.Struct, frozen=True):
     """A staged commit that is not applied: open, pending or aborted. ``content`` is the commit; an aborted one has none.
 
     ``fence`` grows by one with each owner, and only the holder of the current fence may act. ``lease_until`` (seconds
-    since 1970) only says when another worker may try to take over.
+    since 1970) only says when another worker may try to take over; if the buffer was aborted or discarded, when that was.
     """
 
     commit_id: str
@@ -82,13 +82,23 @@ class Buffer(msgspec.Struct, frozen=True):
         return self.content is None and self.state is BufferState.OPEN
 
 
+class StoreIdentity(Value, frozen=True, kw_only=True):
+    """Which store this is, and which branch of it. The branch is the store itself until a copy is restored."""
+
+    store_id: str
+    branch_id: str
+
+
 class StateQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the current state that a decision needs."""
 
     commit_ids: Sequence[str] = ()
     record_keys: Sequence[RecordKey] = ()
     abandoned: int = 0
-    """How many buffers with an expired lease to load, those that expired first."""
+    """How many buffers with an expired lease to load, those that expired first. A lease that ends later than any honest
+    one could has expired too: a clock that was far ahead gave it out."""
+    ended_seconds: float | None = None
+    """Load as many buffers that were aborted or discarded at least that long ago."""
 
 
 class StateView(msgspec.Struct, kw_only=True):
@@ -106,7 +116,10 @@ class StateView(msgspec.Struct, kw_only=True):
 
 
 class Changes(msgspec.Struct, kw_only=True):
-    """The rows that a transaction appends, and the contents that it erases. Only buffers are ever replaced or dropped."""
+    """The rows that a transaction appends, and the contents that it erases. Only buffers are ever replaced or dropped.
+
+    Branches are put in place by number, because a copy takes over the identity of its source.
+    """
 
     versions: list[Version] = []
     applied: list[AppliedCommit] = []
@@ -114,6 +127,7 @@ class Changes(msgspec.Struct, kw_only=True):
     buffers: list[Buffer] = []
     dropped: list[str] = []
     erasures: list[Erasure] = []
+    branches: list[Branch] = []
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
@@ -170,12 +184,15 @@ class Transaction(Protocol):
         ...
 
     def append(self, changes: Changes) -> None:
-        """Add the rows. When the transaction ends they are durable, all of them, or none is there."""
+        """Add the rows. When the transaction ends they are durable, all of them, or none is there.
+
+        It may be called several times, with rows in the order of their references.
+        """
         ...
 
 
 class Storage(Protocol):
-    """A backend: eight methods over four append-only kinds of rows (versions, commits, ledger entries) and the buffers.
+    """A backend: nine methods over four append-only kinds of rows (versions, commits, ledger entries) and the buffers.
 
     Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may be
     called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``, ``StoreFailed``
@@ -200,6 +217,10 @@ class Storage(Protocol):
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """The first ledger entries behind a sequence number, in order."""
+        ...
+
+    def branches(self) -> list[Branch]:
+        """The store's identity and then its branches, by number."""
         ...
 
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:

@@ -18,9 +18,10 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
 )
-from standfast.ledger.chain import Entry
+from standfast.ledger.chain import Branch, Entry
 from standfast.ledger.note import VerifyingKey
 from standfast.limits import (
+    DEFAULT_ENDED_DAYS,
     LEASE_RENEW_SECONDS,
     MAX_ATTEMPTS,
     MAX_GROUP_COMMITS,
@@ -41,6 +42,7 @@ from standfast.store.protocol import (
     StateQuery,
     StateView,
     Storage,
+    StoreIdentity,
     Version,
     VersionQuery,
 )
@@ -64,7 +66,20 @@ class Store:
         self.ids = ids
         self.worker_id = ids.new_id()
         self._known_head = 0
+        self._identity: StoreIdentity | None = None
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """The store's id, made when it was created, and the branch that the last restore began."""
+        if self._identity is None:
+            branches = self._storage.branches()
+            self._identity = StoreIdentity(store_id=branches[0].branch_id, branch_id=branches[-1].branch_id)
+        return self._identity
+
+    def branches(self) -> list[Branch]:
+        """The store's own line, and one branch for each time that an older copy was restored."""
+        return self._storage.branches()
 
     # Reading.
 
@@ -295,15 +310,17 @@ class Store:
             raise answer
         return answer
 
-    def recover(self, *, limit: int = MAX_GROUP_COMMITS) -> list[CommitAnswer | None]:
+    def recover(
+        self, *, limit: int = MAX_GROUP_COMMITS, ended_days: float = DEFAULT_ENDED_DAYS
+    ) -> list[CommitAnswer | None]:
         """Finish what crashed workers left: apply or abort settled commits, discard open ones (answered by None).
 
         Only buffers with an expired lease are taken over, each under a higher fence. So at most one of two workers can
-        finish a buffer, and an owner that comes back can't.
+        finish a buffer, and an owner that comes back can't. What was aborted or discarded more than ``ended_days`` ago
+        is forgotten.
         """
-        claimed = self._transact(
-            StateQuery(abandoned=limit), lambda view: pipeline.decide_claims(view, worker=self.worker_id)
-        )
+        query = StateQuery(abandoned=limit, ended_seconds=ended_days * 86_400)
+        claimed = self._transact(query, lambda view: pipeline.decide_claims(view, worker=self.worker_id))
         return [self._finish(buffer) for buffer in claimed]
 
     def _finish(self, buffer: Buffer) -> CommitAnswer | None:
@@ -438,7 +455,7 @@ def _storage_at(url: str, clock: Clock, ids: IdSource) -> Storage:
     if url == ":memory:":
         from standfast.store.in_memory import InMemoryStorage  # noqa: PLC0415  # As above.
 
-        return InMemoryStorage(clock)
+        return InMemoryStorage(clock, ids.new_id())
     from standfast.store.sqlite import SQLiteStorage  # noqa: PLC0415  # As above.
 
     return SQLiteStorage(url, clock=clock, ids=ids)

@@ -125,18 +125,34 @@ MIGRATIONS: Final = (
     ))
     EXECUTE FUNCTION refuse();
     """,
+    """
+    CREATE TABLE branches (
+        number bigint PRIMARY KEY,
+        branch_id text COLLATE "C" NOT NULL,
+        ledger_seq bigint NOT NULL,
+        shared_seq bigint NOT NULL,
+        left_seq bigint NOT NULL
+    );
+    DROP INDEX buffers_by_lease;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
+    """,
 )
 
 
 class Server:
-    """Where the database is, and how to connect to it safely. ``name`` is for messages and holds no password."""
+    """Where the database is, and how to connect to it safely. ``name`` is for messages and holds no password.
 
-    def __init__(self, url: str, clock: Clock, *, seed: int) -> None:
+    ``new_id`` becomes the identity of a new store.
+    """
+
+    def __init__(self, url: str, clock: Clock, *, new_id: str) -> None:
         self._options = CONNECTING | _parse_url(url)
         named = {"user": "", "host": "localhost", "port": "5432", "dbname": ""} | self._options
         self.name = f"postgresql://{named['user']}@{named['host']}:{named['port']}/{named['dbname']}"
         self._clock = clock
-        self._jitter = seeded(seed)
+        self._new_id = new_id
+        self._jitter = seeded(int(new_id, 16))
 
     def connect(self, *, read_only: bool) -> Connection:
         """Connect and read the settings back. For a writer, migrate the schema as well."""
@@ -201,6 +217,8 @@ class Server:
             for version, migration in enumerate(MIGRATIONS[known:], known + 1):
                 connection.execute(migration)
                 connection.execute("INSERT INTO migrations VALUES (%s, clock_timestamp())", (version,))
+            identity = "INSERT INTO branches VALUES (0, %s, 0, 0, 0) ON CONFLICT DO NOTHING"
+            connection.execute(identity, (self._new_id,))
 
     def _schema_version(self, connection: Connection) -> int:
         # Not by to_regclass, whose cache may not know what was migrated while this one waited for the lock.

@@ -13,8 +13,8 @@ import msgspec
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
-from standfast.ledger.chain import Entry, Tip
-from standfast.limits import MAX_ATTEMPTS, MAX_IDLE_READERS
+from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS, MAX_IDLE_READERS
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
@@ -37,7 +37,8 @@ from standfast.store.protocol import (
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
-TABLES: Final = ("ledger", "commits", "versions", "buffers")
+TABLES: Final = ("ledger", "commits", "versions", "buffers", "branches")
+FLUSH_BYTES: Final = 4 << 20
 
 
 def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
@@ -52,8 +53,14 @@ _VERSION: Final = ", ".join(Version.__struct_fields__)
 _BUFFERS_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
 _APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
 _ABANDONED: Final = (
-    f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL"
-    " AND lease_until <= (SELECT extract(epoch FROM clock_timestamp())::float8)"
+    f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL"
+    " AND (lease_until <= (SELECT extract(epoch FROM clock_timestamp())::float8)"
+    f" OR lease_until > (SELECT extract(epoch FROM clock_timestamp())::float8 + {LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS}))"
+    " ORDER BY lease_until, commit_id LIMIT %s"
+)
+_ENDED: Final = (
+    f"SELECT {_BUFFER} FROM buffers WHERE content IS NULL"
+    " AND lease_until <= (SELECT extract(epoch FROM clock_timestamp())::float8 - %s)"
     " ORDER BY lease_until, commit_id LIMIT %s"
 )
 _NEWEST: Final = (
@@ -87,6 +94,12 @@ _PUT_BUFFERS: Final = (
     + " ON CONFLICT (commit_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in Buffer.__struct_fields__)
 )
+_BRANCH: Final = ", ".join(Branch.__struct_fields__)
+_PUT_BRANCHES: Final = (
+    _insert("branches", Branch, "bigint text bigint bigint bigint")
+    + " ON CONFLICT (number) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in Branch.__struct_fields__)
+)
 _DROP_BUFFERS: Final = "DELETE FROM buffers WHERE commit_id = ANY(%b::text[])"
 
 
@@ -94,7 +107,7 @@ class PostgresStorage:
     """A backend in the schema ``standfast`` of a PostgreSQL database. Leases run by the server's clock."""
 
     def __init__(self, url: str, *, clock: Clock, ids: IdSource) -> None:
-        self._server = Server(url, clock, seed=int(ids.new_id(), 16))
+        self._server = Server(url, clock, new_id=ids.new_id())
         self._lock = threading.Lock()
         self._writer = ServerConnection(self._server, read_only=False)
         self._writer.open(self._server.connect(read_only=False))
@@ -158,6 +171,10 @@ class PostgresStorage:
         sql = "SELECT seq, content, hash FROM ledger WHERE seq > %s ORDER BY seq LIMIT %s"
         rows = self._rows(sql, after, limit)
         return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
+
+    def branches(self) -> list[Branch]:
+        """The store's identity and its branches."""
+        return [Branch(*row) for row in self._rows(f"SELECT {_BRANCH} FROM branches ORDER BY number")]
 
     def reset(self) -> None:
         """Drop all connections, and wait until the server is done with what the writer sent last.
@@ -223,6 +240,8 @@ class PostgresTransaction:
         self._reads: list[Statement] = []
         self._seen: list[Any] = []
         self._changes: list[Statement] = []
+        self._collected_bytes = 0
+        self._is_partly_sent = False
 
     def load(self, query: StateQuery) -> StateView:
         """Wait for the lock, and load the state that the query asks for."""
@@ -236,6 +255,7 @@ class PostgresTransaction:
                 ([namespace for namespace, _ in record_keys], [key for _, key in record_keys], EVER),
             ),
             *([(_ABANDONED, (query.abandoned,))] if query.abandoned else ()),
+            *([] if query.ended_seconds is None else [(_ENDED, (query.ended_seconds, query.abandoned))]),
             (_ENDS, ()),
         ]
         now, self._seen = self._read()
@@ -261,7 +281,7 @@ class PostgresTransaction:
         return str(commit_id)
 
     def append(self, changes: Changes) -> None:
-        """Collect the rows, parents before children; they are sent with the COMMIT."""
+        """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are many."""
         if not self._reads:
             self.load(StateQuery())
         buffers = list({buffer.commit_id: buffer for buffer in changes.buffers}.values())
@@ -271,16 +291,22 @@ class PostgresTransaction:
             (_INSERT_VERSIONS, changes.versions),
             (_ERASE, changes.erasures),
             (_PUT_BUFFERS, buffers),
+            (_PUT_BRANCHES, changes.branches),
         )
         self._changes += [(sql, _columns(rows)) for sql, rows in inserts if rows]
         if changes.dropped:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
+        self._collected_bytes += sum(len(version.content or b"") for version in changes.versions)
+        self._collected_bytes += sum(len(entry.content) for entry in changes.entries)
+        if self._collected_bytes > FLUSH_BYTES:
+            self._connection.execute(self._changes)
+            self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True
 
     def finish(self) -> None:
         """Commit the changes. After a conflict they are sent again, if the state that they rest on is unchanged."""
         if not self._reads:
             return
-        if not self._changes:
+        if not self._changes and not self._is_partly_sent:
             with suppress(StoreError):  # Nothing was changed.
                 self._connection.execute([COMMIT])
             return
@@ -288,7 +314,7 @@ class PostgresTransaction:
             try:
                 *_, committed = self._connection.execute([*self._changes, COMMIT])
             except SerializationConflict:
-                if not attempts_left or self._read()[1] != self._seen:
+                if not attempts_left or self._is_partly_sent or self._read()[1] != self._seen:
                     raise
             else:
                 assert committed == [("COMMIT",)], "a failed transaction ends with ROLLBACK"

@@ -104,8 +104,12 @@ def _read_head(descriptor: int) -> Tip:
     return Tip(seq=int(seq), hash=digest.decode())
 
 
-def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
-    """Open a connection that writes, to a file that is safe to write and has the current schema."""
+def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
+    """Open a connection that writes, to a file that is safe to write and has the current schema.
+
+    ``new_id`` becomes the identity of a new store.
+    """
+    seed = int(new_id, 16)
     _refuse_unsafe_sqlite(path)
     _refuse_network_file_system(path)
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
@@ -116,7 +120,7 @@ def open_writer(path: str, clock: Clock, seed: int) -> apsw.Connection:
         _retry_while_busy(lambda: _set_pragmas(connection, path, PRAGMAS), clock, seed)
         _refuse_emptied_database(connection, path)
         _refuse_missing_checksums(connection, path)
-        _migrate(connection, path, clock)
+        _migrate(connection, path, clock, new_id)
         _retry_while_busy(lambda: _settle(connection, path), clock, seed)
     except BaseException:
         close_untouched(connection)
@@ -303,7 +307,7 @@ def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
         )
 
 
-def _migrate(connection: apsw.Connection, path: str, clock: Clock) -> None:
+def _migrate(connection: apsw.Connection, path: str, clock: Clock, new_id: str) -> None:
     """Bring the schema to the current version, each step in one transaction with its record."""
     if _version(connection, path) == len(MIGRATIONS):
         return
@@ -313,6 +317,7 @@ def _migrate(connection: apsw.Connection, path: str, clock: Clock) -> None:
             connection.execute(MIGRATIONS[version - 1])
             connection.execute("INSERT INTO migrations VALUES (?, ?)", (version, utc_text(clock.now())))
             connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("INSERT OR IGNORE INTO branches VALUES (0, ?, 0, 0, 0)", (new_id,))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
     except BaseException:

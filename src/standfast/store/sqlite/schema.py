@@ -7,6 +7,7 @@ from typing import Any, Final
 import apsw
 
 from standfast.errors import Corruption
+from standfast.ledger.chain import Branch
 from standfast.store.protocol import AppliedCommit, Buffer, Version, VersionQuery
 from standfast.vocabulary import ActionType, BufferState
 
@@ -70,6 +71,18 @@ MIGRATIONS: Final = (
     )
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     """,
+    """
+    CREATE TABLE branches (
+        number INTEGER PRIMARY KEY,
+        branch_id TEXT NOT NULL,
+        ledger_seq INTEGER NOT NULL,
+        shared_seq INTEGER NOT NULL,
+        left_seq INTEGER NOT NULL
+    ) STRICT;
+    DROP INDEX buffers_by_lease;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
+    """,
 )
 
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
@@ -85,6 +98,7 @@ ERASE: Final = (
     " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
 )
 PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT_BRANCH: Final = f"REPLACE INTO branches ({', '.join(Branch.__struct_fields__)}) VALUES (?, ?, ?, ?, ?)"
 DROP_BUFFER: Final = "DELETE FROM buffers WHERE commit_id = ?"
 
 APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
@@ -92,11 +106,13 @@ APPLIED_AFTER: Final = (
     f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
 )
 ENTRIES_AFTER: Final = "SELECT seq, content, hash FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?"
+BRANCHES: Final = f"SELECT {', '.join(Branch.__struct_fields__)} FROM branches ORDER BY number"
 BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"
 ABANDONED: Final = (
-    f"SELECT {_BUFFER} FROM buffers WHERE reason_code IS NULL AND waits_for IS NULL AND lease_until <= ?"
-    " ORDER BY lease_until, commit_id LIMIT ?"
+    f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL"
+    " AND (lease_until <= ? OR lease_until > ?) ORDER BY lease_until, commit_id LIMIT ?"
 )
+ENDED: Final = f"SELECT {_BUFFER} FROM buffers WHERE content IS NULL AND lease_until <= ? ORDER BY lease_until, commit_id LIMIT ?"
 HEAD: Final = "SELECT coalesce(max(memory_snapshot_id), 0) FROM commits"
 ENDS: Final = (
     "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"

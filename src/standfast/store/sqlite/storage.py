@@ -11,7 +11,8 @@ from msgspec.structs import astuple
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
-from standfast.ledger.chain import Entry, Tip
+from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.store.protocol import AppliedCommit, Changes, StateQuery, StateView, Version, VersionQuery
 from standfast.store.sqlite import schema
 from standfast.store.sqlite.file import (
@@ -50,7 +51,7 @@ class SQLiteStorage:
     def _open(self) -> None:
         self._known_ends = None
         with translated(self._path):
-            self._writer = open_writer(self._path, self.clock, int(self._ids.new_id(), 16))
+            self._writer = open_writer(self._path, self.clock, self._ids.new_id())
             try:
                 self._check_nothing_was_lost(self._head_file.open())
             except BaseException:
@@ -204,6 +205,11 @@ class SQLiteStorage:
             rows = connection.execute(schema.ENTRIES_AFTER, (after, limit))
             return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
 
+    def branches(self) -> list[Branch]:
+        """The store's identity and its branches."""
+        with _Reading(self) as connection:
+            return [Branch(*row) for row in connection.execute(schema.BRANCHES)]
+
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
         """Run SQLite's own checks of pages, trees, indexes and foreign keys, and compare the schema."""
         if rebuild_indexes:
@@ -268,7 +274,10 @@ class SQLiteTransaction:
         commit_ids = [(commit_id,) for commit_id in query.commit_ids]
         buffers = list(select(schema.BUFFER_BY_ID, commit_ids)) if ends.has_buffers else []
         if query.abandoned:
-            buffers += self._connection.execute(schema.ABANDONED, (now, query.abandoned))
+            honest_until = now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
+            buffers += self._connection.execute(schema.ABANDONED, (now, honest_until, query.abandoned))
+        if query.ended_seconds is not None:
+            buffers += self._connection.execute(schema.ENDED, (now - query.ended_seconds, query.abandoned))
         return StateView(
             now=now,
             head=ends.head,
@@ -291,10 +300,11 @@ class SQLiteTransaction:
         self._insert(schema.INSERT_VERSION, changes.versions)
         self._insert(schema.ERASE, changes.erasures)
         self._insert(schema.PUT_BUFFER, changes.buffers)
+        self._insert(schema.PUT_BRANCH, changes.branches)
         for commit_id in changes.dropped:
             self._connection.execute(schema.DROP_BUFFER, (commit_id,))
         self._erased = self._erased or bool(changes.erasures)
-        before = self._storage.ends()
+        before = self._ends or self._storage.ends()
         self._ends = _Ends(
             changes.applied[-1].memory_snapshot_id if changes.applied else before.head,
             changes.entries[-1].tip if changes.entries else before.tip,
