@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
+from standfast.cli.options import (
+    load_settings,
+    namespace_option,
+    opened_store,
+    printed_warnings,
+    store_option,
+)
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import InvalidValue, OptimizationFailed
 from standfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
@@ -240,10 +246,8 @@ def _memory(store_url: str | None, namespace: str | None) -> "Iterator[Memory]":
     # Traces of thousands of evaluations would bury those of real runs.
     settings = msgspec.structs.replace(load_settings(store_url=store_url, namespace=namespace), traces="")
     memory = open_memory(settings, create=False)
-    try:
+    with printed_warnings(memory), memory:
         yield memory
-    finally:
-        memory.close()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Options that several commands share, and opening the store or memory that they name."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,13 +42,26 @@ def opened_memory(
 ) -> Iterator[Memory]:
     """Open the memory a command works on, and close it afterwards.
 
-    Closing signs the ledger's head, unless ``sign`` is false.
+    Closing signs the ledger's head, unless ``sign`` is false. What fails after a commit is a warning on standard error.
     """
-    memory = open_memory(load_settings(store_url=store_url, namespace=namespace), create=create)
+    with printed_warnings(
+        open_memory(load_settings(store_url=store_url, namespace=namespace), create=create)
+    ) as memory:
+        try:
+            yield memory
+        finally:
+            (memory if sign else memory.store).close()
+
+
+@contextmanager
+def printed_warnings(memory: Memory) -> Iterator[Memory]:
+    """Print the warnings of a memory on standard error when the block ends, instead of logging them."""
+    logging.getLogger("standfast.memory").addHandler(logging.NullHandler())
     try:
         yield memory
     finally:
-        (memory if sign else memory.store).close()
+        for warning in memory.warnings:
+            click.echo(f"Warning: {warning}", err=True)
 
 
 @contextmanager

@@ -279,6 +279,11 @@ class AsyncMemory:
         """The id of the judge's floors, the write policy and the budgets."""
         return self._memory.policy_set_id
 
+    @property
+    def warnings(self) -> list[str]:
+        """What failed after something was applied; see ``Memory.warnings``."""
+        return self._memory.warnings
+
     async def remember(
         self,
         text: str,

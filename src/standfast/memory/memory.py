@@ -1,8 +1,9 @@
 """Memory: one namespace of a store, with everything that governs it."""
 
+import logging
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -19,7 +20,7 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets, restarted_rows
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run, RunServices
@@ -45,6 +46,7 @@ from standfast.vocabulary import (
     none_of,
 )
 
+_log: Final = logging.getLogger("standfast.memory")
 DEFAULT_WORKFLOW: Final = "memory"
 """The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
 
@@ -103,12 +105,14 @@ class Memory:
             judging_cache=self.judging_cache,
             reader=self.reader,
             traces=traces,
+            warn=self._warn,
         )
         self.traces = traces
         self._allow_live = allow_live
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
+        self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
 
     @classmethod
     def open(
@@ -364,18 +368,38 @@ class Memory:
     def close(self) -> None:
         """Sign the ledger's head if it moved and there is a notary, then release files and connections.
 
-        Commits of another process that ended before it signed them are signed as well, if that is possible here.
+        Commits of another process that ended before it signed them are signed as well, if that is possible here. What was
+        committed stays committed: if signing fails, that is one of the ``warnings``, and no error.
         """
         try:
-            if self._notary is not None and self.store.head() != self._head_at_opening:
-                self.checkpoint()
-            elif self._notary is not None:
-                # This is for others' commits. A caller that only read gets no error that ``verify`` reports anyway.
-                with suppress(StandfastError):
-                    if self._notary.is_behind():
-                        self.checkpoint()
+            self._sign_at_close()
         finally:
             self.store.close()
+
+    def _sign_at_close(self) -> None:
+        if self._notary is None:
+            return
+        has_written = True
+        try:
+            has_written = self.store.head() != self._head_at_opening
+            if has_written or self._notary.is_behind():
+                self.checkpoint()
+        except StandfastError as error:
+            # A caller that only read gets no warning about what others left unsigned; ``verify`` reports it.
+            if has_written:
+                self._warn(f"Everything is stored, but the ledger's head could not be signed: {error}")
+
+    @property
+    def warnings(self) -> list[str]:
+        """What failed after something was applied: a checkpoint or a trace that could not be stored, oldest first.
+
+        Each is also logged by the logger ``standfast.memory``. Only the newest ones are kept.
+        """
+        return list(self._warnings)
+
+    def _warn(self, problem: str) -> None:
+        self._warnings.append(problem)
+        _log.warning("%s", problem)
 
     def __enter__(self) -> Self:
         return self

@@ -73,6 +73,8 @@ class RunServices:
     judging_cache: JudgingCache
     reader: SnapshotReader
     traces: TraceFolder | None
+    warn: Callable[[str], None]
+    """Takes what failed after a commit was applied."""
 
 
 class Run:
@@ -437,10 +439,15 @@ class Run:
                 self._services.traces.put(self.trace)
             except TraceExists as problem:
                 # The trace of the attempt that was committed stays.
-                self.trace_problem = None if self.receipt and self.receipt.replayed else problem
+                if not (self.receipt and self.receipt.replayed):
+                    self._note_trace_problem(problem)
             except TraceError as problem:
-                # The commit is done; a trace that can't be stored must not make it look otherwise.
-                self.trace_problem = problem
+                self._note_trace_problem(problem)
+
+    def _note_trace_problem(self, problem: TraceError) -> None:
+        # The commit is done; a trace that can't be stored must not make it look otherwise.
+        self.trace_problem = problem
+        self._services.warn(f"The trace of run {self.identity.run_id} could not be stored: {problem}")
 
     @property
     def answers(self) -> list[Remembered]:
