@@ -16,6 +16,7 @@ BENCHMARKS = [
     "memory",
     "mailboxes",
     "governance",
+    "gate",
     "optimizer",
     "recall",
     "recall_warm",

@@ -155,13 +155,14 @@ def test_two_samples_of_one_id_are_refused(tmp_path: Path) -> None:
 
 @settings(max_examples=30)
 @given(st.sets(st.integers(0, 10_000), max_size=60), st.floats(0, 1))
-def test_a_sample_keeps_its_side_whatever_else_is_in_the_dataset(numbers: set[int], share: float) -> None:
+def test_a_split_is_exact_and_does_not_depend_on_the_order(numbers: set[int], share: float) -> None:
     samples = [Sample(id=str(number), input=number, expected=0) for number in sorted(numbers)]
     choose, confirm = Dataset(samples=tuple(samples)).split(share)
-    alone = [Dataset(samples=(sample,)).split(share) for sample in samples]
+    _, reversed_confirm = Dataset(samples=tuple(reversed(samples))).split(share)
 
-    assert {sample.id for sample in confirm} == {sample.id for _, held in alone for sample in held}
-    assert len(choose) + len(confirm) == len(samples)
+    assert len(confirm) == round(share * len(samples))
+    assert {sample.id for sample in confirm} == {sample.id for sample in reversed_confirm}
+    assert sorted([*choose, *confirm], key=lambda sample: int(sample.id)) == samples
 
 
 def test_an_error_is_neither_a_pass_nor_a_fail() -> None:

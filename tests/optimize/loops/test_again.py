@@ -20,9 +20,9 @@ def test_doing_it_again_costs_no_call(tmp_path: Path) -> None:
     harness = Harness(
         tmp_path, agent(lambda _number, prompt, _repeat: "Ten and ten" in prompt, noise=0.02), strategy
     )
-    harness.optimize(dataset(60))
+    harness.optimize(dataset(100))
     calls = harness.provider.calls
-    harness.optimize(dataset(60), request_id="another request")
+    harness.optimize(dataset(100), request_id="another request")
 
     assert harness.provider.calls == calls > 0
 

@@ -1,26 +1,33 @@
 """The gate: exact statistics, rulings with their reasons, and text that must not be lost."""
 
+import random
 from fractions import Fraction
 from math import comb
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.gate import SCENARIOS, Scenario, simulate
 from standfast.errors import InvalidValue
+from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.loops.gate import (
     GateSettings,
+    MoreRuns,
     RejectReason,
-    in_doubt,
+    Ruling,
+    decide,
     loss_p_value,
     losses_allowed,
-    pass_rate,
+    mean_p_value,
     power_statement,
-    rule,
     samples_needed,
+    survives,
 )
 from standfast.optimize.loops.protected_text import protected, static_objection
+from tests.figures import Figures
 from tests.optimize.loops.harness import COUNTER, TEMPLATE
 
 GATE = GateSettings()
@@ -64,27 +71,26 @@ def test_the_edges_of_the_test_are_exact() -> None:
     assert samples_needed(margin=0.5, level=0.25) == 2
 
 
-def test_the_level_is_halved_each_round_and_shared_among_candidates() -> None:
-    gate = GateSettings(level=0.08)
+def test_all_uses_of_held_out_samples_together_spend_the_level() -> None:
+    levels = [GateSettings(level=0.08).level_of_use(use) for use in range(1, 2_000)]
 
-    assert [gate.level_of(number, 1) for number in (1, 2, 3)] == pytest.approx([0.04, 0.02, 0.01])
-    assert gate.level_of(1, 4) == pytest.approx(0.01)
-    assert gate.level_of(1, 0) == gate.level_of(1, 1)
-
-
-def test_as_many_repeats_as_the_maximum_are_allowed() -> None:
-    assert GateSettings(repeats=5, max_repeats=5).max_repeats == 5
+    assert levels[:2] == pytest.approx([0.04, 0.08 / 6])
+    assert 0.0799 < sum(levels) < 0.08
 
 
-def test_a_p_value_that_equals_the_level_passes() -> None:
-    p_value = loss_p_value(samples=60, losses=0, margin=GATE.margin)
-
-    assert rule(_all(60), _all(60), settings=GATE, level=p_value).passed
-    assert not rule(_all(60), _all(60), settings=GATE, level=p_value * 0.999).passed
+def test_equal_values_leave_no_doubt_and_single_values_prove_nothing() -> None:
+    assert mean_p_value([0.1] * 30) == 0.0
+    assert mean_p_value([-0.1] * 30) == mean_p_value([0.0] * 30) == mean_p_value([0.1]) == 1.0
 
 
-def test_a_tie_is_not_a_majority() -> None:
-    assert pass_rate({"a": (P, F), "b": (P, P)}) == 0.5
+@pytest.mark.parametrize(
+    ("score", "count", "exact"), [(1.697, 31, 0.05), (2.457, 31, 0.01), (2.132, 5, 0.05)]
+)
+def test_the_mean_is_tested_by_students_distribution(score: float, count: int, exact: float) -> None:
+    spread = [-1.0, 1.0] * (count // 2) + [0.0] * (count % 2)
+    deviation = (sum(value * value for value in spread) / (count - 1) / count) ** 0.5
+
+    assert mean_p_value([value + score * deviation for value in spread]) == pytest.approx(exact, rel=0.03)
 
 
 def test_the_power_is_told_honestly() -> None:
@@ -100,61 +106,141 @@ def test_the_power_is_told_honestly() -> None:
     assert many.rejects_at_twice == 1 - loss_p_value(samples=100, losses=4, margin=0.2)
 
 
-def _all(count: int, runs: tuple[bool, ...] = (P, P, P)) -> dict[str, tuple[bool, ...]]:
+def _all(count: int, runs: tuple[bool, ...] = (P,) * 9) -> dict[str, tuple[bool, ...]]:
     return {f"s{number:03}": runs for number in range(count)}
 
 
-def test_a_candidate_that_loses_nothing_passes_if_the_samples_prove_it() -> None:
-    assert rule(_all(60), _all(60), settings=GATE, level=0.05).passed
-    few = rule(_all(20), _all(20), settings=GATE, level=0.05)
+def _decided(
+    base: dict[str, tuple[bool, ...]], own: dict[str, tuple[bool, ...]], level: float = 0.05
+) -> Ruling:
+    answer = decide(base, own, samples=list(base), settings=GATE, level=level)
+    assert isinstance(answer, Ruling)
+    return answer
+
+
+def test_a_candidate_that_loses_nothing_passes_after_one_run_if_the_samples_prove_it() -> None:
+    ruling = decide(_all(60, (P,)), _all(60, (P,)), samples=list(_all(60)), settings=GATE, level=0.05)
+
+    assert isinstance(ruling, Ruling)
+    assert ruling.passed
+    assert (ruling.repeats, ruling.losses, ruling.samples) == (1, 0, 60)
+    assert ruling.p_value == pytest.approx(0.9**60)
+    few = _decided(_all(20), _all(20))
     assert few.reason is RejectReason.NOT_ENOUGH_SAMPLES
-    assert "29 could" in few.detail
+    assert "34 could" in few.detail
+
+
+def test_a_p_value_that_equals_the_share_of_a_look_passes() -> None:
+    level = loss_p_value(samples=60, losses=0, margin=GATE.margin) / GATE.look_shares[0]
+
+    assert _decided(_all(60), _all(60), level).repeats == 1
+    assert _decided(_all(60), _all(60), level * 0.999).repeats == 9
+
+
+def test_a_candidate_that_fails_everything_is_given_up_after_a_few_samples() -> None:
+    names = list(_all(60))
+    first = decide(_all(60, ()), _all(60, ()), samples=names, settings=GATE, level=0.05)
+    assert first == MoreRuns(samples=tuple(names[:PROBED_SAMPLES]), repeats=1)
+    base = {name: (P,) if name in first.samples else () for name in names}
+    failing = {name: (F,) if name in first.samples else () for name in names}
+    ruling = decide(base, failing, samples=names, settings=GATE, level=0.05)
+
+    assert isinstance(ruling, Ruling)
+    assert ruling.reason is RejectReason.INFERIOR
+    assert f"given up after {PROBED_SAMPLES} samples" in ruling.detail
 
 
 def test_one_sample_that_always_passed_and_never_does_any_more_is_a_regression() -> None:
-    candidate = _all(200) | {"s000": (F,) * 9}
-    ruling = rule(_all(200) | {"s000": (P,) * 9}, candidate, settings=GATE, level=0.05)
+    names = list(_all(400))
+    once = decide(_all(400, (P,)), _all(400, (P,)) | {"s007": (F,)}, samples=names, settings=GATE, level=0.05)
+    assert once == MoreRuns(samples=("s007",), repeats=3)
+    ruling = _decided(_all(400), _all(400) | {"s007": (F,) * 9})
 
     assert (ruling.reason, ruling.regression_count) == (RejectReason.REGRESSED, 1)
-    assert "s000 (0 of 9, was 9 of 9)" in ruling.detail
-
-
-def test_a_sample_that_turned_flaky_is_a_regression_with_its_own_name() -> None:
-    base = _all(200) | {"s000": (P,) * 9}
-    flaky = _all(200) | {"s000": (P, F, P, F, P, F, P, F, P)}
-
-    assert rule(base, flaky, settings=GATE, level=0.05).reason is RejectReason.TURNED_FLAKY
+    assert "s007" in ruling.detail
 
 
 def test_a_single_failure_among_many_runs_is_noise() -> None:
-    base = _all(200) | {"s000": (P,) * 9}
-    noisy = _all(200) | {"s000": (P, P, F, P, P, P, P, P, P)}
-
-    assert rule(base, noisy, settings=GATE, level=0.05).passed
+    assert _decided(_all(200), _all(200) | {"s000": (F, P, F, P, P, P, P, P, P)}).passed
 
 
-def test_a_sample_that_was_flaky_before_is_no_regression_but_counts_as_a_loss() -> None:
-    flaky = {"f0": (P, P, F, P, P, F, P, P, P), "f1": (P, F, P, P, P, P, P, F, P)}
-    failing = dict.fromkeys(flaky, (F,) * 9)
-    ruling = rule(_all(40) | flaky, _all(40) | failing, settings=GATE, level=0.05)
+def test_a_loss_that_is_spread_thin_is_seen_though_every_sample_passes_by_majority() -> None:
+    """Every sample fails two runs in nine: 22 points of the pass rate, and not one sample is lost."""
+    thin = {
+        name: tuple(repeat not in (number % 3, 3 + number % 6) for repeat in range(9))
+        for number, name in enumerate(_all(100))
+    }
+    late = GateSettings(looks=(9,), look_shares=(1.0,))
+    ruling = decide(_all(100), thin, samples=list(thin), settings=late, level=0.05)
 
-    assert (ruling.reason, ruling.regression_count, ruling.losses) == (RejectReason.INFERIOR, 0, 2)
-
-
-def test_gains_do_not_make_up_for_losses() -> None:
-    flaky = {f"f{n}": (P, F, P) for n in range(8)}
-    base = _all(40) | flaky | {f"g{n}": (F, F, F) for n in range(8)}
-    candidate = _all(40) | dict.fromkeys(flaky, (F, F, F)) | {f"g{n}": (P, P, P) for n in range(8)}
-    ruling = rule(base, candidate, settings=GATE, level=0.05)
-
-    assert (ruling.reason, ruling.losses, ruling.gains) == (RejectReason.INFERIOR, 8, 8)
+    assert isinstance(ruling, Ruling)
+    assert (ruling.reason, ruling.losses) == (RejectReason.INFERIOR, 0)
+    assert "100.0% → 77.8%" in ruling.detail
+    assert ruling.worst_loss > GATE.margin
 
 
-def test_samples_are_run_again_where_the_sides_differ() -> None:
-    base = {"same": (P, P, P), "worse": (P, P, P), "better": (F, F, P), "flaky": (P, F, P), "done": (P,) * 9}
-    own = {"same": (P, P, P), "worse": (P, F, P), "better": (P, P, P), "flaky": (P, P, F), "done": (F,) * 9}
+def test_the_more_repeats_of_bad_samples_never_improve_the_rate() -> None:
+    """All samples have as many runs as a look needs; what else was run of some does not count."""
+    own = _all(60, (P,)) | {f"s{number:03}": (F, P, P, P, P, P, P, P, P) for number in range(20, 30)}
+    answer = decide(_all(60), own, samples=list(own), settings=GATE, level=0.05)
 
-    assert in_doubt(base, own, GATE) == {"worse", "better"}
+    assert isinstance(answer, Ruling)
+    assert answer.candidate_pass_rate == pytest.approx(50 / 60)
+
+
+def test_a_flaky_baseline_is_no_loss() -> None:
+    chance = random.Random(3)
+    base, own = (
+        {name: tuple(chance.random() < 0.8 for _ in range(9)) for name in _all(200)} for _ in range(2)
+    )
+    ruling = _decided(base, own)
+
+    assert ruling.passed
+    assert 0.7 < ruling.baseline_pass_rate < 0.9
+
+
+def test_gains_do_not_make_up_for_lost_samples() -> None:
+    lost = {f"f{n}": (P, P, F, P, P, P, P, P, P) for n in range(8)}
+    base = _all(60) | lost | {f"g{n}": (F,) * 9 for n in range(8)}
+    own = _all(60) | dict.fromkeys(lost, (F,) * 9) | {f"g{n}": (P,) * 9 for n in range(8)}
+    ruling = _decided(base, own)
+
+    assert (ruling.reason, ruling.losses) == (RejectReason.INFERIOR, 8)
+    assert ruling.candidate_pass_rate > ruling.baseline_pass_rate - 0.02
+
+
+def test_samples_that_the_baseline_never_passes_prove_nothing() -> None:
+    failing = {f"g{n}": (F,) * 9 for n in range(200)}
+
+    assert _decided(_all(20) | failing, _all(20) | failing).reason is RejectReason.NOT_ENOUGH_SAMPLES
+
+
+def test_the_screen_drops_what_loses_half_the_margin_in_one_run_each() -> None:
+    names = list(_all(60))
+
+    def screened(lost: int) -> bool | MoreRuns:
+        own = _all(60, (P,)) | dict.fromkeys(names[20 : 20 + lost], (F,))
+        return survives(_all(60, (P,)), own, samples=names, settings=GATE)
+
+    assert [screened(lost) for lost in (0, 3, 4)] == [True, True, False]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_the_level_holds_and_harmless_prompts_pass_in_simulations(
+    scenario: Scenario, figures: Figures
+) -> None:
+    """`make bench` prints the whole curve; here are its two promises, with fewer trials."""
+    harmful, _ = simulate(scenario, GATE.margin, trials=60, choosing=False)
+    harmless, calls = simulate(scenario, 0.0, trials=40)
+    figures(
+        scenario.name,
+        percent_accepted_at_margin=round(harmful * 100),
+        percent_accepted_harmless=round(harmless * 100),
+    )
+
+    assert harmful <= GATE.level
+    assert harmless >= 0.7
+    assert calls <= 2_000
 
 
 @pytest.mark.parametrize(
@@ -205,12 +291,12 @@ def test_what_stands_in_code_is_protected_as_code_only() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"level": 0}, {"margin": 1}, {"repeats": 2}, {"repeats": 0}, {"repeats": 5, "max_repeats": 3}],
+    [{"level": 0}, {"margin": 1}, {"looks": (3, 1, 9)}, {"looks": ()}, {"look_shares": (0.5, 0.6, 0.1)}],
     ids=str,
 )
-def test_settings_that_promise_nothing_are_refused(wrong: dict[str, float]) -> None:
+def test_settings_that_promise_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
-        GateSettings(**wrong)  # type: ignore[arg-type]
+        GateSettings(**wrong)
 
 
 def test_a_prompt_of_the_same_length_is_not_shorter() -> None:

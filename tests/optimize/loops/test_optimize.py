@@ -16,6 +16,7 @@ from standfast.errors import (
 from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset
+from standfast.optimize.loops.apply import apply_report
 from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings, RejectReason
 from standfast.optimize.loops.optimize import OptimizeRequest
@@ -56,7 +57,7 @@ HARMFUL = {
     "a removed example that is needed": (
         ("examples", "The sea is wide."),
         _needs_words("One and one"),
-        RejectReason.REGRESSED,
+        RejectReason.INFERIOR,
     ),
     "an example that only some samples need": (
         ("examples", "One and one make two."),
@@ -68,7 +69,7 @@ HARMFUL = {
         lambda number, prompt, repeat: (
             number % 3 != 0 or "sea" in prompt.split("## Rules")[0] or repeat % 2 == 0
         ),
-        RejectReason.TURNED_FLAKY,
+        RejectReason.INFERIOR,
     ),
     "an edit that is longer": (("role", ROLE + " Indeed."), _needs_words(), RejectReason.NOT_SHORTER),
 }
@@ -137,14 +138,65 @@ def test_what_chance_let_through_is_stopped_by_the_held_out_samples(tmp_path: Pa
     assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_CONFIRMED}
 
 
-def test_too_few_samples_prove_nothing_and_it_is_said(tmp_path: Path) -> None:
-    harness = Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
+def test_too_few_samples_are_noticed_before_the_first_call(tmp_path: Path) -> None:
+    provider = agent()
+    harness = Harness(tmp_path, provider, Planted(("role", SHORT_ROLE)))
     report = harness.optimize(dataset(20))
 
-    assert _reasons(report) == {SHORT_ROLE: RejectReason.NOT_ENOUGH_SAMPLES}
-    assert report.confirming_power is not None
-    assert report.confirming_power.losses_allowed == -1
-    assert "29 could" in " ".join(summary_lines(report))
+    assert (provider.calls, report.evaluations, report.has_modifications) == (0, 0, False)
+    assert report.stopped is not None
+    assert "40 held-out samples, and there are 12" in report.stopped
+    assert report.stopped in summary_lines(report)
+
+
+def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path) -> None:
+    """The second change is confirmed at a smaller level, and soon fresh samples are needed."""
+    bodies = ["You are a calculator that people like.", SHORT_ROLE, "Calculator.", "Calc."]
+    uses = []
+    for body in bodies:
+        harness = Harness(tmp_path, agent(), Planted(("role", body)))
+        report = harness.optimize(dataset(SAMPLES))
+        again = Harness(tmp_path, agent(), Planted(("role", body)), cache=harness.cache).optimize(
+            dataset(SAMPLES)
+        )
+        assert canonical_bytes(again.as_json()) == canonical_bytes(report.as_json())
+        uses.append((report.held_out_use, report.has_modifications))
+        if report.has_modifications:
+            apply_report(harness.store, TEMPLATE, report)
+
+    assert uses == [(1, True), (2, True), (3, True), (4, False)]
+    assert report.stopped is not None
+    assert "use 4 of these held-out samples" in report.stopped
+    fresh = Dataset(samples=tuple(dataset(400))[SAMPLES:])
+    assert harness.optimize(fresh).held_out_use == 1
+
+
+def test_the_same_comparison_with_other_runs_is_another_use(tmp_path: Path) -> None:
+    """Trying again until chance agrees is accounted for."""
+    edit = ("role", SHORT_ROLE)
+    uses = [
+        Harness(tmp_path, agent(noise=NOISE, seed=seed), Planted(edit))
+        .optimize(dataset(SAMPLES))
+        .held_out_use
+        for seed in range(3)
+    ]
+
+    assert uses == [1, 2, 3]
+
+
+def test_a_loss_that_is_spread_thin_is_rejected(tmp_path: Path) -> None:
+    """Without its second line, every sample fails one run in ten; by majorities nothing was lost."""
+    accepted = 0
+    for seed in range(20):
+
+        def needs(number: int, prompt: str, repeat: int, seed: int = seed) -> bool:
+            unlucky = int(fingerprint(["thin", seed, number, repeat])[:8], 16) % 10 == 0
+            return "proud" in prompt or not unlucky
+
+        harness = Harness(tmp_path / str(seed), agent(needs), Planted(("role", SHORT_ROLE)))
+        accepted += harness.optimize(dataset(SAMPLES)).has_modifications
+
+    assert accepted <= 1
 
 
 def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -> None:
@@ -154,7 +206,7 @@ def test_rivals_for_one_section_leave_the_shortest_that_passes(tmp_path: Path) -
 
     assert [one.proposed_body for one in report.modifications] == [SHORT_ROLE]
     assert _reasons(report) == {
-        "Calc.": RejectReason.REGRESSED,
+        "Calc.": RejectReason.INFERIOR,
         "You are a calculator that people like.": RejectReason.SUPERSEDED,
     }
 
@@ -240,14 +292,14 @@ def test_an_error_that_passes_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_baseline_that_can_not_be_evaluated_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EvalsUnanswered, match="it is down"):
-        Harness(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(30))
+        Harness(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(SAMPLES))
 
 
 def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
     harness = Harness(tmp_path, agent(lambda *_: False), Planted(("role", SHORT_ROLE)))
 
     with pytest.raises(NoBaselinePass):
-        harness.optimize(dataset(30))
+        harness.optimize(dataset(SAMPLES))
     with pytest.raises(InvalidDataset):
         harness.optimize(Dataset(samples=()))
     loop = harness.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
@@ -284,7 +336,7 @@ def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
     alternating = [run for run in rest if run[:2] not in probed]
 
     assert len({tag for _, _, tag in asked}) == 2
-    assert len(asked) == len(set(asked)) == SAMPLES * 3 * 2
+    assert len(asked) == len(set(asked)) == SAMPLES * 2
     for (sample, repeat, tag), (other_sample, other_repeat, other_tag) in zip(
         alternating[::2], alternating[1::2], strict=True
     ):
@@ -328,7 +380,7 @@ def _accepted(folder: Path, seeds: range, *, harm: float) -> int:
             drawn = int(fingerprint(["harm", seed, number])[:8], 16) / 2**32
             return drawn >= harm or "proud" in prompt
 
-        gate = GateSettings(margin=MARGIN, held_out_share=0.5)
+        gate = GateSettings(margin=MARGIN)
         provider = agent(needs, noise=0.01, seed=seed)
         harness = Harness(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
         # Small enough that chance has a chance: a larger dataset would only refuse more surely.

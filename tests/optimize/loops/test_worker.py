@@ -236,7 +236,7 @@ def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(
     tmp_path: Path, requests: AnyMailbox
 ) -> None:
     """An agent that knows nothing has no baseline pass; the other requests are bad whatever it knows."""
-    harness = Harness(tmp_path, agent(lambda number, *_: number >= 50), Planted())
+    harness = Harness(tmp_path, agent(lambda number, *_: number >= 70), Planted())
     evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=harness.resolver)
     worker = harness.worker_type(loop=harness.main, requests=evals, cache=harness.cache)
     thread = threading.Thread(target=worker.run)
@@ -246,11 +246,11 @@ def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(
     bad: list[OptimizeRequest[Any, Any]] = [
         OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)),
         OptimizeRequest(**known, dataset=dataset(0)),
-        OptimizeRequest(**known, dataset=dataset(5)),
+        OptimizeRequest(**known, dataset=dataset(70)),
     ]
     requests.send_many([*bad, "garbage", 17], reply_to="me")
     requests.send(OptimizeRequest(**known, dataset=dataset(3)))
-    requests.send(OptimizeRequest(**known, dataset=dataset(60)), reply_to="me")
+    requests.send(OptimizeRequest(**known, dataset=dataset(140)), reply_to="me")
     loop.run(max_iterations=7, wait_time_seconds=0)
     worker.shutdown(timeout=20)
     thread.join(20)

@@ -55,17 +55,16 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
         return fingerprint(["dataset/v1", sorted([sample.id, sample.digest] for sample in self.samples)])
 
     def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
-        """Split into a part to choose candidates by and a held-out part to confirm them by.
+        """Split into a part to choose candidates by and a held-out part of exactly this share to confirm them by.
 
-        A hash of each sample's id decides its side, so samples stay on their side when others are added. ``share`` is the
-        expected size of the held-out part, not its exact size.
+        A hash of each sample's id decides, so the order of the samples does not matter, and few samples change sides when
+        others are added.
         """
-        threshold = int(share * (1 << 32))
-        held_out = {
-            sample.id
-            for sample in self.samples
-            if int(fingerprint(["held-out/v1", sample.id])[:8], 16) < threshold
-        }
+        ranked = sorted(
+            (sample.id for sample in self.samples),
+            key=lambda name: (fingerprint(["held-out/v1", name]), name),
+        )
+        held_out = set(ranked[: round(share * len(ranked))])
         return (
             Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
             Dataset(samples=tuple(sample for sample in self.samples if sample.id in held_out)),

@@ -1,53 +1,89 @@
 """The gate: what the runs of a candidate must prove before it is reported. Pure: no clock, no mailbox, no model.
 
-The unit of the exact test is a sample that the baseline passes. A candidate keeps it or loses it, as a majority of its
-repeats decides. The null hypothesis is that the candidate loses a share of at least ``margin``. It is rejected if the
-number of losses seen, or fewer, would then have a probability of at most ``level``. Gains do not make up for losses.
+The measure is the success rate of runs. The unit is a sample: its runs on both sides make one paired observation, because runs
+of one sample are alike. The null hypothesis is that the candidate loses a share of at least ``margin`` of the baseline's
+passing runs. Two p-values are computed, and the larger one counts:
+
+- *spread thin*: a one-sided t test on ``candidate rate - (1 - margin) * baseline rate``, one value per sample;
+- *concentrated*: an exact binomial test on the number of samples that the candidate passes less than a third as often. It does not
+  let gains on other samples make up for them, and it is what keeps a few samples without a loss from proving anything.
+
+Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would dilute the failures
+of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried after 1, 3 and 9 repeats; each
+look spends a share of the level.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from math import ceil, exp, lgamma, log, log1p
+from itertools import pairwise
+from math import exp, expm1, lgamma, log, log1p, sqrt
+from statistics import NormalDist
+from typing import Final
 
 import msgspec
 
-from standfast.limits import GATE_LEVEL, GATE_MARGIN
+from standfast.limits import GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
 from standfast.vocabulary import Value
+
+Runs = Mapping[str, tuple[bool, ...]]
+"""For each sample, whether its runs passed, ordered by repeat."""
+
+_HOPELESS_P: Final = 0.003
+"""A candidate whose losses outnumber its gains this improbably is given up at once."""
+_LOST_SHARE: Final = 1 / 3
+"""A sample is lost if the candidate passes it less than this share as often as the baseline."""
+_HOPELESS_DEVIATIONS: Final = -1.25
+"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a complete look."""
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
-    """What the gate promises: it reports a prompt that loses ``margin`` of the baseline's passes with probability ``level`` at most.
+    """What the gate promises: it reports a prompt that loses ``margin`` of the baseline's passing runs with probability ``level`` at most.
 
     Args:
         held_out_share: The share of samples that only confirm.
-        repeats: How often every sample runs; ``max_repeats`` where baseline and candidate differ.
-        regression_share: The share of failed repeats from which a sample that always passed counts as regressed.
+        choosing_level: The level at which candidates are chosen for confirmation. It costs power, not honesty: the promise is
+            kept by the held-out samples.
+        looks: After how many repeats of every sample a decision is tried.
+        look_shares: The share of the level that each look spends.
         max_rounds: How often proposals are made on top of accepted ones.
     """
 
     level: float = GATE_LEVEL
     margin: float = GATE_MARGIN
-    held_out_share: float = 0.4
-    repeats: int = 3
-    max_repeats: int = 9
-    regression_share: float = 0.4
+    held_out_share: float = 0.6
+    choosing_level: float = 0.35
+    looks: tuple[int, ...] = (1, 3, 9)
+    look_shares: tuple[float, ...] = (0.3, 0.1, 0.6)
     max_rounds: int = 2
 
     def __post_init__(self) -> None:
-        for field in ("level", "margin", "held_out_share", "regression_share"):
+        for field in ("level", "margin", "held_out_share", "choosing_level"):
             value = getattr(self, field)
             self._require(0 < value < 1, f"{field} must be between 0 and 1, not {value!r:.40}")
-        self._require_whole("repeats", self.repeats, least=1)
-        self._require_whole("max_rounds", self.max_rounds, least=1)
         self._require(
-            self.repeats % 2 == 1 and self.max_repeats % 2 == 1,
-            "repeats and max_repeats must be odd, so that there is a majority",
+            len(self.looks) > 0 and self.looks[0] >= 1 and all(a < b for a, b in pairwise(self.looks)),
+            "looks must be rising numbers of repeats, the first at least 1",
         )
-        self._require(self.max_repeats >= self.repeats, "max_repeats must not be below repeats")
+        self._require(
+            len(self.look_shares) == len(self.looks)
+            and all(share > 0 for share in self.look_shares)
+            and sum(self.look_shares) <= 1 + 1e-9,
+            "look_shares must be one positive share per look, together at most 1",
+        )
+        self._require_whole("max_rounds", self.max_rounds, least=1)
 
-    def level_of(self, round_number: int, candidates: int) -> float:
-        """Return the level of one candidate: halved with every round and shared among the round's candidates."""
-        return self.level * 0.5**round_number / max(candidates, 1)
+    @property
+    def max_repeats(self) -> int:
+        """How often a sample runs at most."""
+        return self.looks[-1]
+
+    def level_of_use(self, use: int) -> float:
+        """Return the level of the n-th test on the same held-out samples. All of them together spend ``level``."""
+        return self.level / (use * (use + 1))
+
+    def sharpest(self, level: float) -> float:
+        """Return the largest share of a level that one look spends."""
+        return level * max(self.look_shares)
 
 
 class PowerStatement(Value, frozen=True, kw_only=True):
@@ -57,7 +93,7 @@ class PowerStatement(Value, frozen=True, kw_only=True):
     margin: float
     level: float
     losses_allowed: int
-    """The most losses with which a candidate still passes; -1 if it can't pass even without losses."""
+    """The most lost samples with which a candidate still passes; -1 if it can't pass even without losses."""
     samples_needed: int
     """How many samples a candidate without losses needs to pass."""
     accepts_harmless: float
@@ -98,7 +134,7 @@ def samples_needed(*, margin: float, level: float) -> int:
 
 
 def power_statement(*, samples: int, margin: float, level: float) -> PowerStatement:
-    """Return what the test can show with this many samples."""
+    """Return what the test can show with this many samples that the baseline passes."""
     allowed = losses_allowed(samples=samples, margin=margin, level=level)
 
     def accepts(share: float) -> float:
@@ -116,12 +152,8 @@ def power_statement(*, samples: int, margin: float, level: float) -> PowerStatem
     )
 
 
-Runs = Mapping[str, tuple[bool, ...]]
-"""For each sample, whether its runs passed, ordered by repeat."""
-
-
 class RejectReason(StrEnum):
-    """Why a shorter prompt is rejected."""
+    """Why a prompt is rejected."""
 
     PLACEHOLDER_DROPPED = "placeholder_dropped"
     NEGATION_REMOVED = "negation_removed"
@@ -129,7 +161,6 @@ class RejectReason(StrEnum):
     NOT_SHORTER = "not_shorter"
     STALE = "stale"
     REGRESSED = "regressed"
-    TURNED_FLAKY = "turned_flaky"
     INFERIOR = "inferior"
     NOT_ENOUGH_SAMPLES = "not_enough_samples"
     FAILS_TOGETHER = "fails_together"
@@ -139,17 +170,21 @@ class RejectReason(StrEnum):
 
 
 class Ruling(Value, frozen=True, kw_only=True):
-    """The gate's decision on a candidate. ``reason`` is None if it passed."""
+    """The gate's decision on a candidate. ``reason`` is None if it passed. Rates are of runs, not of samples."""
 
     reason: RejectReason | None = None
     detail: str = ""
     regression_count: int = 0
     samples: int = 0
+    """How many samples the baseline passes at least half of the time."""
     losses: int = 0
-    gains: int = 0
+    """How many of them the candidate passes less than a third as often."""
     p_value: float = 1.0
     baseline_pass_rate: float = 0.0
     candidate_pass_rate: float = 0.0
+    worst_loss: float = 1.0
+    """The largest loss of pass rate that the runs do not exclude, at the level of the decision."""
+    repeats: int = 0
 
     @property
     def passed(self) -> bool:
@@ -157,89 +192,204 @@ class Ruling(Value, frozen=True, kw_only=True):
         return self.reason is None
 
 
-def in_doubt(baseline: Runs, candidate: Runs, settings: GateSettings) -> frozenset[str]:
-    """Return the samples that need more repeats on both sides.
+class MoreRuns(Value, frozen=True, kw_only=True):
+    """What is missing before a decision: these samples need this many runs on both sides."""
 
-    These are the samples where the majorities differ, or where only the candidate failed at least once.
+    samples: tuple[str, ...]
+    repeats: int
+
+
+def decide(
+    baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings, level: float
+) -> Ruling | MoreRuns:
+    """Decide on a candidate from the runs so far, or say which runs are needed next.
+
+    The answer depends on the runs only, so that an interrupted comparison continues where it was.
     """
-    return frozenset(
-        sample
-        for sample, runs in candidate.items()
-        if len(runs) < settings.max_repeats
-        and (_majority(runs) != _majority(baseline[sample]) or (all(baseline[sample]) and not all(runs)))
-    )
+    probe = samples[:PROBED_SAMPLES]
+    if missing := _missing(baseline, candidate, probe, settings.looks[0]):
+        return MoreRuns(samples=missing, repeats=settings.looks[0])
+    if _hopeless(baseline, candidate, probe, settings.looks[0]):
+        counted = _count(baseline, candidate, probe, settings.looks[0], settings=settings, level=level)
+        return _because(counted, RejectReason.INFERIOR, f"given up after {len(probe)} samples")
+    for look, share in zip(settings.looks, settings.look_shares, strict=True):
+        if missing := _missing(baseline, candidate, samples, look):
+            return MoreRuns(samples=missing, repeats=look)
+        counted = _count(baseline, candidate, samples, look, settings=settings, level=level * share)
+        answer = _regression(baseline, candidate, samples, counted, settings)
+        if answer is not None:
+            return answer
+        if counted.p_value <= level * share:
+            return counted
+        if _hopeless(baseline, candidate, samples, look) or (
+            _deviations(baseline, candidate, samples, look, settings) < _HOPELESS_DEVIATIONS
+        ):
+            return _because(counted, RejectReason.INFERIOR, "given up early")
+    return _no_proof(counted, settings, level)
 
 
-def rule(baseline: Runs, candidate: Runs, *, settings: GateSettings, level: float) -> Ruling:
-    """Decide on a candidate, after ``in_doubt`` samples were repeated."""
-    assert baseline.keys() == candidate.keys(), "baseline and candidate must have run the same samples"
-    passed = [sample for sample in candidate if _majority(baseline[sample])]
-    losses = sum(not _majority(candidate[sample]) for sample in passed)
-    counted = Ruling(
-        regression_count=len(_regressions(baseline, candidate, settings)),
+def survives(
+    baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings
+) -> bool | MoreRuns:
+    """Return whether a candidate may be worth a decision, from one run per sample. A screen for strategies, not the gate."""
+    look = settings.looks[0]
+    probe = samples[:PROBED_SAMPLES]
+    for some in (probe, samples):
+        if missing := _missing(baseline, candidate, some, look):
+            return MoreRuns(samples=missing, repeats=look)
+        if _hopeless(baseline, candidate, some, look):
+            return False
+    lost, gained = _discordant(baseline, candidate, samples, look)
+    return lost - gained <= settings.margin / 2 * len(samples) * look
+
+
+def _missing(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> tuple[str, ...]:
+    return tuple(sample for sample in samples if min(len(baseline[sample]), len(candidate[sample])) < repeats)
+
+
+def _rates(runs: Runs, samples: Sequence[str], repeats: int) -> list[float]:
+    return [sum(runs[sample][:repeats]) / repeats for sample in samples]
+
+
+def _count(
+    baseline: Runs,
+    candidate: Runs,
+    samples: Sequence[str],
+    repeats: int,
+    *,
+    settings: GateSettings,
+    level: float,
+) -> Ruling:
+    """Return the figures of a look, without a decision."""
+    base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
+    passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
+    losses = sum(now < was * _LOST_SHARE for was, now in passed)
+    concentrated = loss_p_value(samples=len(passed), losses=losses, margin=settings.margin)
+    kept = 1 - settings.margin
+    thin = mean_p_value([now - kept * was for was, now in zip(base, own, strict=True)])
+    count = max(len(samples), 1)
+    return Ruling(
         samples=len(passed),
         losses=losses,
-        gains=sum(_majority(candidate[sample]) for sample in candidate if not _majority(baseline[sample])),
-        p_value=loss_p_value(samples=len(passed), losses=losses, margin=settings.margin),
-        baseline_pass_rate=pass_rate(baseline),
-        candidate_pass_rate=pass_rate(candidate),
+        p_value=max(concentrated, thin),
+        baseline_pass_rate=sum(base) / count,
+        candidate_pass_rate=sum(own) / count,
+        worst_loss=_worst_loss(base, own, level),
+        repeats=repeats,
     )
-    if counted.regression_count:
-        reason, detail = _regression(baseline, candidate, settings)
-    elif counted.p_value <= level:
-        return counted
-    else:
-        reason, detail = _no_proof(counted, settings.margin, level)
+
+
+def mean_p_value(values: Sequence[float]) -> float:
+    """Return the p-value of Student's one-sided test that the mean is above 0. Equal values leave no doubt about their sign."""
+    count = len(values)
+    if count < 2:
+        return 1.0
+    mean, deviation = _mean_and_error(values)
+    if deviation == 0:
+        return 0.0 if mean > 0 else 1.0
+    score = mean / deviation
+    freedom = count - 1
+    # Wallace's normal approximation of Student's distribution.
+    normal = sqrt(freedom * log1p(score * score / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
+    return 1 - NormalDist().cdf(normal if score > 0 else -normal)
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and its standard error."""
+    count = len(values)
+    mean = sum(values) / count
+    # Rounding errors of equal values are no variance.
+    squares = sum((value - mean) ** 2 for value in values)
+    return mean, sqrt(squares / (count - 1) / count) if squares > 1e-18 * count else 0.0
+
+
+def _worst_loss(base: Sequence[float], own: Sequence[float], level: float) -> float:
+    """Return the upper end of a one-sided confidence interval of the loss, never below what unseen samples may hide."""
+    count = len(base)
+    if count < 2:
+        return 1.0
+    mean, error = _mean_and_error([was - now for was, now in zip(base, own, strict=True)])
+    hidden = -expm1(log(level) / count)
+    return min(max(mean + NormalDist().inv_cdf(1 - level) * error, hidden), 1.0)
+
+
+def _discordant(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> tuple[int, int]:
+    """Return how many pairs of runs were lost and gained."""
+    pairs = [
+        (was, now)
+        for sample in samples
+        for was, now in zip(baseline[sample][:repeats], candidate[sample][:repeats], strict=True)
+    ]
+    return sum(was and not now for was, now in pairs), sum(now and not was for was, now in pairs)
+
+
+def _hopeless(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> bool:
+    """Return whether losses outnumber gains by more than chance explains (a sign test)."""
+    lost, gained = _discordant(baseline, candidate, samples, repeats)
+    return lost > gained and loss_p_value(samples=lost + gained, losses=gained, margin=0.5) <= _HOPELESS_P
+
+
+def _deviations(
+    baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int, settings: GateSettings
+) -> float:
+    """Return how many standard errors the estimate is on the good side of the margin."""
+    base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
+    values = [now - (1 - settings.margin) * was for was, now in zip(base, own, strict=True)]
+    if len(values) < 2:
+        return 0.0
+    mean, error = _mean_and_error(values)
+    return mean / error if error else 0.0
+
+
+def _regression(
+    baseline: Runs, candidate: Runs, samples: Sequence[str], counted: Ruling, settings: GateSettings
+) -> Ruling | MoreRuns | None:
+    """Reject a candidate that loses a sample for sure; ask for repeats of samples that may be lost.
+
+    A sample may be lost if the baseline always passed it and the candidate never did. An exact test on its repeats decides, at
+    a level that is shared among all samples.
+    """
+    doubtful = [sample for sample in samples if all(baseline[sample]) and not any(candidate[sample])]
+    repeats = settings.max_repeats
+    if missing := _missing(baseline, candidate, doubtful, repeats):
+        done = min(min(len(baseline[sample]), len(candidate[sample])) for sample in missing)
+        return MoreRuns(samples=missing, repeats=min(look for look in settings.looks if look > done))
+    regressed = [sample for sample in sorted(doubtful) if repeats > 1]
+    if not regressed:
+        return None
+    named = ", ".join(regressed[:5])
+    detail = f"{len(regressed)} samples that passed {repeats} of {repeats} runs pass none now: {named}"
+    return _because(
+        msgspec.structs.replace(counted, regression_count=len(regressed)), RejectReason.REGRESSED, detail
+    )
+
+
+def _because(counted: Ruling, reason: RejectReason, detail: str) -> Ruling:
+    if reason is RejectReason.INFERIOR:
+        rates = f"{counted.baseline_pass_rate:.1%} → {counted.candidate_pass_rate:.1%} of runs pass"
+        detail = f"{rates}, {counted.losses} of {counted.samples} samples lost; {detail}"
     return msgspec.structs.replace(counted, reason=reason, detail=detail)
 
 
-def _regression(baseline: Runs, candidate: Runs, settings: GateSettings) -> tuple[RejectReason, str]:
-    regressed = _regressions(baseline, candidate, settings)
-    details = ", ".join(
-        f"{sample} ({_passes(candidate[sample])}, was {_passes(baseline[sample])})"
-        for sample in regressed[:5]
-    )
-    always = any(not any(candidate[sample]) for sample in regressed)
-    reason = RejectReason.REGRESSED if always else RejectReason.TURNED_FLAKY
-    return reason, f"{len(regressed)} samples that always passed fail now: {details}"
-
-
-def _no_proof(counted: Ruling, margin: float, level: float) -> tuple[RejectReason, str]:
-    if counted.losses:
+def _no_proof(counted: Ruling, settings: GateSettings, level: float) -> Ruling:
+    sharpest = settings.sharpest(level)
+    needed = samples_needed(margin=settings.margin, level=sharpest)
+    if counted.samples < needed:
         detail = (
-            f"{counted.losses} of {counted.samples} samples lost, p = {counted.p_value:.2g} > {level:.2g}"
+            f"{counted.samples} samples that the baseline passes can't prove a margin of {settings.margin:g} "
+            f"at level {level:.2g}; {needed} could"
         )
-        return RejectReason.INFERIOR, detail
-    needed = samples_needed(margin=margin, level=level)
-    detail = f"no sample was lost, but {counted.samples} samples can't prove a margin of {margin:g} at level {level:.2g}; {needed} could"
-    return RejectReason.NOT_ENOUGH_SAMPLES, detail
+        return _because(counted, RejectReason.NOT_ENOUGH_SAMPLES, detail)
+    detail = f"a loss of {settings.margin:.0%} is not excluded: p = {counted.p_value:.2g} > {sharpest:.2g}"
+    return _because(counted, RejectReason.INFERIOR, detail)
 
 
-def _regressions(baseline: Runs, candidate: Runs, settings: GateSettings) -> list[str]:
-    return [
-        sample for sample in sorted(candidate) if _regressed(baseline[sample], candidate[sample], settings)
-    ]
+def pass_rate(runs: Runs, *, repeats: int) -> float:
+    """Return the share of runs that pass, among the first ``repeats`` of each sample."""
+    rates = _rates(runs, list(runs), repeats)
+    return sum(rates) / len(rates) if rates else 0.0
 
 
-def _regressed(baseline: tuple[bool, ...], candidate: tuple[bool, ...], settings: GateSettings) -> bool:
-    """Return whether the candidate fails too many repeats of a sample that the baseline always passes."""
-    failures = len(candidate) - sum(candidate)
-    return all(baseline) and failures >= ceil(settings.regression_share * len(candidate))
-
-
-def _majority(runs: tuple[bool, ...]) -> bool:
-    return sum(runs) * 2 > len(runs)
-
-
-def _passes(runs: tuple[bool, ...]) -> str:
-    return f"{sum(runs)} of {len(runs)}"
-
-
-def passing(runs: Runs) -> int:
-    """Return how many samples pass by majority."""
-    return sum(map(_majority, runs.values()))
-
-
-def pass_rate(runs: Runs) -> float:
-    """Return the share of samples that pass by majority."""
-    return passing(runs) / len(runs) if runs else 0.0
+def passing(runs: Runs, *, repeats: int) -> int:
+    """Return how many samples pass at least half of their first ``repeats`` runs."""
+    return sum(rate >= 0.5 for rate in _rates(runs, list(runs), repeats))

@@ -1,8 +1,9 @@
 """One optimization, from a baseline to a report.
 
+0. Nothing is run if the samples could not prove anything.
 1. The baseline is copied under a temporary tag. It must pass at least one sample.
 2. Strategies propose edits. Edits that lose protected text or are not shorter are rejected without running them.
-3. Each edit is compared with the baseline on the choosing samples, in interleaved and repeated runs.
+3. Each edit is compared with the baseline on the choosing samples, in interleaved runs that stop when it is decided.
 4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
 5. The result is compared once with the baseline on the held-out samples, and only then reported.
 """
@@ -21,6 +22,7 @@ from standfast.optimize.loops.gate import (
     pass_rate,
     passing,
     power_statement,
+    samples_needed,
 )
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
 from standfast.optimize.loops.protected_text import prompt_tokens, section_cost, static_objection
@@ -77,34 +79,59 @@ class Optimization:
         self._adapter, self._counter, self._gate = adapter, counter, gate
         self._base = subject.baseline.descriptor
         choose, confirm = subject.dataset.split(gate.held_out_share)
-        # A small dataset may fall on one side only. Then nothing can be confirmed, and the report says so.
-        self._choose, self._confirm = (choose, confirm) if len(choose) else (subject.dataset, choose)
+        self._choose, self._confirm = choose, confirm
+        self._use = 1
 
     def report(self) -> OptimizationReport:
         """Run the optimization and return its report."""
         baseline = self._trial.arm(self._base)
+        self._use = self._trial.held_out_number(baseline, self._confirm)
+        progress = _Progress(self._base)
+        if (problem := self._too_few_samples()) is not None:
+            return self._report(progress, 0.0, None, stopped=problem)
         if not self._trial.passes_something(baseline, self._choose):
             raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
-        progress = _Progress(self._base)
-        for round_number in range(1, self._gate.max_rounds + 1):
-            if not self._round(round_number, baseline, progress):
+        for _ in range(self._gate.max_rounds):
+            if not self._round(baseline, progress):
                 break
         confirmed = self._confirm_result(baseline, progress)
-        rate = pass_rate(self._trial.baseline_runs(baseline, self._choose))
+        rate = pass_rate(self._trial.baseline_runs(baseline, self._choose), repeats=1)
         progress.points.insert(0, self._point("baseline", self._base, rate))
         return self._report(progress, rate, confirmed)
 
-    def _round(self, round_number: int, baseline: Arm, progress: _Progress) -> bool:
+    def _too_few_samples(self) -> str | None:
+        """Return why no prompt could pass, computed before the first call; None if one could."""
+        gate = self._gate
+        parts = (
+            ("choosing", len(self._choose), gate.choosing_level),
+            ("held-out", len(self._confirm), gate.level_of_use(self._use)),
+        )
+        missing = [
+            f"{needed} {part} samples, and there are {count}"
+            for part, count, level in parts
+            if count < (needed := samples_needed(margin=gate.margin, level=gate.sharpest(level)))
+        ]
+        if not missing:
+            return None
+        used = f" (use {self._use} of these held-out samples)" if self._use > 1 else ""
+        return (
+            f"a margin of {gate.margin:g} at level {gate.level:g}{used} needs {' and '.join(missing)}; "
+            "add fresh samples or widen the margin"
+        )
+
+    def _round(self, baseline: Arm, progress: _Progress) -> bool:
         """Run one round on top of the accepted edits; return whether an edit was accepted."""
         edits = self._new_edits(baseline, progress)
         if not edits:
             return False
-        level = self._gate.level_of(round_number, len(edits))
+        level = self._gate.choosing_level
         arms = [self._trial.arm(apply_edits(progress.current, [edit])) for edit in edits]
         rulings = self._trial.compare(baseline, arms, self._choose, level=level)
         if progress.power is None:
-            samples = passing(self._trial.baseline_runs(baseline, self._choose))
-            progress.power = power_statement(samples=samples, margin=self._gate.margin, level=level)
+            samples = passing(self._trial.baseline_runs(baseline, self._choose), repeats=1)
+            progress.power = power_statement(
+                samples=samples, margin=self._gate.margin, level=self._gate.sharpest(level)
+            )
         passed: list[SectionEdit] = []
         for edit, ruling in zip(edits, rulings, strict=True):
             label = f"{path_text(edit.path)}: {edit.strategy}"
@@ -125,8 +152,7 @@ class Optimization:
         """Return new edits that pass the static checks."""
 
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
-            arms = [self._trial.arm(prompt) for prompt in prompts]
-            return [ruling.passed for ruling in self._trial.compare(baseline, arms, self._choose, level=1.0)]
+            return self._trial.screen(baseline, [self._trial.arm(prompt) for prompt in prompts], self._choose)
 
         session = StrategySession(counter=self._counter, survives=survives)
         edits = []
@@ -206,11 +232,16 @@ class Optimization:
         if progress.current.digest == self._base.digest:
             return None
         arm = self._trial.arm(progress.current)
-        [ruling] = self._trial.compare(baseline, [arm], self._confirm, level=self._gate.level)
+        ruling, self._use = self._trial.confirm(baseline, arm, self._confirm)
         return ruling
 
     def _report(
-        self, progress: _Progress, baseline_rate: float, confirmed: Ruling | None
+        self,
+        progress: _Progress,
+        baseline_rate: float,
+        confirmed: Ruling | None,
+        *,
+        stopped: str | None = None,
     ) -> OptimizationReport:
         good = confirmed is not None and confirmed.passed
         modifications = self._modifications(progress, confirmed) if confirmed is not None else ()
@@ -218,18 +249,19 @@ class Optimization:
         if confirmed is not None and not good:
             rejected += [self._unconfirmed(one, confirmed) for one in modifications]
         final = progress.current if good else self._base
-        subject, last_rate = self._subject, {point.label: point.pass_rate for point in progress.points}
+        subject, rates = self._subject, (baseline_rate, baseline_rate)
+        if confirmed is not None:
+            # Both rates of the held-out samples, so that they can be compared.
+            rates = confirmed.baseline_pass_rate, confirmed.candidate_pass_rate
         return OptimizationReport(
             experiment_id=subject.experiment_id,
             prompt_ns=self._base.ns,
             prompt_key=self._base.key,
-            baseline_pass_rate=baseline_rate,
+            baseline_pass_rate=rates[0],
             baseline_token_count=prompt_tokens(self._base, self._counter),
             modifications=modifications if good else (),
             rejected=tuple(rejected),
-            candidate_pass_rate=confirmed.candidate_pass_rate
-            if good and confirmed is not None
-            else last_rate["baseline"],
+            candidate_pass_rate=rates[1] if good else rates[0],
             candidate_token_count=prompt_tokens(final, self._counter),
             tokenizer=self._counter.name,
             tokens_are_exact=self._counter.is_exact,
@@ -246,9 +278,12 @@ class Optimization:
             confirming_power=power_statement(
                 samples=confirmed.samples if confirmed is not None else len(self._confirm),
                 margin=self._gate.margin,
-                level=self._gate.level,
+                level=self._gate.sharpest(self._gate.level_of_use(self._use)),
             ),
             confirming_p_value=None if confirmed is None else confirmed.p_value,
+            worst_loss=None if confirmed is None else confirmed.worst_loss,
+            held_out_use=self._use,
+            stopped=stopped,
             pareto=pareto_front(progress.points),
             evaluations=self._trial.evaluations,
             usage=self._trial.usage,

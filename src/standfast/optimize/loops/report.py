@@ -75,6 +75,12 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     choosing_power: PowerStatement | None = None
     confirming_power: PowerStatement | None = None
     confirming_p_value: float | None = None
+    worst_loss: float | None = None
+    """The largest loss of pass rate that the held-out runs do not exclude."""
+    held_out_use: int = 1
+    """How many tests these held-out samples have decided for this prompt, this one included."""
+    stopped: str | None = None
+    """Why the optimization ended before its time; nothing was accepted then."""
     pareto: tuple[ParetoPoint, ...] = ()
     evaluations: int = 0
     usage: TokenUsage = TokenUsage()
@@ -124,7 +130,7 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     counts = f"{report.choosing_samples} choosing and {report.confirming_samples} held-out samples"
     lines = [
         f"{report.prompt_ns}/{report.prompt_key}, tag {report.baseline_tag}: {tokens}",
-        f"{rates} on {counts}, {report.evaluations} evaluations",
+        f"{rates} on {counts}, {report.evaluations} evaluations" if report.evaluations else counts,
     ]
     lines += [
         f"  + {'/'.join(one.section_path)}: {one.token_reduction} fewer tokens ({one.strategy})"
@@ -134,9 +140,21 @@ def summary_lines(report: OptimizationReport) -> list[str]:
         f"  - {'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}) {one.detail}".rstrip()
         for one in report.rejected
     ]
-    if report.confirming_power is not None:
+    if report.stopped is not None:
+        lines.append(report.stopped)
+    elif report.worst_loss is not None and report.settings is not None:
+        lines.append(_loss_line(report, report.worst_loss, report.settings))
+    elif report.confirming_power is not None:
         lines.append(_power_line(report.confirming_power))
     return lines
+
+
+def _loss_line(report: OptimizationReport, worst_loss: float, settings: GateSettings) -> str:
+    used = f", use {report.held_out_use} of these held-out samples" if report.held_out_use > 1 else ""
+    return (
+        f"the held-out runs exclude a loss of more than {worst_loss:.1%} of the pass rate; "
+        f"margin {settings.margin:.0%}, level {settings.level:.0%}{used}"
+    )
 
 
 def _power_line(power: PowerStatement) -> str:

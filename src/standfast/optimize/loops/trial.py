@@ -7,7 +7,7 @@ arrives twice counts once. A result made with another prompt than the arm's does
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock
@@ -15,7 +15,15 @@ from standfast.errors import EvalsUnanswered, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
-from standfast.optimize.loops.gate import GateSettings, RejectReason, Ruling, Runs, in_doubt, pass_rate, rule
+from standfast.optimize.loops.gate import (
+    GateSettings,
+    MoreRuns,
+    RejectReason,
+    Ruling,
+    Runs,
+    decide,
+    survives,
+)
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
@@ -24,6 +32,8 @@ from standfast.vocabulary import Experiment
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished evaluations and of pending ones."""
+
+Answer = TypeVar("Answer")
 
 EvalKey = tuple[str, str, int]
 """An arm's digest, a sample's id, a repeat."""
@@ -115,40 +125,100 @@ class Trial:
             self._evaluate((baseline, sample, 0) for sample in some)
             if any(self._results[baseline.digest, sample.id, 0].passed for sample in some):
                 return True
-        return pass_rate(self.baseline_runs(baseline, samples)) > 0
+        self._graded(baseline, samples)
+        return False
 
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
-        """Return the baseline's runs on all samples, or raise ``EvalsUnanswered`` if one has no grade."""
-        repeats = self._setting.gate.repeats
-        self._evaluate((baseline, sample, repeat) for repeat in range(repeats) for sample in samples)
-        return self._graded(baseline, samples, dict.fromkeys((sample.id for sample in samples), repeats))
+        """Return the baseline's runs on all samples, at least one each, or raise ``EvalsUnanswered`` if one has no grade."""
+        self._evaluate((baseline, sample, 0) for sample in samples)
+        return self._graded(baseline, samples)
 
     def compare(
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, level: float
     ) -> list[Ruling]:
-        """Return a ruling on each candidate. Baseline and candidates run interleaved, and again where they differ."""
+        """Return a ruling on each candidate. Baseline and candidates run interleaved, until each is decided."""
         gate = self._setting.gate
-        arms = [baseline, *candidates]
-        self._evaluate(
-            (arm, sample, repeat) for repeat in range(gate.repeats) for sample in samples for arm in arms
+
+        def decided(base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
+            return decide(base, own, samples=ids, settings=gate, level=level)
+
+        return self._until_decided(
+            baseline,
+            candidates,
+            samples,
+            decided,
+            lambda detail: Ruling(reason=RejectReason.UNPROVEN, detail=detail),
         )
-        counts = {
-            arm.digest: dict.fromkeys((sample.id for sample in samples), gate.repeats) for arm in candidates
-        }
-        more: list[tuple[Arm, Sample[Any, Any], int]] = []
-        for arm in candidates:
-            if self._problem(arm, samples, counts[arm.digest]) is not None:
-                continue
-            own = self._passes(arm, counts[arm.digest])
-            base = self._graded(baseline, samples, counts[arm.digest])
-            doubtful = in_doubt(base, own, gate)
-            for sample in samples:
-                if sample.id in doubtful:
-                    counts[arm.digest][sample.id] = gate.max_repeats
-                    again = range(gate.repeats, gate.max_repeats)
-                    more += [(side, sample, repeat) for repeat in again for side in (baseline, arm)]
-        self._evaluate(more)
-        return [self._ruling(baseline, arm, samples, counts[arm.digest], level) for arm in candidates]
+
+    def held_out_number(self, baseline: Arm, samples: Dataset[Any, Any]) -> int:
+        """Return which use of these held-out samples a test would be, at the least."""
+        uses = self._store.held_out_uses(self._setting.template)
+        return uses.lowest_number(baseline.digest, [sample.digest for sample in samples])
+
+    def confirm(self, baseline: Arm, candidate: Arm, samples: Dataset[Any, Any]) -> tuple[Ruling, int]:
+        """Compare on held-out samples and record the test; return the ruling and which use of the samples it was."""
+        template, gate = self._setting.template, self._setting.gate
+        digests = [sample.digest for sample in samples]
+        number = self._store.held_out_uses(template).number_of(baseline.digest, candidate.digest, digests)
+        [ruling] = self.compare(baseline, [candidate], samples, level=gate.level_of_use(number))
+        runs = [sorted(self._runs(arm, samples).items()) for arm in (baseline, candidate)]
+        recorded = self._store.record_held_out_use(
+            template,
+            baseline_digest=baseline.digest,
+            candidate_digest=candidate.digest,
+            outcome=fingerprint(["held-out-runs/v1", runs]),
+            samples=digests,
+        )
+        if recorded != number:
+            # Other runs than those of the known test, or another optimization came first: a later, stricter test.
+            [ruling] = self.compare(baseline, [candidate], samples, level=gate.level_of_use(recorded))
+        return ruling, recorded
+
+    def screen(self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any]) -> list[bool]:
+        """Return for each candidate whether it may be worth a comparison, from one run per sample."""
+        gate = self._setting.gate
+
+        def decided(base: Runs, own: Runs, ids: Sequence[str]) -> bool | MoreRuns:
+            return survives(base, own, samples=ids, settings=gate)
+
+        return self._until_decided(baseline, candidates, samples, decided, lambda _: False)
+
+    def _until_decided(
+        self,
+        baseline: Arm,
+        candidates: Sequence[Arm],
+        samples: Dataset[Any, Any],
+        decided: "Callable[[Runs, Runs, Sequence[str]], Answer | MoreRuns]",
+        unproven: "Callable[[str], Answer]",
+    ) -> "list[Answer]":
+        """Run what each candidate needs next until each has an answer. All needs are run together, to keep workers busy."""
+        by_id = {sample.id: sample for sample in samples}
+        answers: dict[str, Answer] = {}
+        open_arms = {arm.digest: arm for arm in candidates}
+        while open_arms:
+            wanted: dict[tuple[int, str], list[Arm]] = {}
+            for digest, arm in list(open_arms.items()):
+                problem = self._problem(arm, samples)
+                base = self._graded(baseline, samples)
+                answer = (
+                    unproven(problem)
+                    if problem is not None
+                    else decided(base, self._runs(arm, samples), list(by_id))
+                )
+                if not isinstance(answer, MoreRuns):
+                    answers[digest] = answer
+                    del open_arms[digest]
+                    continue
+                for repeat in range(answer.repeats):
+                    for sample in answer.samples:
+                        wanted.setdefault((repeat, sample), [baseline]).append(arm)
+            places = {sample: place for place, sample in enumerate(by_id)}
+            self._evaluate(
+                (arm, by_id[sample], repeat)
+                for repeat, sample in sorted(wanted, key=lambda key: (key[0], places[key[1]]))
+                for arm in wanted[repeat, sample]
+            )
+        return [answers[arm.digest] for arm in candidates]
 
     def close(self) -> None:
         """Remove the temporary tags, those of an earlier life of this experiment included, and the replies' mailbox."""
@@ -162,41 +232,37 @@ class Trial:
     def _tag_prefix(self) -> str:
         return f"{TEMPORARY_PREFIX}{self._setting.experiment_id}-"
 
-    def _ruling(
-        self, baseline: Arm, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int], level: float
-    ) -> Ruling:
-        problem = self._problem(arm, samples, counts)
+    def _graded(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
+        problem = self._problem(baseline, samples)
         if problem is not None:
-            return Ruling(reason=RejectReason.UNPROVEN, detail=problem)
-        base = self._graded(baseline, samples, counts)
-        return rule(base, self._passes(arm, counts), settings=self._setting.gate, level=level)
+            own = [self._results[key] for key in self._keys(baseline, samples)]
+            missing = sum(not result.success for result in own)
+            raise EvalsUnanswered(unanswered=missing, requested=len(own), problem=problem)
+        return self._runs(baseline, samples)
 
-    def _graded(self, baseline: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> Runs:
-        problem = self._problem(baseline, samples, counts)
-        if problem is not None:
-            requested = sum(counts.values())
-            missing = sum(
-                not self._results[baseline.digest, sample, repeat].success
-                for sample, count in counts.items()
-                for repeat in range(count)
-            )
-            raise EvalsUnanswered(unanswered=missing, requested=requested, problem=problem)
-        return self._passes(baseline, counts)
-
-    def _problem(self, arm: Arm, samples: Dataset[Any, Any], counts: dict[str, int]) -> str | None:
+    def _problem(self, arm: Arm, samples: Dataset[Any, Any]) -> str | None:
         """Return the first error among an arm's runs, in the order of the samples."""
-        for sample in samples:
-            for repeat in range(counts[sample.id]):
-                result = self._results[arm.digest, sample.id, repeat]
-                if not result.success:
-                    return f"sample {sample.id}: {result.error}"
+        for digest, sample, repeat in self._keys(arm, samples):
+            result = self._results[digest, sample, repeat]
+            if not result.success:
+                return f"sample {sample}: {result.error}"
         return None
 
-    def _passes(self, arm: Arm, counts: dict[str, int]) -> Runs:
-        return {
-            sample: tuple(self._results[arm.digest, sample, repeat].passed for repeat in range(count))
-            for sample, count in counts.items()
-        }
+    def _keys(self, arm: Arm, samples: Dataset[Any, Any]) -> list[EvalKey]:
+        """Return the keys of an arm's runs so far, without gaps, in the order of the samples."""
+        keys: list[EvalKey] = []
+        for sample in samples:
+            repeat = 0
+            while (arm.digest, sample.id, repeat) in self._results:
+                keys.append((arm.digest, sample.id, repeat))
+                repeat += 1
+        return keys
+
+    def _runs(self, arm: Arm, samples: Dataset[Any, Any]) -> Runs:
+        runs: dict[str, tuple[bool, ...]] = dict.fromkeys((sample.id for sample in samples), ())
+        for key in self._keys(arm, samples):
+            runs[key[1]] += (self._results[key].passed,)
+        return runs
 
     def _evaluate(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
         """Evaluate these runs, except those that have a result, and wait for the results."""

@@ -5,10 +5,11 @@ the condition that they have not changed since they were read.
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -25,6 +26,7 @@ from standfast.errors import (
     VersionConflict,
 )
 from standfast.limits import MAX_ATTEMPTS, TEMPORARY_TAG_SECONDS
+from standfast.optimize.prompts.held_out import HeldOutUses
 from standfast.optimize.prompts.template import (
     HexDigest,
     Path,
@@ -40,7 +42,14 @@ STABLE: Final = "stable"
 TEMPORARY_PREFIX: Final = "opt-"
 """Tags of experiments start with this. They always expire; other tags never do."""
 
+_OVERRIDE: Final = "override"
+HELD_OUT: Final = "held-out"
+"""The reserved name under which the uses of held-out samples are kept."""
+
+_HELD_OUT_RECORD: Final = re.compile(rb'\{"fingerprint":"[0-9a-f]{64}","held-out":')
 _MAX_ENCODED_CHARS: Final = 200
+
+StoredT = TypeVar("StoredT", bound=Value)
 
 
 class SectionOverride(Value, frozen=True, kw_only=True):
@@ -221,7 +230,7 @@ class PromptOverridesStore:
 
     def list(self, *, ns: str | None = None, prompt_key: str | None = None) -> list[PromptOverride]:
         """Return everything stored and not expired, ordered by namespace, prompt and tag."""
-        stored = [_decode("(listed)", content) for content in self._backend.contents(ns, prompt_key)]
+        stored = _decode_listed(self._backend.contents(ns, prompt_key))
         return sorted(
             (one for one in stored if not self._is_over(one)),
             key=lambda one: (one.ns, one.prompt_key, one.tag),
@@ -230,14 +239,47 @@ class PromptOverridesStore:
     def sweep(self) -> tuple[str, ...]:
         """Remove expired temporary tags and return their names."""
         swept = []
-        for content in self._backend.contents(None, None):
-            one = _decode("(listed)", content)
+        for one in _decode_listed(self._backend.contents(None, None)):
             expired = not one.deleted and self._is_over(one)
             if expired and self._backend.remove((one.ns, one.prompt_key, one.tag)):
                 swept.append(one.tag)
         return tuple(sorted(swept))
 
+    def held_out_uses(self, prompt: PromptSource) -> HeldOutUses:
+        """Return how often held-out samples have confirmed changes of a prompt."""
+        return self._read_uses(template_of(prompt))[0]
+
+    def record_held_out_use(
+        self,
+        prompt: PromptSource,
+        *,
+        baseline_digest: str,
+        candidate_digest: str,
+        outcome: str,
+        samples: Sequence[str],
+    ) -> int:
+        """Record a test on held-out samples, given by their digests, and return its number."""
+        template = template_of(prompt)
+        name = (template.ns, template.key, HELD_OUT)
+        for _ in range(MAX_ATTEMPTS):
+            uses, etag = self._read_uses(template)
+            wanted, number = uses.recorded(baseline_digest, candidate_digest, outcome, samples)
+            if wanted is uses or self._backend.write(
+                name, _encode(HELD_OUT, wanted), etag=etag, expires_at=None
+            ):
+                return number
+        raise _conflict(name, None, expected="unchanged")
+
+    def _read_uses(self, template: PromptTemplate) -> tuple[HeldOutUses, str | None]:
+        name = (template.ns, template.key, HELD_OUT)
+        stored = self._backend.read(name)
+        if stored is None:
+            return HeldOutUses(), None
+        return _decode_as(HeldOutUses, HELD_OUT, "/".join(name), stored.content), stored.etag
+
     def _change(self, template: PromptTemplate, tag: str, change: _Change) -> PromptOverride:
+        if tag == HELD_OUT:
+            raise InvalidTag(tag=tag, problem="the name is reserved; choose another")
         _check_lifetime(tag, change.lifetime_seconds)
         name = (template.ns, template.key, tag)
         stored: PromptOverride | None = None
@@ -266,7 +308,7 @@ class PromptOverridesStore:
     def _write(self, name: Name, wanted: PromptOverride, etag: str | None) -> bool:
         """Compare and set. If the condition fails because our own write was repeated, the write id tells."""
         expires_at = None if wanted.expires_at is None else datetime.fromisoformat(wanted.expires_at)
-        if self._backend.write(name, _encode(wanted), etag=etag, expires_at=expires_at):
+        if self._backend.write(name, _encode(_OVERRIDE, wanted), etag=etag, expires_at=expires_at):
             return True
         stored, _ = self._read(name)
         return stored is not None and stored.write_id == wanted.write_id
@@ -376,20 +418,29 @@ def _rollback_record(live: PromptOverride | None) -> RollbackRecord:
     return RollbackRecord(version=live.version, overrides=live.overrides)
 
 
-def _encode(override: PromptOverride) -> bytes:
-    plain = override.as_json()
-    return canonical_bytes({"fingerprint": fingerprint(plain), "override": plain}) + b"\n"
+def _encode(kind: str, value: Value) -> bytes:
+    plain = value.as_json()
+    return canonical_bytes({"fingerprint": fingerprint(plain), kind: plain}) + b"\n"
 
 
 @functools.lru_cache(maxsize=64)
 def _decode(name: str, content: bytes) -> PromptOverride:
-    """Read and verify stored bytes. Cached, because every rendering reads the same few overrides."""
+    """Read and verify a stored override. Cached, because every rendering reads the same few overrides."""
+    return _decode_as(PromptOverride, _OVERRIDE, name, content)
+
+
+def _decode_listed(contents: Sequence[bytes]) -> list[PromptOverride]:
+    """Decode the overrides among listed contents."""
+    return [_decode("(listed)", content) for content in contents if not _HELD_OUT_RECORD.match(content)]
+
+
+def _decode_as(kind: type[StoredT], member: str, name: str, content: bytes) -> StoredT:
     try:
         stored = parse(content)
-        intact = fingerprint(stored["override"]) == stored["fingerprint"]
-        override = PromptOverride.from_json(stored["override"])
+        intact = fingerprint(stored[member]) == stored["fingerprint"]
+        value = kind.from_json(stored[member])
     except (StandfastError, KeyError, TypeError) as error:
         raise DamagedOverride(name=name, problem=str(error)) from None
     if not intact:
         raise DamagedOverride(name=name, problem="its fingerprint does not match")
-    return override
+    return value

@@ -1,0 +1,151 @@
+"""How often the gate accepts a prompt, against what the prompt really loses: choosing and confirming, simulated.
+
+The simulation drives the very functions that decide in production. Every scenario is seeded.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.measure import Ratio, at_least, at_most, shown
+from standfast.optimize.loops.gate import GateSettings, MoreRuns, Ruling, decide
+
+TITLE = "The gate: how often a prompt is accepted, against its true loss"
+SAMPLES = 100
+TRIALS = 250
+LEVEL = GateSettings().level
+
+Rates = tuple[float, float]
+"""The probability that a run passes, with the baseline and with the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A kind of loss; ``rates`` draws a sample's probabilities for a loss of this share."""
+
+    name: str
+    rates: Callable[[random.Random, float], Rates]
+
+
+def _concentrated(chance: random.Random, loss: float) -> Rates:
+    return 1.0, 0.0 if chance.random() < loss else 1.0
+
+
+def _clustered(chance: random.Random, loss: float) -> Rates:
+    return 1.0, 0.5 if chance.random() < 2 * loss else 1.0
+
+
+def _thin(_chance: random.Random, loss: float) -> Rates:
+    return 1.0, 1.0 - loss
+
+
+def _flaky(_chance: random.Random, loss: float) -> Rates:
+    return 0.8, 0.8 * (1 - loss)
+
+
+def _flaky_concentrated(chance: random.Random, loss: float) -> Rates:
+    return 0.8, 0.0 if chance.random() < loss else 0.8
+
+
+def _mixed(chance: random.Random, loss: float) -> Rates:
+    base = 1.0 if chance.random() < 0.7 else chance.random()
+    return base, base * (1 - loss)
+
+
+SCENARIOS = (
+    Scenario("concentrated: some samples always fail", _concentrated),
+    Scenario("clustered: some samples fail half of their runs", _clustered),
+    Scenario("spread thin: every sample fails sometimes", _thin),
+    Scenario("flaky baseline (80 %), spread thin", _flaky),
+    Scenario("flaky baseline (80 %), concentrated", _flaky_concentrated),
+    Scenario("mixed baseline (85 %), spread thin", _mixed),
+)
+
+
+class SimulatedRuns:
+    """Runs that are drawn when they are asked for."""
+
+    def __init__(self, chance: random.Random, rates: dict[str, Rates]) -> None:
+        self._chance, self._rates = chance, rates
+        self.baseline: dict[str, tuple[bool, ...]] = dict.fromkeys(rates, ())
+        self.candidate: dict[str, tuple[bool, ...]] = dict.fromkeys(rates, ())
+
+    @property
+    def calls(self) -> int:
+        """How many runs were drawn."""
+        return sum(map(len, (*self.baseline.values(), *self.candidate.values())))
+
+    def decided(self, samples: list[str], settings: GateSettings, level: float) -> Ruling:
+        """Draw runs until the gate decides."""
+        while True:
+            answer = decide(self.baseline, self.candidate, samples=samples, settings=settings, level=level)
+            if isinstance(answer, Ruling):
+                return answer
+            self._draw(answer)
+
+    def _draw(self, wanted: MoreRuns) -> None:
+        for sample in wanted.samples:
+            for runs, rate in zip((self.baseline, self.candidate), self._rates[sample], strict=True):
+                while len(runs[sample]) < wanted.repeats:
+                    runs[sample] += (self._chance.random() < rate,)
+
+
+def simulate(
+    scenario: Scenario,
+    loss: float,
+    *,
+    samples: int = SAMPLES,
+    trials: int = TRIALS,
+    settings: GateSettings | None = None,
+    choosing: bool = True,
+    use: int = 1,
+) -> tuple[float, float]:
+    """Return the share of trials in which a prompt with this loss is accepted, and the runs that a trial took."""
+    gate = settings or GateSettings()
+    accepted = calls = 0
+    for trial in range(trials):
+        chance = random.Random(f"{scenario.name}/{loss}/{samples}/{trial}")
+        rates = {f"s{number}": scenario.rates(chance, loss) for number in range(samples)}
+        runs, names = SimulatedRuns(chance, rates), list(rates)
+        held_out = round(gate.held_out_share * samples)
+        confirm, choose = names[:held_out], names[held_out:]
+        chosen = not choosing or runs.decided(choose, gate, gate.choosing_level).passed
+        accepted += chosen and runs.decided(confirm, gate, gate.level_of_use(use)).passed
+        calls += runs.calls
+    return accepted / trials, calls / trials
+
+
+def simulate_reuse(loss: float, *, prompts: int = 5, trials: int = TRIALS) -> float:
+    """Return the share of trials in which any of several bad prompts is accepted on the same held-out samples."""
+    gate = GateSettings()
+    accepted = 0
+    for trial in range(trials):
+        chance = random.Random(f"reuse/{loss}/{trial}")
+        names = [f"s{number}" for number in range(round(gate.held_out_share * SAMPLES))]
+        passed = False
+        for use in range(1, prompts + 1):
+            runs = SimulatedRuns(chance, {name: _thin(chance, loss) for name in names})
+            passed |= runs.decided(names, gate, gate.level_of_use(use)).passed
+        accepted += passed
+    return accepted / trials
+
+
+LOSSES = (0.0, 0.02, 0.05, 0.1, 0.2)
+
+
+def run() -> list[Ratio]:
+    """Simulate every scenario at every loss."""
+    ratios = []
+    for scenario in SCENARIOS:
+        for loss in LOSSES:
+            share, calls = simulate(scenario, loss)
+            name, detail = f"{scenario.name}, true loss {loss:.0%}", f"{calls:.0f} runs on average"
+            if loss == 0:
+                ratios.append(at_least(name, share, 0.8, detail))
+            elif loss >= GateSettings().margin:
+                ratios.append(at_most(name, share, LEVEL, detail, unit=""))
+            else:
+                ratios.append(shown(name, share, detail))
+    reused = simulate_reuse(GateSettings().margin)
+    name = "any of five prompts that lose the margin, all tested on the same held-out samples"
+    return [*ratios, at_most(name, reused, LEVEL, unit="")]
