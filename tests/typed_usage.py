@@ -226,7 +226,7 @@ def benchmarking(results: Path) -> None:
     assert_type(bench.run_grid(grid, units, folder, bench.process_pool()), int)
     rows = bench.read_results(results)
     assert_type(bench.rank_policies(rows, 1_024), list[bench.LeaderboardRow])
-    assert_type(bench.deployment_settings("DriftValue", band="ACTIVE"), str)
+    assert_type(bench.deployment_settings("results", "DriftValue", band="ACTIVE"), str)
 
 
 def counting(counter: standfast.TokenCounter) -> None:

@@ -11,7 +11,7 @@ silently replaced by its default.
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self
 
 import msgspec
 
@@ -76,6 +76,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     band_budgets_bytes: dict[Band, int] = {}
     """The byte budget of each band. A band without one keeps everything."""
 
+    band_byte_models: dict[Band, Literal["spec-v0", "indexed-v0"]] = {}
+    """How the items of a band with a budget are priced; ``spec-v0`` if it is not said."""
+
     floors: dict[str, dict[str, bool | int | float]] = {}
     """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard`` and those of a single floor."""
 
@@ -105,6 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, bands in (
             ("band_policies", self.band_policies),
             ("band_budgets_bytes", self.band_budgets_bytes),
+            ("band_byte_models", self.band_byte_models),
         ):
             if Band.VAULT in bands:
                 _refuse(name, "law never expires, so VAULT can't have a policy or a budget; remove VAULT")
@@ -113,6 +117,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 _refuse("band_budgets_bytes", f"{band} has a budget but no policy; name one in band_policies")
             if budget < 1:
                 _refuse("band_budgets_bytes", f"{band} needs at least 1 byte, not {budget}")
+        for band in self.band_byte_models:
+            if band not in self.band_budgets_bytes:
+                _refuse("band_byte_models", f"{band} has a byte model but no budget; set band_budgets_bytes")
         if self.band_policies:
             from standfast.policies import PolicySpec  # noqa: PLC0415  # Slow to import, and rarely needed.
 

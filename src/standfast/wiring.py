@@ -10,7 +10,7 @@ from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
-from standfast.policies import BandBudget
+from standfast.policies import BandBudget, ByteModel
 from standfast.settings import Settings
 from standfast.store.store import Store, open_store
 from standfast.traces.folder import TraceFolder
@@ -49,7 +49,12 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
 def budgets_of(settings: Settings) -> list[BandBudget]:
     """The byte budgets of the bands, each with its write policy."""
     return [
-        BandBudget(band=band, max_bytes=limit, policy=settings.band_policies[band])
+        BandBudget(
+            band=band,
+            max_bytes=limit,
+            policy=settings.band_policies[band],
+            byte_model=ByteModel(settings.band_byte_models.get(band, ByteModel.SPEC)),
+        )
         for band, limit in settings.band_budgets_bytes.items()
     ]
 

@@ -145,20 +145,6 @@ def test_a_condition_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path
     assert CliRunner().invoke(main, ["bench", "report", str(tmp_path)]).exit_code == 2
 
 
-def test_the_settings_accept_the_lines_that_deploy_a_policy(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["bench", "leaderboard", "--deploy", "drift-value", "--budget", "102400"]
-    )
-    (tmp_path / "standfast.toml").write_text(result.output, encoding="utf-8")
-    settings = Settings.load({}, file=tmp_path / "standfast.toml")
-
-    assert settings.band_policies == {"LEDGER": "DriftValue"}
-    assert settings.band_budgets_bytes == {"LEDGER": 102_400}
-    refused = CliRunner().invoke(main, ["bench", "leaderboard", "--deploy", "OracleOptimal"])
-    assert refused.exit_code == 2
-    assert "know the future" in refused.stderr
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -8,11 +8,12 @@ Example:
             print(name, episode.run(Entrant.parse(name), 1_024).metrics.recall)
 """
 
+from standfast.bench.deployment import deployment_settings, graded_budget
 from standfast.bench.engines import dask_cluster, in_process, process_pool
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode, load_jsonl, write_jsonl
 from standfast.bench.grid import Grid, ResultsFolder, plan_grid, read_results, run_grid
-from standfast.bench.leaderboard import LeaderboardRow, Mean, deployment_settings, rank_policies
+from standfast.bench.leaderboard import LeaderboardRow, Mean, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
 from standfast.bench.report import write_report
 from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
@@ -40,6 +41,7 @@ __all__ = [
     "docs_episode",
     "generate",
     "generate_against",
+    "graded_budget",
     "in_process",
     "load_jsonl",
     "openapi_episode",

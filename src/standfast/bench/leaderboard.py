@@ -11,9 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
-from standfast.errors import BadFile, UnknownPolicy
-from standfast.policies import PolicySpec, Track
-from standfast.vocabulary import Band
+from standfast.errors import BadFile
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond that the normal quantile is close enough.
 T95: Final = (
@@ -210,22 +208,6 @@ def utility_per_kb(rows: Sequence[ResultRow]) -> str:
         for kind in sorted(by_kind)
     }
     return json.dumps(table, indent=1) + "\n"
-
-
-def deployment_settings(policy: str, *, band: str, max_bytes: int | None = None) -> str:
-    """Return the lines of ``standfast.toml`` that put a policy on a band.
-
-    Raises:
-        UnknownPolicy: The policy does not exist, or needs to know the future.
-    """
-    spec = PolicySpec.parse(policy)
-    if spec.track is Track.ORACLE:
-        problem = "it needs to know the future, so it can't be deployed; choose a policy of another track"
-        raise UnknownPolicy(policy=str(spec), problem=problem)
-    lines = [f"[band_policies]\n{Band(band).value} = {json.dumps(str(spec), ensure_ascii=False)}\n"]
-    if max_bytes is not None:
-        lines.append(f"\n[band_budgets_bytes]\n{Band(band).value} = {max_bytes}\n")
-    return "".join(lines)
 
 
 def _interval(mean: Mean) -> tuple[float, float, float]:

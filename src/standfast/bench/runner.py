@@ -34,26 +34,22 @@ from standfast.policies import (
 )
 from standfast.policies.byte_model import deflated_bytes, json_bytes
 from standfast.policies.frozen import frozen
+from standfast.policies.write_policy import HINTS, visible_metadata
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 CURVE_POINTS: Final = 256
-
-# Metadata that is derived from labels. An episode names its own in ``labels["hints"]``.
-HINTS: Final = frozenset(("priority", "breaking_change"))
 
 
 def track_view(steps: Sequence[Step], track: Track, hints: frozenset[str] = HINTS) -> tuple[Step, ...]:
     """Return the steps as a policy on this track sees them, frozen.
 
-    Hints are not there at all except on the privileged track; all other metadata always is. These steps are also what is
-    stored and priced, so a policy pays for all metadata that it sees, and for nothing else.
+    These steps are also what is stored and priced, so a policy pays for all metadata that it sees, and for nothing else.
     """
-    hidden = frozenset[str]() if track is Track.PRIVILEGED else hints
     return tuple(
         Step(
             t=step.t,
             observation=frozen(step.observation),
-            metadata=frozen({key: value for key, value in step.metadata.items() if key not in hidden}),
+            metadata=visible_metadata(step.metadata, track, hints),
         )
         for step in steps
     )

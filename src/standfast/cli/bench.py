@@ -265,7 +265,7 @@ def run(  # noqa: PLR0917  # One argument for each option.
 )
 @click.option(
     "--band",
-    type=click.Choice(["LEDGER", "ACTIVE", "PHOENIX", "WITNESS"]),
+    type=click.Choice(["LEDGER", "ACTIVE", "WITNESS"]),
     default="LEDGER",
     show_default=True,
     help="The band, for --deploy.",
@@ -276,12 +276,13 @@ def leaderboard(  # noqa: PLR0917  # One argument for each option.
 ) -> None:
     """Rank the policies of RESULTS by recall.
 
-    With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded.
+    With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded: with its settings,
+    its budget, the grid's byte model and the grid's seed. Policies that need labels are refused.
     """
-    from standfast.bench.leaderboard import deployment_settings  # noqa: PLC0415  # As above.
+    from standfast.bench.deployment import deployment_settings  # noqa: PLC0415  # As above.
 
     if deploy is not None:
-        lines = deployment_settings(deploy, band=band, max_bytes=budget)
+        lines = deployment_settings(results, deploy, band=band, max_bytes=budget)
         if as_json:
             print_json({"policy": deploy, "band": band, "settings": lines})
         else:

@@ -80,6 +80,7 @@
     │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
     │   ├── EndlessPolicy         endless_policy         a policy does not stop yielding actions without effect
     │   ├── PolicyFailed          policy_failed          a policy raised an error, or returned something else than actions
+    │   ├── PolicyProcessFailed   policy_process_failed  a policy in a process of its own failed, or gave no answer
     │   └── OtherGrid             other_grid             the folder holds results of another grid
     ├── MailboxError              mailbox                a mailbox can't do this, or not now
     │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed

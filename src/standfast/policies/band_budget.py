@@ -17,7 +17,15 @@ from standfast.errors import InvalidValue
 from standfast.policies.byte_model import ByteModel, MemoryItem, PriceList
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.frozen import frozen
-from standfast.policies.write_policy import PolicySpec, Track, apply_policy, expire, merge, write
+from standfast.policies.write_policy import (
+    PolicySpec,
+    Track,
+    apply_policy,
+    expire,
+    merge,
+    visible_metadata,
+    write,
+)
 from standfast.vocabulary import ActionType, Band, Record, Step, Value
 
 # Law is sealed by humans, proposals wait for them, and rejected content is kept for diagnosis.
@@ -73,6 +81,7 @@ class BudgetedBand:
     def __init__(self, budget: BandBudget) -> None:
         self.budget = budget
         self.steps = 0
+        self._track = PolicySpec.parse(budget.policy).track
         self.reset_policy()
         self._store = ByteMemoryStore(ByteBudget(budget.max_bytes), prices=PriceList(budget.byte_model))
         self._keys: dict[int, str] = {}
@@ -129,8 +138,7 @@ class BudgetedBand:
 
     def _restore(self, row: dict[str, Any]) -> None:
         """Store a record again as it was stored at that step, without asking the policy."""
-        observation, metadata = map(_decode, row["shown"])
-        step, base_t = Step(t=row["t"], observation=observation, metadata=metadata), row["base_t"]
+        step, base_t = self._shown(row["t"], *map(_decode, row["shown"])), row["base_t"]
         if base_t is None:
             self._store.apply(write(step))
         elif base_t in self._store:
@@ -139,9 +147,13 @@ class BudgetedBand:
             self._store.add_orphan(step, base_t, row["byte_cost"])
         self._keys[step.t] = row["key"]
 
+    def _shown(self, t: int, observation: Any, metadata: dict[str, Any]) -> Step:
+        """Return the step that the policy sees, as its track would in the benchmark."""
+        return Step(t=t, observation=frozen(observation), metadata=visible_metadata(metadata, self._track))
+
     def _step(self, key: str, observation: Any, metadata: dict[str, Any]) -> PolicyStep:
         t = self.steps
-        step = Step(t=t, observation=frozen(observation), metadata=frozen(metadata))
+        step = self._shown(t, observation, metadata)
         self.steps += 1
         expired, actions = [], []
         for action, accepted in apply_policy(self._policy, step, self._store):

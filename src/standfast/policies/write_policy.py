@@ -26,6 +26,7 @@ import msgspec
 from standfast.errors import EndlessPolicy, StandfastError, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies.byte_store import ByteMemoryStore
+from standfast.policies.frozen import frozen
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 
@@ -36,13 +37,27 @@ class Track(StrEnum):
     """The observation, and metadata that was not derived from labels."""
 
     PRIVILEGED = "privileged"
-    """The same, and ``priority`` from 0 to 1 in the metadata."""
+    """The same, and hints in the metadata: ``priority`` from 0 to 1, and ``breaking_change``."""
 
     BANDIT = "bandit"
     """As unprivileged; after a step, the utility of what was just stored, and of nothing else."""
 
     ORACLE = "oracle"
     """The whole stream and all its labels, in advance. For upper bounds only."""
+
+
+# Metadata that is derived from labels, or that production gives as a hint.
+HINTS: Final = frozenset(("priority", "breaking_change"))
+
+
+def visible_metadata(metadata: dict[str, Any], track: Track, hints: frozenset[str] = HINTS) -> dict[str, Any]:
+    """Return the metadata that a policy on this track sees, in production and in the benchmark, frozen.
+
+    Hints are not there at all except on the privileged track; all other metadata always is.
+    """
+    hidden = frozenset[str]() if track is Track.PRIVILEGED else hints
+    visible: dict[str, Any] = frozen({key: value for key, value in metadata.items() if key not in hidden})
+    return visible
 
 
 class WritePolicy(Protocol):
@@ -228,6 +243,11 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
             return Track(declared)
         except ValueError:
             raise UnknownPolicy(policy=self.name, problem=f"there is no track {declared!r}") from None
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether the policy uses random numbers and so takes a seed."""
+        return "seed" in _parameters(self.kind)
 
     def build(self, *, seed: int = 0) -> WritePolicy:
         """Return a new policy. The seed goes to policies that take one and whose settings name none."""
