@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,15 +17,21 @@ from standfast.optimize.evals.cache import (
     ResultCache,
 )
 from standfast.optimize.evals.evaluators import Score
-from standfast.optimize.evals.results import Outcome
+from standfast.optimize.evals.results import EvalRequest, Outcome
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.providers.adapter import TokenUsage
+from standfast.optimize.loops.agent import AgentTool
+from standfast.optimize.loops.eval import EvalLoop
+from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+from standfast.optimize.providers.adapter import TokenUsage, ToolSpec
+from tests.optimize.loops.harness import TEMPLATE, agent, dataset
 
 KEY = CacheKey(
     prompt_digest="p",
     rendered_digest="r",
     sample_digest="s",
     model_config_id="m",
+    tools_digest="t",
     evaluator_id="e",
     repeat=0,
 )
@@ -67,6 +74,19 @@ def test_every_part_of_the_key_counts(opener: Callable[[], ResultCache], field: 
     other = msgspec.structs.replace(KEY, **{field: 1 if field == "repeat" else "other"})
 
     assert opener().get(other) is None
+
+
+def test_an_agent_with_other_tools_is_graded_anew() -> None:
+    cache, provider = InMemoryResultCache(), agent()
+    spec = ToolSpec(name="look_up", description="Looks up.", parameters={"type": "object"})
+    tool = AgentTool(spec=spec, handler=lambda _arguments, _context: "")
+    requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals")
+    for tools in ([], [tool], [tool]):
+        loop: MainLoop[Any] = MainLoop(adapter=provider, template=TEMPLATE, tools=tools)
+        worker: EvalLoop[Any, Any] = EvalLoop(loop=loop, requests=requests, cache=cache)
+        worker.handle(EvalRequest(sample=next(iter(dataset(1)))))
+
+    assert provider.calls == 2
 
 
 def test_a_damaged_file_is_as_good_as_none_and_is_replaced(tmp_path: Path) -> None:

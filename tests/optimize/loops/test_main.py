@@ -161,6 +161,54 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
     assert [(context.experiment, context.request_id) for context in seen] == [(EXPERIMENT, "r7")]
 
 
+def _calling(tool: str) -> ScriptedProvider:
+    """A model that calls a tool once and then repeats what it was told."""
+
+    def script(request: ModelRequest) -> str | ModelReply:
+        if len(request.messages) > 1:
+            return request.messages[-1].text
+        return ModelReply(
+            text="", tool_calls=(ModelToolCall(call_id="1", name=tool, arguments={}),), model="m"
+        )
+
+    return ScriptedProvider(script)
+
+
+LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"type": "object"})
+
+
+def test_a_tools_plain_exception_is_told_to_the_model() -> None:
+    def fails(_arguments: dict[str, Any], _context: ToolContext) -> str:
+        raise KeyError("no such word")
+
+    loop = _support(refunds(), adapter=_calling("look_up"), tools=[AgentTool(spec=LOOK_UP, handler=fails)])
+
+    assert (
+        loop.execute(MainLoopRequest(request={"question": "?"})).output == "error: KeyError: 'no such word'"
+    )
+
+
+def test_the_loop_beats_between_tool_rounds() -> None:
+    """A watchdog must not take a chain of slow tools for a stuck worker."""
+    clock = ManualClock()
+    quiet: list[float] = []
+
+    def slow(_arguments: dict[str, Any], _context: ToolContext) -> str:
+        clock.sleep(50.0)
+        return "found"
+
+    class Watched(ScriptedProvider):
+        def complete(self, request: ModelRequest) -> ModelReply:
+            quiet.append(loop.quiet_seconds)
+            return super().complete(request)
+
+    adapter = Watched(_calling("look_up")._script)
+    loop = _support(refunds(), adapter=adapter, tools=[AgentTool(spec=LOOK_UP, handler=slow)], clock=clock)
+    loop.execute(MainLoopRequest(request={"question": "?"}))
+
+    assert quiet == [0.0, 0.0]
+
+
 def test_a_model_that_only_calls_tools_is_stopped() -> None:
     call = ModelToolCall(call_id="1", name="again", arguments={})
     adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))

@@ -105,7 +105,7 @@ def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: AnyMai
         loop.beat()
         return said
 
-    requests.send("hello")
+    requests.send("hello", reply_to="me")
     _run(Echo(requests, interrupted))
 
     assert requests.counts().ready == 1
@@ -165,6 +165,20 @@ def test_what_can_not_be_answered_is_a_dead_letter(
     assert letter.reason is reason
     assert problem in letter.problem
     assert [message.body for message in replies.receive()] == ["next"]
+
+
+def test_a_request_without_an_address_for_the_reply_is_refused_before_any_work(requests: AnyMailbox) -> None:
+    done: list[str] = []
+
+    def note(_loop: Echo, said: str) -> str:
+        done.append(said)
+        return said
+
+    requests.send("hello")
+    _run(Echo(requests, note))
+
+    assert done == []
+    assert "has no reply_to" in requests.dead_letters()[0].problem
 
 
 def test_a_reply_that_nobody_waits_for_any_more_is_dropped(requests: AnyMailbox) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pytest
 
 from standfast.clock import ManualClock
@@ -84,6 +85,38 @@ def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     assert call == ModelToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
     assert "look_up" in str(server.asked[0]["tools"])
     assert second.text == "stoor"
+
+
+def test_two_servers_with_one_model_name_are_two_models(opener: Opener) -> None:
+    """Grades of one server must never be used for the other, so the address is part of the configuration."""
+    first, second = opener()[0], opener()[0]
+
+    assert first.config.model == second.config.model
+    assert first.config.config_id != second.config.config_id
+
+
+def test_revision_and_parameters_are_part_of_the_configuration_and_parameters_are_sent(
+    opener: Opener,
+) -> None:
+    plain, _ = opener()
+    tuned, server = opener(parameters={"top_p": 0.25}, revision="2026-11")
+    tuned.complete(ModelRequest.of("abc"))
+
+    assert server.asked[0]["top_p"] == 0.25
+    assert "2026-11" not in str(server.asked[0])
+    changes: list[dict[str, Any]] = [{"revision": "2026-12"}, {"parameters": {}}, {"address": "http://x"}]
+    configs = [tuned.config, *(msgspec.structs.replace(tuned.config, **change) for change in changes)]
+    assert len({config.config_id for config in [*configs, plain.config]}) == 5
+
+
+def test_an_address_has_no_credentials() -> None:
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+
+    url = "https://me:secret@Example.org:8443/v1/?key=1"
+    provider = OpenAICompatibleProvider(model="m", base_url=url, api_key="k")
+
+    assert provider.config.address == "https://example.org:8443/v1"
+    provider.close()
 
 
 @pytest.mark.parametrize("failure", [overloaded(), overloaded(429), overloaded(500), CUT], ids=str)

@@ -1,6 +1,7 @@
 """A cache of evaluation results, so that nothing is paid for twice and a killed optimization continues where it was.
 
-A key covers the rendered prompt, the prompt's digest, the sample, the model's configuration, the evaluator and the repeat.
+A key covers the rendered prompt, the prompt's digest, the sample, the model with its server's address, revision and parameters,
+the tools it is offered, the evaluator and the repeat.
 Errors are never cached.
 """
 
@@ -31,13 +32,14 @@ class CacheKey(Value, frozen=True, kw_only=True):
     rendered_digest: str
     sample_digest: str
     model_config_id: str
+    tools_digest: str
     evaluator_id: str
     repeat: int
 
     @property
     def digest(self) -> str:
         """The hash of the key."""
-        return fingerprint(["eval-key/v1", self.as_json()])
+        return fingerprint(["eval-key/v2", self.as_json()])
 
 
 class CachedGrade(Value, frozen=True, kw_only=True):

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from standfast.canon import fingerprint, parse
+from standfast.canon import parse
 from standfast.errors import InvalidValue, NotCanonical, StandfastError
 from standfast.optimize.prompts.prompt import ContextText, RenderedPrompt
-from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec
+from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec, tools_digest
 from standfast.store.commit import Write
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, ToolProfile
@@ -178,7 +178,7 @@ class Toolbox:
             recorder.register(profile)
 
     def handle(self, call: ModelToolCall, context: ToolContext, recorder: Recorder) -> str:
-        """Call a tool and return its result. The model gets an error text if the tool is unknown or refuses."""
+        """Call a tool and return its result. The model gets an error text if the tool is unknown or fails."""
         tool = self._tools.get(call.name)
         if tool is None:
             answer = f"error: there is no tool {call.name!r:.80}"
@@ -195,6 +195,8 @@ class Toolbox:
             )
         except StandfastError as error:
             return f"error: {error}"
+        except Exception as error:  # noqa: BLE001  # A tool may raise anything; the model can try something else.
+            return f"error: {type(error).__name__}: {error}"
         return result
 
 
@@ -202,7 +204,11 @@ def model_identity(config: ProviderConfig, *, tools: Sequence[ToolSpec] = (), re
     """Return a provider's configuration as a trace records it, with a hash of the tools it is offered."""
     other: dict[str, Any] = {"repeat": repeat} if repeat else {}
     if tools:
-        other["tools_digest"] = fingerprint(["tool-specs/v1", [tool.as_json() for tool in tools]])
+        other["tools_digest"] = tools_digest(tools)
+    if config.revision:
+        other["revision"] = config.revision
+    if config.parameters:
+        other["parameters"] = config.parameters
     return ModelConfig(
         provider_name=config.provider,
         model_name=config.model,

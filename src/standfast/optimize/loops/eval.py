@@ -50,7 +50,7 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
             key = self._key(request, rendering)
             grade = None if self._cache is None else self._cache.get(key)
             if grade is None:
-                answer = self._loop.answer(rendering)
+                answer = self._loop.answer(rendering, beat=self.beat)
                 score = self._evaluator(answer.output, request.sample.expected)
                 graded = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
                 grade = store_grade(self._cache, graded)
@@ -74,6 +74,7 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
             rendered_digest=rendering.prompt.rendered_digest,
             sample_digest=request.sample.digest,
             model_config_id=self._loop.adapter.config.config_id,
+            tools_digest=self._loop.tools_digest,
             evaluator_id=self._evaluator.evaluator_id,
             repeat=request.repeat,
         )

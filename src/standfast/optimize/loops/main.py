@@ -8,7 +8,7 @@ A request that is delivered twice takes effect once: an idempotency record is pa
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -54,6 +54,7 @@ from standfast.optimize.providers.adapter import (
     ModelRequest,
     ProviderAdapter,
     TokenUsage,
+    tools_digest,
 )
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
@@ -250,10 +251,13 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         with self._opened(request, reading=True) as (run, recorder):
             yield self._rendered(request, run, recorder)
 
-    def answer(self, rendering: Rendering) -> MainLoopResult:
-        """Ask the model, call the tools it asks for, and return its answer."""
+    def answer(self, rendering: Rendering, *, beat: Callable[[], None] | None = None) -> MainLoopResult:
+        """Ask the model, call the tools it asks for, and return its answer.
+
+        ``beat`` is called before each question to the model; by default it is this loop's own.
+        """
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
-        reply, usage = self._converse(rendering)
+        reply, usage = self._converse(rendering, beat or self.beat)
         record_output(recorder, reply.text, self.shape)
         facts = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
         self._publish(rendering.session, {"event": "answered", **facts, **usage.as_json()})
@@ -268,6 +272,11 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             usage=usage,
             run_id=None if self._memory is None else recorder.run.run_id,
         )
+
+    @property
+    def tools_digest(self) -> str:
+        """A hash of the tools that the model is offered."""
+        return tools_digest(self._tools.specs)
 
     def answer_again(self, rendering: Rendering, output: str) -> None:
         """Record that the answer came from the evaluation cache."""
@@ -312,9 +321,10 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self._publish(session, {"event": "rendered", "request_id": request.request_id, **facts})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
-    def _converse(self, rendering: Rendering) -> tuple[ModelReply, TokenUsage]:
+    def _converse(self, rendering: Rendering, beat: Callable[[], None]) -> tuple[ModelReply, TokenUsage]:
         messages, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
         for _ in range(MAX_TOOL_ROUNDS):
+            beat()
             with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
                 model_request = ModelRequest(
                     messages=tuple(messages), tools=self._tools.specs, repeat=rendering.request.repeat

@@ -29,7 +29,7 @@ from standfast.optimize.prompts.template import (
     SectionDescriptor,
     placeholders,
 )
-from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
+from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, tools_digest
 
 _LIKENESS: Final = 0.85
 _SHORTEST_WORDS: Final = 4
@@ -283,6 +283,7 @@ class LLMCompressStrategy:
             rendered_digest=fingerprint(["rendered-prompt/v1", request.prompt]),
             sample_digest=fingerprint(["compressed-section/v1", body]),
             model_config_id=provider.config.config_id,
+            tools_digest=tools_digest(()),
             evaluator_id=_NOT_GRADED,
             repeat=0,
         )

@@ -167,6 +167,12 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
             kind = type(message.body).__name__
             message.dead_letter(f"{self.name} takes {self.takes.__name__}, not {kind}")
             return
+        if message.reply_to is None:
+            # Refused before any work: nobody would get the answer.
+            message.dead_letter(
+                str(NoReplyAddress(message_id=message.message_id, mailbox=self.requests.name))
+            )
+            return
         try:
             reply = self.handle(message.body)
         except LoopStopping:
@@ -184,7 +190,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
             # The sender has the answer from an earlier delivery, or gave up.
             message.acknowledge()
             return
-        except (NoReplyAddress, UnresolvableReply) as error:
+        except UnresolvableReply as error:
             message.dead_letter(str(error))
             return
         except StandfastError as error:

@@ -1,9 +1,13 @@
 """ProviderAdapter, the protocol between Standfast and a model, and the base of providers that use a vendor's library."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import StrEnum
 from types import ModuleType
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
 
 from standfast.canon import fingerprint
 from standfast.errors import (
@@ -26,13 +30,22 @@ class MessageRole(StrEnum):
 
 
 class ProviderConfig(Value, frozen=True, kw_only=True):
-    """Everything about a model that can change its answers. Its id is part of every cache key."""
+    """Everything about a model that can change its answers. Its id is part of every cache key.
+
+    Args:
+        address: The server's URL, without credentials: two servers with a model of one name are two models.
+        revision: What the caller knows about the version behind the name, such as a date or the hash of a file of weights.
+        parameters: Further parameters that are sent with every request, such as ``top_p``.
+    """
 
     provider: str
     model: str
+    address: str = ""
+    revision: str = ""
     temperature: float | None = None
     max_output_tokens: int = 1024
     seed: int | None = None
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._require_name("provider", self.provider)
@@ -42,7 +55,7 @@ class ProviderConfig(Value, frozen=True, kw_only=True):
     @property
     def config_id(self) -> str:
         """A hash of the configuration."""
-        return fingerprint(["model-config/v1", self.as_json()])
+        return fingerprint(["model-config/v2", self.as_json()])
 
 
 class ToolSpec(Value, frozen=True, kw_only=True):
@@ -54,6 +67,11 @@ class ToolSpec(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._require_name("name", self.name)
+
+
+def tools_digest(tools: Sequence[ToolSpec]) -> str:
+    """Return a hash of the tools that a model is offered."""
+    return fingerprint(["tool-specs/v1", [tool.as_json() for tool in tools]])
 
 
 class ModelToolCall(Value, frozen=True, kw_only=True):
@@ -145,6 +163,13 @@ class ProviderAdapter(Protocol):
 _SERVER_ERROR: Final = 500
 
 
+def _address(url: str) -> str:
+    """Return a URL without credentials, query and trailing slash."""
+    parts = urlsplit(url)
+    host = (parts.netloc.rpartition("@")[2]).lower()
+    return f"{parts.scheme.lower()}://{host}{parts.path.rstrip('/')}"
+
+
 class VendorProvider(ABC):
     """A model behind its vendor's library. OpenAI's and Anthropic's have the same options and the same errors.
 
@@ -162,7 +187,7 @@ class VendorProvider(ABC):
         timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
         max_retries: int = PROVIDER_RETRIES,
     ) -> None:
-        self._config, self._library = config, library
+        self._library = library
         self._timeout_seconds = timeout_seconds
         self._vendor_error: type[Exception] = getattr(library, f"{client}Error")
         try:
@@ -171,6 +196,8 @@ class VendorProvider(ABC):
             )
         except self._vendor_error as error:
             raise ProviderRefused(provider=config.provider, problem=str(error)) from None
+        # The library may take the address from the environment, so it is asked.
+        self._config = msgspec.structs.replace(config, address=_address(str(self._client.base_url)))
 
     @property
     def config(self) -> ProviderConfig:

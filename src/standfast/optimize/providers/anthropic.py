@@ -1,5 +1,6 @@
 """Models behind Anthropic's messages API, through its library. Needs the extra ``anthropic``."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from standfast.errors import MissingExtra
@@ -24,7 +25,12 @@ PROVIDER: Final = "anthropic"
 
 
 class AnthropicProvider(VendorProvider):
-    """A model behind ``/v1/messages``."""
+    """A model behind ``/v1/messages``.
+
+    Args:
+        revision: The version behind the model's name, if you know it; part of every cache key.
+        parameters: Further members of every request, such as ``{"top_p": 0.9}``.
+    """
 
     def __init__(
         self,
@@ -34,11 +40,18 @@ class AnthropicProvider(VendorProvider):
         api_key: str | None = None,
         temperature: float | None = None,
         max_output_tokens: int = 1024,
+        revision: str = "",
+        parameters: Mapping[str, Any] | None = None,
         timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
         max_retries: int = PROVIDER_RETRIES,
     ) -> None:
         config = ProviderConfig(
-            provider=PROVIDER, model=model, temperature=temperature, max_output_tokens=max_output_tokens
+            provider=PROVIDER,
+            model=model,
+            temperature=temperature,
+            max_output_tokens=max_output_tokens,
+            revision=revision,
+            parameters=dict(parameters or {}),
         )
         super().__init__(
             config,
@@ -56,9 +69,10 @@ class AnthropicProvider(VendorProvider):
             "messages": [_message(message) for message in request.messages],
             "max_tokens": self._config.max_output_tokens,
         }
-        if self._config.temperature is not None:
-            # Newer models and the library's signature have no temperature; older servers take one.
-            call["extra_body"] = {"temperature": self._config.temperature}
+        # Newer models and the library's signature have no temperature; older servers take one.
+        extra = {} if self._config.temperature is None else {"temperature": self._config.temperature}
+        if extra | self._config.parameters:
+            call["extra_body"] = extra | self._config.parameters
         if request.tools:
             call["tools"] = [
                 {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}

@@ -1,6 +1,7 @@
 """Models behind OpenAI's chat API or a server with the same API, through OpenAI's library. Needs the extra ``openai``."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from standfast.errors import MissingExtra
@@ -25,7 +26,12 @@ PROVIDER: Final = "openai-compatible"
 
 
 class OpenAICompatibleProvider(VendorProvider):
-    """A model behind ``/chat/completions``."""
+    """A model behind ``/chat/completions``.
+
+    Args:
+        revision: The version behind the model's name, if you know it; part of every cache key.
+        parameters: Further members of every request, such as ``{"top_p": 0.9}``.
+    """
 
     def __init__(
         self,
@@ -36,6 +42,8 @@ class OpenAICompatibleProvider(VendorProvider):
         temperature: float | None = 0.0,
         max_output_tokens: int = 1024,
         seed: int | None = None,
+        revision: str = "",
+        parameters: Mapping[str, Any] | None = None,
         timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
         max_retries: int = PROVIDER_RETRIES,
     ) -> None:
@@ -45,6 +53,8 @@ class OpenAICompatibleProvider(VendorProvider):
             temperature=temperature,
             max_output_tokens=max_output_tokens,
             seed=seed,
+            revision=revision,
+            parameters=dict(parameters or {}),
         )
         super().__init__(
             config,
@@ -68,6 +78,8 @@ class OpenAICompatibleProvider(VendorProvider):
         if config.seed is not None:
             # Repeats measure how answers vary, so each gets its own seed.
             call["seed"] = config.seed + request.repeat
+        if config.parameters:
+            call["extra_body"] = config.parameters
         if request.tools:
             call["tools"] = [{"type": "function", "function": tool.as_json()} for tool in request.tools]
         return self._client.chat.completions.create(**call)
