@@ -31,7 +31,7 @@ from standfast.errors import (
     NotCanonical,
     SizeMismatch,
 )
-from standfast.ledger.chain import Entry, leaf_hash
+from standfast.ledger.chain import Branch, Entry, leaf_hash
 from standfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from standfast.ledger.note import sign as sign_note
 from standfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
@@ -40,6 +40,8 @@ from standfast.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32
+_BLOCK_BYTES: Final = 1 << 14
+_BRANCH: Final = "branch "
 # A line that a crash cut short: a JSON string that does not end, and has nothing behind a whole signature.
 _CUT_SHORT: Final = re.compile(rb'"(?!.*u2014 [^ ]+ [A-Za-z0-9+/=]+\\n.)(?:[^"\\\x00-\x1f\x7f-\xff]|\\.)*\\?')
 
@@ -64,6 +66,29 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         )
         for line in self.extensions:
             self._require_name("a line of extensions", line)
+
+    @property
+    def branch_id(self) -> str | None:
+        """The branch of the ledger that it is of; None for the first."""
+        named = (line.removeprefix(_BRANCH) for line in self.extensions if line.startswith(_BRANCH))
+        return next(named, None)
+
+    @classmethod
+    def of_branch(cls, branch: Branch | None, *, origin: str, size: int, root_hash: str) -> Self:
+        """The checkpoint of a tree. It names its branch, if that began with a restore."""
+        extensions = (f"{_BRANCH}{branch.branch_id}",) if branch is not None and branch.number else ()
+        return cls(origin=origin, size=size, root_hash=root_hash, extensions=extensions)
+
+    def is_left(self, branches: Sequence[Branch]) -> bool:
+        """Whether it covers entries that a restore left behind. Such a checkpoint and the ledger need not agree."""
+        numbers = {branch.branch_id: branch.number for branch in branches}
+        number = 0 if self.branch_id is None else numbers.get(self.branch_id)
+        if number is None:
+            # Of a branch that was itself left by going back behind its beginning.
+            later = [branch for branch in branches[-1:] if branch.number]
+        else:
+            later = [branch for branch in branches if branch.number > number]
+        return any(branch.shared_seq < self.size <= branch.left_seq for branch in later)
 
     @property
     def text(self) -> str:
@@ -157,15 +182,30 @@ class CheckpointFile:
             _append_line(descriptor, note)
             sync_folder(self.path.parent)
 
-    def extend(self, following: Callable[[CheckpointFileContent], str | None]) -> None:
-        """Add the note that ``following`` makes of the present content, if any, while no other process can add one."""
+    def extend(self, following: Callable[[Iterator[str]], str | None]) -> None:
+        """Add the note that ``following`` makes of the present ones, if any, while no other process can add one.
+
+        ``following`` gets the whole notes, the newest first. They are read as they are asked for.
+        """
         with self._locked() as descriptor:
-            content = _parse_file(_read_all(descriptor))
-            if not content.notes:
+            if next(_newest_notes(descriptor), None) is None:
                 # The file itself must be durable before anything is made that relies on it.
                 sync_folder(self.path.parent)
-            if (note := following(content)) is not None:
+            if (note := following(_newest_notes(descriptor))) is not None:
                 _append_line(descriptor, note)
+
+    def newest(self) -> Iterator[str]:
+        """The whole notes, the newest first, read as they are asked for; a missing file is empty."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            yield from _newest_notes(descriptor)
+        finally:
+            os.close(descriptor)
 
     def read(self) -> CheckpointFileContent:
         """Read the file; a missing one is empty."""
@@ -180,7 +220,7 @@ class CheckpointFile:
     def _locked(self) -> Iterator[int]:
         """Open or create the file, and keep other processes from adding to it meanwhile."""
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 yield descriptor
@@ -204,11 +244,17 @@ def _append_line(descriptor: int, note: str) -> None:
     os.fsync(descriptor)
 
 
-def _read_all(descriptor: int) -> bytes:
-    size, content = os.fstat(descriptor).st_size, b""
-    while len(content) < size and (chunk := os.pread(descriptor, size - len(content), len(content))):
-        content += chunk
-    return content
+def _newest_notes(descriptor: int) -> Iterator[str]:
+    """The whole notes of a file from its end on, read block by block."""
+    place, rest = os.fstat(descriptor).st_size, b""
+    while place:
+        length = min(_BLOCK_BYTES, place)
+        place -= length
+        first, *lines = (os.pread(descriptor, length, place) + rest).split(b"\n")
+        yield from filter(None, (_note_in(line) for line in reversed(lines)))
+        rest = first
+    if (note := _note_in(rest)) is not None:
+        yield note
 
 
 def _parse_file(content: bytes) -> CheckpointFileContent:

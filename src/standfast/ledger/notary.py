@@ -1,10 +1,16 @@
 """The notary signs the ledger's head, keeps the checkpoints outside the store, and hands out receipts.
 
-It never signs what contradicts an earlier checkpoint of its own: a ledger that was changed, cut or rolled back gets an
-error instead of a signature. It checks and signs while it holds the file of checkpoints, so of two processes with
-different ledgers under one name, at most one gets a signature.
+It never signs what contradicts its newest checkpoint: a ledger that was cut, rolled back or replaced gets an error
+instead of a signature. It checks and signs while it holds the file of checkpoints, so of two processes with different
+ledgers under one name, at most one gets a signature. What a restore left behind is the only exception; the ledger itself
+tells of that.
+
+Signing takes time for the entries since the last checkpoint only. The right edge of the tree is kept in a file next to
+the checkpoints; it is used if it leads to the root that was signed, and otherwise made anew from the whole ledger.
 """
 
+import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,37 +19,45 @@ from pathlib import Path
 from typing import Self
 
 from standfast.errors import BrokenChain, InvalidValue, StandfastError
-from standfast.ledger.chain import Entry, Tip, walk
-from standfast.ledger.checkpoint import (
-    Checkpoint,
-    CheckpointFile,
-    CheckpointFileContent,
-    InclusionReceipt,
-    verify_receipt,
-)
-from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name, unverified_text
-from standfast.ledger.tree import Tree
+from standfast.ledger.chain import Branch, Entry, Tip, walk
+from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
+from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name
+from standfast.ledger.tree import Tree, TreeEdge
 from standfast.limits import SCAN_PAGE_RECORDS
 
 EntriesAfter = Callable[[int], Iterable[Entry]]
 """Returns the ledger's entries behind a sequence number, in order."""
+Branches = Callable[[], Sequence[Branch]]
+"""Returns the branches of the ledger, by number."""
+
+_EDGE_FORMAT = "standfast-edge/v1"
 
 
 class Notary:
     """Signs for one log, which has the name of the key. Threads may share a notary, and processes its files."""
 
-    def __init__(self, key: SigningKey | KeyFile, file: CheckpointFile, entries_after: EntriesAfter) -> None:
+    def __init__(
+        self,
+        key: SigningKey | KeyFile,
+        file: CheckpointFile,
+        entries_after: EntriesAfter,
+        branches: Branches = tuple,
+    ) -> None:
         self._key_source = key
         self._file = file
         self._entries_after = entries_after
+        self._branches = branches
         self._lock = threading.RLock()
-        self._tree = Tree()
+        self._edge_path = file.path.with_name(file.path.name + ".edge")
+        self._edge = TreeEdge()
         self._tip = Tip()
-        self._verified_notes: set[str] = set()
+        self._tree = Tree()
+        self._tree_tip = Tip()
         self._last: str | None = None
+        """The newest checkpoint that this process has signed, or held against the ledger."""
 
     @classmethod
-    def for_store_file(cls, path: Path, entries_after: EntriesAfter) -> Self:
+    def for_store_file(cls, path: Path, entries_after: EntriesAfter, branches: Branches = tuple) -> Self:
         """The notary of a store's file, with the key and the checkpoints next to the file.
 
         The key is created when it is first needed. Whoever can change the store can also read the key; to be safe from
@@ -53,6 +67,7 @@ class Notary:
             KeyFile(path.with_name(path.name + "-log.key"), name=log_name(path)),
             CheckpointFile(path.with_name(path.name + "-log.checkpoints")),
             entries_after,
+            branches,
         )
 
     def checkpoints(self) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...], tuple[int, ...]]:
@@ -62,14 +77,14 @@ class Notary:
         that a crash cut short counts as torn only until another one follows it.
         """
         found = self._file.read()
-        key = (
-            self._key_source.public()
-            if isinstance(self._key_source, KeyFile)
-            else self._key_source.verifying_key
-        )
+        key = self._public_key()
         is_expected = found.notes or (isinstance(self._key_source, KeyFile) and not self._file.path.exists())
         torn = tuple(sorted(set(found.torn_lines) - set(found.healed_lines)))
         return found.notes, (key,) if key is not None and is_expected else (), torn
+
+    def _public_key(self) -> VerifyingKey | None:
+        source = self._key_source
+        return source.public() if isinstance(source, KeyFile) else source.verifying_key
 
     @property
     def _key(self) -> SigningKey:
@@ -84,42 +99,98 @@ class Notary:
         """Sign the present head and append it to the file; return the existing checkpoint if nothing was added."""
         with self._lock:
             self._file.extend(self._following)
+            self._keep_edge()
             assert self._last is not None, "a checkpoint was found or made"
             return self._last
 
     def is_behind(self) -> bool:
         """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign a newer one."""
-        notes, keys, _ = self.checkpoints()
+        key = self._public_key()
+        newest = None if key is None else self._newest_own(self._file.newest(), key)
+        signed_before = newest is not None or next(self._file.newest(), None) is not None
         can_sign = not isinstance(self._key_source, KeyFile) or self._key_source.can_sign(
-            signed_before=bool(notes)
+            signed_before=signed_before
         )
-        return can_sign and next(iter(self._entries_after(_newest_size(notes, keys))), None) is not None
+        size = 0 if newest is None else newest[1].size
+        return can_sign and next(iter(self._entries_after(size)), None) is not None
 
-    def _following(self, content: CheckpointFileContent) -> str | None:
+    def _newest_own(self, notes: Iterable[str], key: VerifyingKey) -> tuple[str, Checkpoint] | None:
+        """The newest checkpoint that this log has signed, and that no restore has left behind.
+
+        Notes of other keys are passed over. Verification reports them; signing does not depend on them.
+        """
+        branches = self._branches()
+        for note in notes:
+            with suppress(StandfastError):
+                checkpoint = Checkpoint.verify(note, [key])
+                if not checkpoint.is_left(branches):
+                    return note, checkpoint
+        return None
+
+    def _following(self, notes: Iterator[str]) -> str | None:
         """The checkpoint to add to the file; None if the present head has one."""
-        # Only now, because everything that another process signed before is in the ledger by now.
+        # The entries are read only now: everything that another process signed before is in the ledger by now.
+        newest = self._newest_own(notes, self.verifying_key)
+        if newest is not None and newest[0] != self._last:
+            self._hold_against(newest[1])
+            self._last = newest[0]
         self._catch_up()
-        self._last = None
-        for note in content.notes:
-            if note not in self._verified_notes and self._is_own(note):
-                self._verified_notes.add(note)
-            if note in self._verified_notes and _size_of(note) == len(self._tree):
-                self._last = note
-        if self._last is not None:
+        if newest is not None and newest[1].size == self._edge.size:
             return None
-        head = Checkpoint(origin=self._key.name, size=len(self._tree), root_hash=self._tree.root())
+        branch = max(self._branches(), key=lambda one: one.number, default=None)
+        head = Checkpoint.of_branch(
+            branch, origin=self._key.name, size=self._edge.size, root_hash=self._edge.root()
+        )
         self._last = head.sign([self._key])
         return self._last
 
+    def _hold_against(self, checkpoint: Checkpoint) -> None:
+        """Move to the end of a checkpoint's tree. If the ledger contradicts it, that is a ``BrokenChain``."""
+        if self._edge.size > checkpoint.size or not self._tip.seq:
+            self._edge, self._tip = self._kept_edge(checkpoint)
+        self._catch_up(checkpoint.size)
+        if problem := contradiction(checkpoint, self._edge.size, self._edge.root):
+            seq = min(checkpoint.size, self._edge.size + 1)
+            # What was read so far is of a ledger that is not the signed one.
+            self._edge, self._tip = TreeEdge(), Tip()
+            raise BrokenChain(seq=seq, problem=problem)
+
+    def _kept_edge(self, checkpoint: Checkpoint) -> tuple[TreeEdge, Tip]:
+        """The edge of the checkpoint's tree, if it was kept and the ledger still has its last entry; else an empty one."""
+        with suppress(OSError, ValueError, KeyError, TypeError, StandfastError):
+            kept = json.loads(self._edge_path.read_bytes())
+            edge, tip = TreeEdge(kept["size"], kept["hashes"]), Tip(seq=kept["size"], hash=kept["tip"])
+            last = next(iter(self._entries_after(tip.seq - 1)), None) if tip.seq else None
+            is_signed = (edge.size, edge.root()) == (checkpoint.size, checkpoint.root_hash)
+            if kept["format"] == _EDGE_FORMAT and is_signed and last is not None and last.tip == tip:
+                return edge, tip
+        return TreeEdge(), Tip()
+
+    def _keep_edge(self) -> None:
+        """Keep the edge for the next process. It is only a shortcut, so it need not be durable, nor succeed."""
+        kept = {
+            "format": _EDGE_FORMAT,
+            "size": self._edge.size,
+            "hashes": self._edge.hashes,
+            "tip": self._tip.hash,
+        }
+        draft = self._edge_path.with_name(f"{self._edge_path.name}.{os.getpid()}")
+        with suppress(OSError):
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                json.dump(kept, file)
+            draft.replace(self._edge_path)
+
     def receipt(self, seq: int) -> InclusionReceipt:
-        """Make the receipt of entry ``seq`` under the newest checkpoint, and verify it."""
+        """Make the receipt of entry ``seq`` under the newest checkpoint, and verify it. The first one reads the whole ledger."""
         with self._lock:
             note = self.checkpoint()
-            if type(seq) is not int or not 0 < seq <= len(self._tree):
-                problem = f"the ledger has entries 1 to {len(self._tree)}, not {seq!r:.40}"
+            tree = self._whole_tree()
+            if type(seq) is not int or not 0 < seq <= len(tree):
+                problem = f"the ledger has entries 1 to {len(tree)}, not {seq!r:.40}"
                 raise InvalidValue(what="seq", problem=problem)
             entry = next(iter(self._entries_after(seq - 1)))
-            receipt = InclusionReceipt.of(entry, self._tree, note)
+            receipt = InclusionReceipt.of(entry, tree, note)
             verify_receipt(receipt, self.verifying_key)
             return receipt
 
@@ -128,57 +199,59 @@ class Notary:
         with self._lock:
             note = self.checkpoint() if newer is None else newer
             sizes = [Checkpoint.verify(one, [self.verifying_key]).size for one in (older, note)]
-            return self._tree.consistency_proof(*sizes)
+            return self._whole_tree().consistency_proof(*sizes)
 
-    def _catch_up(self) -> None:
-        """Add the new entries of the ledger to the tree. The last known entry must still be there."""
+    def _whole_tree(self) -> Tree:
+        """The tree up to the end that was read last, with all its leaves."""
+        self._catch_up()
+        added = walk(self._entries_after(self._tree_tip.seq), start=self._tree_tip)
+        while page := list(islice(added, min(SCAN_PAGE_RECORDS, self._tip.seq - len(self._tree)))):
+            self._tree.extend(entry.hash for entry in page)
+            self._tree_tip = page[-1].tip
+        if self._tree_tip != self._tip:
+            raise BrokenChain(seq=self._tree_tip.seq, problem="it was replaced while it was read")
+        return self._tree
+
+    def _catch_up(self, last: int | None = None) -> None:
+        """Read the new entries of the ledger, up to ``last`` if given. The last known entry must still be there."""
         entries = iter(self._entries_after(max(self._tip.seq - 1, 0)))
         if self._tip.seq:
             known = next(entries, None)
             if known is None or known.tip != self._tip:
                 problem = "it is missing or was replaced; the store was rolled back"
                 raise BrokenChain(seq=self._tip.seq, problem=problem)
-        added = walk(entries, start=self._tip)
-        while page := list(islice(added, SCAN_PAGE_RECORDS)):
-            self._tree.extend(entry.hash for entry in page)
-            self._tip = page[-1].tip
-
-    def _is_own(self, note: str) -> bool:
-        """Whether this log has signed a note. If the ledger contradicts it, that is a ``BrokenChain``."""
-        try:
-            older = Checkpoint.verify(note, [self.verifying_key])
-        except StandfastError:
-            # Not of this key. Verification reports it; signing does not depend on it.
-            return False
-        if problem := contradiction(older, self._tree):
-            raise BrokenChain(seq=min(older.size, len(self._tree) + 1), problem=problem)
-        return True
+        count = None if last is None else max(last - self._tip.seq, 0)
+        for entry in islice(walk(entries, start=self._tip), count):
+            self._edge.append(entry.hash)
+            self._tip = entry.tip
 
 
-def _newest_size(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> int:
-    """The number of entries in the newest checkpoint of these keys."""
-    for note in reversed(notes):
-        with suppress(StandfastError):
-            return Checkpoint.verify(note, keys).size
-    return 0
+def contradiction(
+    checkpoint: Checkpoint, size: int, root: Callable[[], str], sound_size: int = 0
+) -> str | None:
+    """Why a tree of this size is not a later state of the checkpoint's tree, or None.
 
-
-def _size_of(note: str) -> int:
-    return Checkpoint.parse(unverified_text(note)).size
-
-
-def contradiction(checkpoint: Checkpoint, tree: Tree, sound_size: int = 0) -> str | None:
-    """Why this tree is not a later state of the checkpoint's tree, or None. The first ``sound_size`` entries are intact."""
-    size = checkpoint.size
-    if size > len(tree):
-        return f"a signed checkpoint covers {size} entries, but from {len(tree) + 1} on they are missing or broken"
-    if tree.root(size) != checkpoint.root_hash:
-        return f"a signed checkpoint of {size} entries has another root; entries between {sound_size + 1} and {size} were changed"
+    Args:
+        checkpoint: What was signed.
+        size: The number of entries of the tree.
+        root: Returns the root of the checkpoint's size.
+        sound_size: So many entries are intact.
+    """
+    signed = checkpoint.size
+    if signed > size:
+        return (
+            f"a signed checkpoint covers {signed} entries, but from {size + 1} on they are missing or broken"
+        )
+    if root() != checkpoint.root_hash:
+        return f"a signed checkpoint of {signed} entries has another root; entries between {sound_size + 1} and {signed} were changed"
     return None
 
 
 def problems_of_ledger(
-    entries: Iterable[Entry], notes: Sequence[str] = (), keys: Sequence[VerifyingKey] = ()
+    entries: Iterable[Entry],
+    notes: Sequence[str] = (),
+    keys: Sequence[VerifyingKey] = (),
+    branches: Sequence[Branch] = (),
 ) -> Iterator[str]:
     """Yield one message per problem of a ledger and its checkpoints, the first break of the chain first."""
     hashes: list[str] = []
@@ -190,10 +263,12 @@ def problems_of_ledger(
     if keys and not notes:
         yield "the log has a key, but its checkpoints are missing; restore their file, or sign the present head to begin anew"
     if notes:
-        yield from _problems_of_checkpoints(Tree(hashes), notes, keys)
+        yield from _problems_of_checkpoints(Tree(hashes), notes, keys, branches)
 
 
-def _problems_of_checkpoints(tree: Tree, notes: Sequence[str], keys: Sequence[VerifyingKey]) -> Iterator[str]:
+def _problems_of_checkpoints(
+    tree: Tree, notes: Sequence[str], keys: Sequence[VerifyingKey], branches: Sequence[Branch]
+) -> Iterator[str]:
     checkpoints: list[tuple[int, int, Checkpoint]] = []
     for number, note in enumerate(notes, 1):
         try:
@@ -205,7 +280,34 @@ def _problems_of_checkpoints(tree: Tree, notes: Sequence[str], keys: Sequence[Ve
     sound_size = 0
     # By size, so that the first contradiction shows between which two checkpoints the break is.
     for size, number, checkpoint in sorted(checkpoints, key=lambda one: one[:2]):
-        if problem := contradiction(checkpoint, tree, sound_size):
+        if checkpoint.is_left(branches):
+            continue
+        if problem := _contradiction_with(checkpoint, tree, sound_size):
             yield f"checkpoint {number}: {problem}"
         else:
             sound_size = size
+
+
+def _contradiction_with(checkpoint: Checkpoint, tree: Tree, sound_size: int = 0) -> str | None:
+    return contradiction(checkpoint, len(tree), lambda: tree.root(checkpoint.size), sound_size)
+
+
+def shared_and_left(
+    entries: Iterable[Entry], notes: Iterable[str], keys: Sequence[VerifyingKey], branches: Sequence[Branch]
+) -> tuple[int, int]:
+    """How far a restored ledger agrees with the checkpoints, and how many entries these cover at most."""
+    tree = Tree(entry.hash for entry in walk(entries))
+    shared = left = len(tree)
+    agreed = 0
+    checkpoints: list[Checkpoint] = []
+    for note in notes:
+        with suppress(StandfastError):
+            checkpoints.append(Checkpoint.verify(note, keys))
+    for checkpoint in sorted(checkpoints, key=lambda one: one.size):
+        left = max(left, checkpoint.size)
+        if checkpoint.is_left(branches) or checkpoint.size > len(tree):
+            continue
+        if _contradiction_with(checkpoint, tree):
+            return agreed, max(left, *(one.size for one in checkpoints))
+        agreed = checkpoint.size
+    return shared, left

@@ -115,6 +115,43 @@ class Tree:
         return digest
 
 
+class TreeEdge:
+    """The right edge of a growing tree: the roots of its complete subtrees, from the left.
+
+    It holds one hash for each binary digit of the size that is 1, and is all that the next root needs.
+    """
+
+    def __init__(self, size: int = 0, hashes: Iterable[str] = ()) -> None:
+        self.size = size
+        self._hashes = [bytes.fromhex(digest) for digest in hashes]
+        if len(self._hashes) != size.bit_count() or any(len(one) != _HEX_DIGITS // 2 for one in self._hashes):
+            raise InvalidValue(
+                what="TreeEdge", problem=f"these are not the hashes of an edge of {size} leaves"
+            )
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The roots of the complete subtrees, from the left."""
+        return tuple(digest.hex() for digest in self._hashes)
+
+    def append(self, leaf_hash: str) -> None:
+        """Add one leaf at the right."""
+        digest, size = bytes.fromhex(leaf_hash), self.size
+        while size & 1:
+            digest, size = _node(self._hashes.pop(), digest), size >> 1
+        self._hashes.append(digest)
+        self.size += 1
+
+    def root(self) -> str:
+        """The root of all leaves."""
+        if not self._hashes:
+            return EMPTY_ROOT
+        digest = self._hashes[-1]
+        for left in reversed(self._hashes[:-1]):
+            digest = _node(left, digest)
+        return digest.hex()
+
+
 def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
     """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``BadInclusion`` if not.
 

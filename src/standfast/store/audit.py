@@ -37,7 +37,7 @@ def problems_of(
 ) -> Iterator[str]:
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first."""
     yield from storage.check(rebuild_indexes=rebuild_indexes)
-    yield from problems_of_ledger(_all_entries(storage), notes, keys)
+    yield from problems_of_ledger(_all_entries(storage), notes, keys, storage.branches())
     erased: dict[RecordKey, list[int]] = {}
     for erasure in erasures_in(_all_entries(storage)):
         erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
