@@ -165,3 +165,34 @@ def test_a_named_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidSettings, match=r"deploy\.toml"):
         Settings.load({}, file=file)
+
+
+def test_a_list_is_written_with_commas_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load(
+        {"STANDFAST_HOST_NAMES": "a.example, b.example,", "STANDFAST_TRUSTED_PROXIES": "10.0.0.7"}
+    )
+    (tmp_path / "standfast.toml").write_text('host_names = ["c.example"]', encoding="utf-8")
+
+    assert settings.host_names == ("a.example", "b.example")
+    assert settings.trusted_proxies == ("10.0.0.7",)
+    assert Settings.load({}).host_names == ("c.example",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("host_names", "https://a.example"),
+        ("host_names", "*"),
+        ("host_names", "a.example:443"),
+        ("trusted_proxies", "proxy.example"),
+        ("trusted_proxies", "10.0.0.1/8"),
+    ],
+)
+def test_a_host_name_or_proxy_that_is_none_is_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        Settings.load({f"STANDFAST_{name.upper()}": value})
+
+    assert refused.value.facts["name"] == name

@@ -70,6 +70,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prompt_overrides: str = "overrides"
     """Where prompt overrides are stored: a folder, ``redis://…`` or ``s3://bucket/prefix``."""
 
+    host_names: tuple[str, ...] = ()
+    """The names that ``standfast serve`` is reached by, such as ``memory.example.com``, besides those of this machine."""
+
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks (``10.0.0.0/8``) of proxies whose ``X-Forwarded-For`` says where a request came from."""
+
     band_policies: dict[Band, str] = {}
     """The write policy of each band, by name; ``standfast bench leaderboard --deploy`` prints these lines."""
 
@@ -90,8 +96,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "visibility_mode",
                 "live_read_write gives up reproducibility; to use it, also set allow_live_read_write = true",
             )
+        self._check_server()
         self._check_bands()
         self._check_floors()
+
+    def _check_server(self) -> None:
+        for host in self.host_names:
+            if not host or not host.isascii() or any(mark in host for mark in "/ *,:@"):
+                _refuse("host_names", f"{host!r:.80} is no host name; write it without scheme, port and path")
+        if self.trusted_proxies:
+            import ipaddress  # noqa: PLC0415  # Only a server behind a proxy needs it.
+
+            for network in self.trusted_proxies:
+                try:
+                    ipaddress.ip_network(network)
+                except ValueError as error:
+                    _refuse("trusted_proxies", f"{error}; give an address or a network such as 10.0.0.0/8")
 
     def _check_floors(self) -> None:
         """Check the floors' options now, so that a mistake does not wait for the first write."""
@@ -159,6 +179,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         types = {field.name: field.type for field in msgspec.structs.fields(cls)}
         if name not in types:
             _refuse(name, f"there is no such setting; the settings are {', '.join(sorted(types))}")
+        if types[name] == tuple[str, ...] and isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
         try:
             # Text from the environment is converted to a number or a boolean where the setting is one.
             return msgspec.convert(value, types[name], strict=not isinstance(value, str))

@@ -1,12 +1,20 @@
 """The gateway and what the operations share: authentication, limits, the memories of namespaces, pages."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from standfast.clock import ManualClock
-from standfast.errors import BadRequest, Forbidden, InvalidValue, Overloaded, RateLimited, Unauthenticated
-from standfast.limits import MAX_NAMESPACES_HELD, MAX_PAGE_BYTES, MAX_RUN_BYTES, MAX_RUN_ITEMS
+from standfast.errors import Forbidden, InvalidValue, Overloaded, RateLimited, TooManyRuns, Unauthenticated
+from standfast.limits import (
+    MAX_NAMESPACES_HELD,
+    MAX_OPEN_RUNS,
+    MAX_OPEN_RUNS_OF_KEY,
+    MAX_PAGE_BYTES,
+    MAX_RUN_BYTES,
+    MAX_RUN_ITEMS,
+)
 from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
@@ -15,7 +23,9 @@ from standfast.server.operations.schemas import (
     ForgetBody,
     OpenRunBody,
     RememberBody,
-    decode_cursor,
+    decode_name,
+    decode_number,
+    decode_place,
     encode_cursor,
     paginate,
 )
@@ -43,11 +53,10 @@ def test_a_page_has_a_bounded_size_and_at_least_one_item() -> None:
 
 
 def test_a_cursor_is_read_as_what_it_was() -> None:
-    for position in (0, "x", [3, "LEDGER/é"]):
-        assert decode_cursor(encode_cursor(position), type(position)) == position
-    for wrong in ("!", "é", encode_cursor("text"), "AAAAA"):
-        with pytest.raises(BadRequest, match="does not belong to this list"):
-            decode_cursor(wrong, int)
+    assert decode_number(encode_cursor(17)) == 17
+    assert decode_name(encode_cursor("é\udcff")) == "é\udcff"
+    assert decode_place(encode_cursor((3, "LEDGER/é"))) == (3, "LEDGER/é")
+    assert (decode_number(None), decode_name(None), decode_place(None)) == (0, "", (0, ""))
 
 
 def test_failed_attempts_are_limited_by_peer_and_valid_keys_by_key(tmp_path: Path) -> None:
@@ -178,3 +187,23 @@ def test_a_request_key_belongs_to_a_caller_and_a_namespace(harness: Harness) -> 
     assert [receipt.replayed for receipt in receipts] == [False, True, False, False]
     assert receipts[0].commit_id == receipts[1].commit_id
     assert len({receipt.commit_id for receipt in receipts}) == 3
+
+
+def test_no_keys_take_all_open_runs(tmp_path: Path) -> None:
+    """Each key may hold a third of what is left, so greedy keys leave room for others."""
+    gateway = make_gateway(tmp_path / "store.db")
+    runs, body = OpenRuns(gateway), OpenRunBody(workflow="triage")
+    opened = []
+    for number in range(10):
+        greedy = Caller(key_id=f"key-{number}", name="bot", role=KeyRole.AGENT, namespaces=("*",))
+        before = len(runs)
+        with contextlib.suppress(TooManyRuns):
+            for _ in range(MAX_OPEN_RUNS):
+                runs.open(greedy, "default", body, None)
+        opened.append(len(runs) - before)
+    latecomer = Caller(key_id="late", name="bot", role=KeyRole.AGENT, namespaces=("*",))
+    runs.open(latecomer, "default", body, None)
+
+    assert opened[:4] == [MAX_OPEN_RUNS_OF_KEY, 48, 36, 27]
+    assert all(opened)
+    assert len(runs) < MAX_OPEN_RUNS

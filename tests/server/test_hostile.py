@@ -80,7 +80,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     patience.setattr(listener, "HEADERS_SECONDS", 0.5)
     patience.setattr("standfast.server.edge.middleware.EdgeMiddleware.deadline", _soon)
     harness = Harness(make_gateway(tmp_path_factory.mktemp("hostile") / "store.db"))
-    app, _ = build_full_app(harness.gateway, any_host=False)
+    app, _ = build_full_app(harness.gateway, behind_tls=False)
     bound = listener.listening("127.0.0.1", 0)
     server = uvicorn.Server(listener.server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -177,7 +177,7 @@ def test_an_odd_address_is_refused_or_found_empty(wire: Wire, path: str) -> None
         ("two hosts", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", (400, 421)),
         (
             "a foreign host",
-            b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+            b"GET /openapi.json HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
             (421,),
         ),
         ("no host", b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", (400, 421)),
@@ -220,6 +220,18 @@ def test_an_odd_address_is_refused_or_found_empty(wire: Wire, path: str) -> None
             "a large head",
             b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * (MAX_HEADER_BYTES + 99),
             (400, 431),
+        ),
+        (
+            "a large head in one piece",
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
+            (431,),
+        ),
+        (
+            "many small headers",
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+            + b"".join(b"X-%d: a\r\n" % number for number in range(2_000))
+            + b"\r\n",
+            (431,),
         ),
     ],
 )

@@ -15,6 +15,7 @@ from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
 from standfast.server.access.protection import WINDOW_SECONDS
 from standfast.server.app import build_app
+from standfast.server.operations.schemas import encode_cursor
 from tests.govern import openssh
 from tests.server.harness import FACT, HANDBOOK, Harness, make_gateway
 
@@ -208,8 +209,9 @@ def test_pages_show_one_snapshot_whatever_is_written_meanwhile(bot: TestClient) 
 
     assert len(seen) == len(set(seen)) == 14
     assert not any("drawer" in key for key in seen)
-    assert bot.get(f"{IN}/records", params={"cursor": "nonsense"}).status_code == 400
-    assert bot.get(f"{IN}/records", params={"cursor": "WzAsICJ4Il0"}).status_code == 400
+    assert bot.get(f"{IN}/records", params={"cursor": "nonsense"}).status_code == 422
+    assert bot.get(f"{IN}/records", params={"cursor": encode_cursor((0, "x"))}).status_code == 400
+    assert bot.get(f"{IN}/records", params={"cursor": encode_cursor((999, "LEDGER/x"))}).status_code == 400
 
 
 def test_a_human_seals_what_was_shown_with_ssh_keygen(
@@ -274,12 +276,84 @@ def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, 
     assert auditor.status_code == 200
 
 
+def test_a_receipt_needs_a_commit_of_the_callers_namespaces(http: TestClient, harness: Harness) -> None:
+    """Whatever the key covers: what is no commit takes the permission to read the ledger."""
+    for namespace in ("north", "south"):
+        path = f"/v1/namespaces/{namespace}/remember"
+        assert http.post(path, json=FACT, headers=harness.headers(BOT, "north", "south")).status_code == 200
+    entries = {entry.seq: entry.read() for entry in harness.gateway.store.entries()}
+    commits = {
+        namespace: {
+            seq
+            for seq, entry in entries.items()
+            if entry["kind"] == "commit"
+            and any(
+                version.namespace == namespace
+                for version in harness.gateway.store.versions_of(entry["body"]["memory_snapshot_id"])
+            )
+        }
+        for namespace in ("north", "south")
+    }
+
+    def shown(role: str, *namespaces: str) -> set[int]:
+        headers = harness.headers(role, *namespaces)
+        newer = {entry.seq for entry in harness.gateway.store.entries()} - set(entries)
+        seen = {
+            seq
+            for seq in entries
+            if http.get(f"/v1/ledger/{seq}/receipt", headers=headers).status_code == 200
+        }
+        return seen - newer
+
+    assert commits["north"]
+    assert commits["south"]
+    assert shown(BOT, "north") == commits["north"]
+    assert shown("operator", "south") == commits["south"]
+    assert shown(BOT, "*") == commits["north"] | commits["south"]
+    assert shown("auditor", "*") == set(entries)
+
+
+def test_the_snapshots_of_a_namespace_are_those_that_changed_it(http: TestClient, harness: Harness) -> None:
+    headers = harness.headers(BOT, "north", "south")
+    made: dict[str, list[int]] = {"north": [], "south": []}
+    for namespace in ("north", "south", "south", "north", "south"):
+        body = {"text": f"Fact {sum(map(len, made.values()))} of {namespace}.", "source": HANDBOOK}
+        answer = http.post(f"/v1/namespaces/{namespace}/remember", json=body, headers=headers).json()
+        made[namespace].append(answer["receipt"]["memory_snapshot_id"])
+    listed: dict[str, list[int]] = {"north": [], "south": []}
+    for namespace, found in listed.items():
+        query: dict[str, Any] = {"limit": 1}
+        while True:
+            page = http.get(f"/v1/namespaces/{namespace}/snapshots", params=query, headers=headers).json()
+            found += [one["memory_snapshot_id"] for one in page["snapshots"]]
+            if page["next"] is None:
+                break
+            query["cursor"] = page["next"]
+
+    assert listed == made
+
+
 def test_a_limited_key_learns_that_something_is_wrong_but_not_what(
     http: TestClient, harness: Harness
 ) -> None:
     for headers in (harness.headers(BOT, "default"), harness.headers("auditor", "*")):
         answer = http.post("/v1/verify", headers=headers).json()
         assert (answer["holds"], answer["problems"]) == (True, [])
+
+
+@pytest.mark.parametrize("text", ["null", "NULL", "1e3", "1.0", "+1", "01", " 1", "1_0", "-1", "", "true"])
+def test_a_number_in_a_query_is_written_as_json_writes_it(bot: TestClient, text: str) -> None:
+    refused = bot.get(f"{IN}/diff", params={"old": text})
+    optional = bot.get(f"{IN}/diff", params={"old": 0, "new": text})
+
+    assert [refused.status_code, optional.status_code] == [422, 422]
+
+
+@pytest.mark.parametrize("text", ["1", "0", "TRUE", "True", "null", "yes", ""])
+def test_a_boolean_in_a_query_is_written_as_json_writes_it(bot: TestClient, text: str) -> None:
+    assert bot.get(f"{IN}/proposals", params={"decided": text}).status_code == 422
+    assert bot.get(f"{IN}/proposals", params={"decided": "true"}).status_code == 200
+    assert bot.get(f"{IN}/proposals", params={"decided": "false"}).status_code == 200
 
 
 def test_errors_are_problems_with_a_code(bot: TestClient) -> None:

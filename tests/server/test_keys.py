@@ -1,6 +1,7 @@
 """API keys: shown once, stored as a hash, limited to namespaces, expiring, revocable, recorded in the ledger."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,24 @@ def test_keys_are_created_listed_and_revoked_on_the_command_line(
     assert "There is no key" in CliRunner().invoke(main, ["keys", "list"]).output
     assert json.loads(CliRunner().invoke(main, ["keys", "list", "--all", "--json"]).output)["keys"]
     assert CliRunner().invoke(main, ["keys", "revoke", "nobody"]).exit_code == 2
+
+
+@pytest.mark.parametrize("columns", ["20", "60", "80"])
+def test_a_listed_id_can_be_revoked_however_narrow_the_terminal_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner(env={"COLUMNS": columns})
+    names = [f"a-bot-with-a-long-name-{number}" for number in range(3)]
+    for name in names:
+        runner.invoke(
+            main, ["keys", "create", name, "--namespace", "a-long-namespace", "--namespace", "another"]
+        )
+    listed = re.findall(r"[0-9a-f]{16}", runner.invoke(main, ["keys", "list"]).output)
+    revoked = [runner.invoke(main, ["keys", "revoke", key_id]).exit_code for key_id in listed]
+
+    assert len(listed) == 3
+    assert revoked == [0, 0, 0]
 
 
 def test_the_command_line_shows_how_long_a_key_is_valid(

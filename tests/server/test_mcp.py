@@ -256,8 +256,11 @@ def test_resources_are_refused_as_tools_are(harness: Harness) -> None:
         ) as client:
             with pytest.raises(MCPError, match="forbidden"):
                 await client.read_resource("standfast://foreign/records/x")
-            with pytest.raises(MCPError, match="not_found"):
-                await client.read_resource("standfast://default/records/nobody")
+            for missing in ("records/nobody", "snapshots/999"):
+                with pytest.raises(MCPError, match=r"not_found|no_such_snapshot") as refused:
+                    await client.read_resource(f"standfast://default/{missing}")
+                # Invalid parameters. An internal error would say that the server failed.
+                assert refused.value.error.code == -32_602
             with pytest.raises(MCPError):
                 await client.read_resource("standfast://default/records/../../x")
 

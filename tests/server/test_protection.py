@@ -200,6 +200,7 @@ def test_a_flood_is_counted_and_costs_eleven_entries_a_minute() -> None:
         "operation": "(others)",
         "code": "(others)",
         "key_id": None,
+        "peer": None,
         "times": 5_000 - REFUSALS_LOGGED_PER_MINUTE - MAX_REFUSAL_GROUPS,
     }
     assert _times(_entries(store)) == 5_000
@@ -220,7 +221,14 @@ def test_the_counts_wait_until_the_minute_is_over() -> None:
 
     assert before == REFUSALS_LOGGED_PER_MINUTE
     assert counted["refused_too"] == [
-        {"interface": "http", "operation": "recall", "code": "forbidden", "key_id": "k", "times": 5}
+        {
+            "interface": "http",
+            "operation": "recall",
+            "code": "forbidden",
+            "key_id": "k",
+            "peer": "10.0.0.1",
+            "times": 5,
+        }
     ]
     assert "refused" in single
 

@@ -24,12 +24,30 @@ def test_this_machine_alone_needs_nothing(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example.com"])
-def test_elsewhere_needs_keys_and_tls_in_front(host: str) -> None:
+def test_elsewhere_needs_tls_in_front(host: str) -> None:
     with pytest.raises(UnsafeBind, match="--behind-tls"):
-        check_bind(host, behind_tls=False, has_keys=True)
+        check_bind(host, behind_tls=False, has_keys=True, host_names=["memory.example.com"])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "localhost"])
+def test_behind_tls_needs_keys_and_host_names_wherever_it_listens(host: str) -> None:
+    """A proxy on this machine makes a loopback address public, and its log may hold what is printed."""
     with pytest.raises(UnsafeBind, match="standfast keys create"):
-        check_bind(host, behind_tls=True, has_keys=False)
-    check_bind(host, behind_tls=True, has_keys=True)
+        check_bind(host, behind_tls=True, has_keys=False, host_names=["memory.example.com"])
+    with pytest.raises(UnsafeBind, match="--host-name"):
+        check_bind(host, behind_tls=True, has_keys=True)
+    check_bind(host, behind_tls=True, has_keys=True, host_names=["memory.example.com"])
+
+
+def test_the_first_key_is_not_printed_behind_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(
+        main, ["serve", "--behind-tls", "--host-name", "memory.example.com", "--json"]
+    )
+
+    assert refused.exit_code == 2
+    assert "sf_" not in refused.output
+    assert json.loads(refused.output)["error"]["code"] == "unsafe_bind"
 
 
 def test_serving_elsewhere_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
-from standfast.limits import CALLS_PER_SECOND
-from standfast.server.access.keys import Keyring
+from standfast.limits import CALLS_PER_SECOND, STOP_SECONDS
+from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
 
@@ -38,16 +39,45 @@ _ROLES: Final = [role.value for role in KeyRole]
     help="A proxy in front terminates TLS; required to listen on other than this machine's addresses.",
 )
 @click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    help="A name the server is reached by, such as memory.example.com; repeatable. Default: the setting `host_names`.",
+)
+@click.option(
     "--calls-per-second",
     type=click.FloatRange(min=1),
     default=CALLS_PER_SECOND,
     show_default=True,
     help="Rate limit of each key.",
 )
+@click.option(
+    "--stop-seconds",
+    type=click.FloatRange(min=0.1, max=3_600),
+    default=STOP_SECONDS,
+    show_default=True,
+    help="How long calls in progress may take after SIGTERM or Ctrl-C. A second signal ends the server at once.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the log on standard error: one line a record.",
+)
 @store_option
 @json_option
 def serve_command(
-    host: str, port: int, *, behind_tls: bool, calls_per_second: float, store_url: str | None, as_json: bool
+    host: str,
+    port: int,
+    *,
+    behind_tls: bool,
+    host_names: tuple[str, ...],
+    calls_per_second: float,
+    stop_seconds: float,
+    log_format: str,
+    store_url: str | None,
+    as_json: bool,
 ) -> None:
     """Serve the HTTP API under /v1, the console under /console, and MCP at /mcp if it is installed.
 
@@ -57,21 +87,30 @@ def serve_command(
     try:
         from standfast.server.app import build_full_app  # noqa: PLC0415  # An optional dependency, slow to import.
         from standfast.server.listener import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server.logs import LogFormat, logging_to  # noqa: PLC0415  # As above.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     settings = load_settings(store_url=store_url)
-    gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
-    try:
-        has_keys = any(True for _ in gateway.keyring.valid())
-        check_bind(host, behind_tls=behind_tls, has_keys=has_keys)
-        bound = listening(host, port)
-        address = address_of(bound, host)
-        token = None if has_keys else _create_first_key(gateway)
-        app, paths = build_full_app(gateway, any_host=behind_tls, settings=settings)
-        serve(app, bound, started=lambda: _print_started(address, paths, token, as_json=as_json))
-    finally:
-        gateway.close()
+    if host_names:
+        settings = msgspec.structs.replace(settings, host_names=host_names)
+    with logging_to(log_format=LogFormat(log_format)):
+        gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
+        try:
+            has_keys = any(True for _ in gateway.keyring.valid())
+            check_bind(host, behind_tls=behind_tls, has_keys=has_keys, host_names=settings.host_names)
+            bound = listening(host, port)
+            address = address_of(bound, host)
+            token = None if has_keys else _create_first_key(gateway)
+            app, paths = build_full_app(gateway, behind_tls=behind_tls, settings=settings)
+            serve(
+                app,
+                bound,
+                started=lambda: _print_started(address, paths, token, as_json=as_json),
+                stop_seconds=stop_seconds,
+            )
+        finally:
+            gateway.close()
 
 
 def _create_first_key(gateway: "Gateway") -> str:
@@ -115,6 +154,7 @@ def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | N
     variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
     """
     try:
+        from standfast.server.logs import logging_to  # noqa: PLC0415  # As below.
         from standfast.server.mcp.server import run_stdio, stdio_authenticator  # noqa: PLC0415  # An optional dependency, slow to import.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
     except ImportError as error:
@@ -123,7 +163,8 @@ def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | N
     caller = Caller(key_id=f"stdio-{agent}", name=agent, role=KeyRole(role), namespaces=(settings.namespace,))
     gateway = Gateway.open(settings, create=True)
     try:
-        run_stdio(gateway, stdio_authenticator(gateway, caller, os.environ.get(KEY_VARIABLE)))
+        with logging_to():
+            run_stdio(gateway, stdio_authenticator(gateway, caller, os.environ.get(KEY_VARIABLE)))
     finally:
         gateway.close()
 
@@ -196,7 +237,10 @@ def list_keys(everything: bool, store_url: str | None, as_json: bool) -> None:
     elif not keys:
         click.echo("There is no key. Create one: standfast keys create NAME")
     else:
-        table = Table("id", "name", "role", "namespaces", "since", "state")
+        # `keys revoke` takes whole ids, so they are never cut, however narrow the terminal is.
+        table = Table(Column("id", no_wrap=True, min_width=KEY_ID_CHARS), box=None, pad_edge=False)
+        for title in ("name", "role", "namespaces", "since", "state"):
+            table.add_column(title, overflow="fold")
         for key in keys:
             ends = "valid" if key.expires_at is None else f"until {key.expires_at[:10]}"
             namespaces, state = ", ".join(key.namespaces), key.problem_at(now) or ends

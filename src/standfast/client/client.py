@@ -350,7 +350,7 @@ class RemoteTraces:
 
     def list(self) -> Iterator[schemas.TraceSummary]:
         """Yield all traces, by file name."""
-        pages = self._calls.pages("/v1/traces", schemas.TracesPage, schemas.PageQuery())
+        pages = self._calls.pages("/v1/traces", schemas.TracesPage, schemas.TracesQuery())
         return (one for page in pages for one in page.traces)
 
     def get(self, run_id: str) -> Trace:

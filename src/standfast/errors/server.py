@@ -42,7 +42,7 @@ class TooManyRuns(AccessError):
     """The API key holds as many open runs as one key may."""
 
     code = "too_many_runs"
-    says = "This key has {open_runs} open runs, the most one key may have; commit or discard one."
+    says = "This key has {open_runs} open runs, the most it may have now; commit or discard one."
 
 
 class NotFound(AccessError):

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from standfast.server.edge.context import ApiContext
+from standfast.server.edge.context import ApiContext, WorkerThreads
 from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.http.api import HttpApi
@@ -37,7 +37,9 @@ def build_app(
     gateway: Gateway,
     *,
     hosts: Iterable[str] | None = None,
+    trusted_proxies: Iterable[str] = (),
     tracer: CallTracer | None = None,
+    threads: WorkerThreads | None = None,
     parts: Sequence[RoutesOf] = (),
     lifespans: Sequence[Lifespan] = (),
 ) -> ASGIApp:
@@ -45,10 +47,11 @@ def build_app(
 
     Args:
         hosts: The host names to answer to; None means any.
+        trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` says where a request came from.
         parts: Make the routes of further parts.
         lifespans: Context managers that are entered for as long as the application runs.
     """
-    context = ApiContext(gateway, tracer=tracer)
+    context = ApiContext(gateway, tracer=tracer, threads=threads)
     api = HttpApi(context)
 
     @asynccontextmanager
@@ -68,17 +71,23 @@ def build_app(
     )
     # A redirect to the path without its last slash would echo whatever host the client named.
     app.router.redirect_slashes = False
-    return EdgeMiddleware(app, clock=gateway.clock, metrics=context.metrics, hosts=hosts)
+    return EdgeMiddleware(
+        app, clock=gateway.clock, metrics=context.metrics, hosts=hosts, trusted_proxies=trusted_proxies
+    )
 
 
 def build_full_app(
-    gateway: Gateway, *, any_host: bool, settings: Settings | None = None
+    gateway: Gateway,
+    *,
+    behind_tls: bool = False,
+    settings: Settings | None = None,
+    threads: WorkerThreads | None = None,
 ) -> tuple[ASGIApp, list[str]]:
     """Build the application with every part that is installed, and return it with the paths that it serves.
 
-    Args:
-        any_host: Answer to any host name, as behind a proxy. Otherwise only to the names of the loopback interface.
+    It answers to the names of the loopback interface and to ``host_names`` of the settings.
     """
+    settings = settings or Settings()
     paths, parts, lifespans = [API_PATH], list[RoutesOf](), list[Lifespan]()
     try:
         from standfast.server.mcp.server import MCP_PATH, McpApp  # noqa: PLC0415  # An optional dependency.
@@ -95,9 +104,16 @@ def build_full_app(
         pass
     else:
         paths.append("/console")
-        parts.append(console_routes(settings or Settings(), behind_tls=any_host))
-    hosts = None if any_host else LOOPBACK_HOSTS
-    return build_app(gateway, hosts=hosts, parts=parts, lifespans=lifespans), paths
+        parts.append(console_routes(settings, behind_tls=behind_tls))
+    app = build_app(
+        gateway,
+        hosts=LOOPBACK_HOSTS.union(settings.host_names),
+        trusted_proxies=settings.trusted_proxies,
+        threads=threads,
+        parts=parts,
+        lifespans=lifespans,
+    )
+    return app, paths
 
 
 async def _keep_tidy(api: HttpApi, gateway: Gateway) -> None:

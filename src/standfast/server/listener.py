@@ -4,19 +4,21 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.errors import UnsafeBind
-from standfast.limits import HEADERS_SECONDS, MAX_CONNECTIONS, MAX_HEADER_BYTES
+from standfast.limits import CLOSE_SECONDS, HEADERS_SECONDS, MAX_CONNECTIONS, MAX_HEADER_BYTES, STOP_SECONDS
 
 KEEP_ALIVE_SECONDS: Final = 15
-STOP_SECONDS: Final = 10
 BACKLOG: Final = 2_048
 
 
@@ -30,11 +32,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_bind(host: str, *, behind_tls: bool, has_keys: bool) -> None:
-    """Refuse to serve beyond this machine unless an API key exists and a proxy terminates TLS."""
-    if is_loopback(host):
-        return
+def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Sequence[str] = ()) -> None:
+    """Refuse to serve beyond this machine unless a key exists, a proxy terminates TLS and the host names are known.
+
+    A server on a loopback address behind a proxy is served beyond this machine too.
+    """
     if not behind_tls:
+        if is_loopback(host):
+            return
         raise UnsafeBind(
             host=host,
             problem="keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in front and "
@@ -45,6 +50,12 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool) -> None:
             host=host,
             problem="there is no API key yet, and a public server must not print its first key. Create one: "
             "standfast keys create NAME --role operator --namespace '*'",
+        )
+    if not host_names:
+        raise UnsafeBind(
+            host=host,
+            problem="the server must know the names it is reached by, to refuse requests for others. Pass --host-name "
+            "memory.example.com, or set host_names",
         )
 
 
@@ -190,7 +201,9 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def server_config(app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> uvicorn.Config:
+def server_config(
+    app: ASGIApp, *, started: Callable[[], None] = lambda: None, stop_seconds: float = STOP_SECONDS
+) -> uvicorn.Config:
     """The configuration of uvicorn: bounded in connections, sizes and time, and silent."""
     deadlines = HeadDeadlines(app, started=started)
     return uvicorn.Config(
@@ -205,22 +218,54 @@ def server_config(app: ASGIApp, *, started: Callable[[], None] = lambda: None) -
         limit_concurrency=MAX_CONNECTIONS,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_graceful_shutdown=stop_seconds,  # type: ignore[arg-type]  # It may be a fraction.
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
 
 
-def serve(app: ASGIApp, bound: socket.socket, *, started: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal arrives; calls in progress are finished first. ``started`` is called once requests are served."""
+class _Server(uvicorn.Server):
+    """Stops on the first signal, in bounded time, and ends the process at once on the second."""
+
+    def __init__(self, config: uvicorn.Config, *, stop_seconds: float) -> None:
+        super().__init__(config)
+        self._stop_seconds = stop_seconds
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. From now on a signal has its default effect, even while this thread is busy."""
+        super().handle_exit(sig, frame)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        # Threads can't be interrupted, and the process waits for them. One that hangs in the store must not keep it alive.
+        # Ending it loses nothing: what was acknowledged is durable, and the rest is repeated by its clients.
+        ending = threading.Timer(self._stop_seconds + CLOSE_SECONDS, os._exit, args=(1,))
+        ending.daemon = True
+        ending.start()
+
+
+def serve(
+    app: ASGIApp,
+    bound: socket.socket,
+    *,
+    started: Callable[[], None] = lambda: None,
+    stop_seconds: float = STOP_SECONDS,
+) -> None:
+    """Serve until a signal arrives. A second signal ends the process at once.
+
+    Args:
+        started: Called once requests are served.
+        stop_seconds: How long calls in progress may take after a signal. The rest are answered with 503 then. Some seconds
+            later the process ends in any case.
+    """
     # Malformed requests are answered and counted; a log line for each would let clients fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    config = server_config(app, started=started, stop_seconds=stop_seconds)
     with _signals_only_stop():
-        uvicorn.Server(server_config(app, started=started)).run(sockets=[bound])
+        _Server(config, stop_seconds=stop_seconds).run(sockets=[bound])
 
 
 @contextlib.contextmanager
 def _signals_only_stop() -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the serving, but not the process.
+    """Let the first SIGTERM or SIGINT end the serving, but not the process.
 
     uvicorn shuts down on a signal and then raises it again. SIGTERM would end the process before the access log is written
     and the ledger's head is signed.

@@ -168,7 +168,7 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
         ("/console/record", 422),
         ("/console/memory?at=999", 404),
         ("/console/memory?at=many", 422),
-        ("/console/memory?cursor=none", 400),
+        ("/console/memory?cursor=none", 422),
         ("/console/memory?band=NONE", 422),
         ("/console/snapshots?at=-1", 404),
         ("/console/diff?old=9&new=3", 422),
@@ -261,7 +261,7 @@ def test_the_server_has_the_api_and_the_console(
 ) -> None:
     """Without MCP, whose import takes long."""
     monkeypatch.setitem(sys.modules, "standfast.server.mcp.server", None)
-    _, paths = build_full_app(harness.gateway, any_host=True)
+    _, paths = build_full_app(harness.gateway, behind_tls=True)
 
     assert paths == ["/v1", "/console"]
 

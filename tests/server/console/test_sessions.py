@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.limits import CONSOLE_SESSION_SECONDS
+from standfast.limits import CONSOLE_SESSION_SECONDS, MAX_ENDED_SESSIONS
 from standfast.server.console.login import COOKIE, ConsoleSessions
 from tests.server.console.conftest import BrowserClient, browser_client, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
@@ -37,6 +37,27 @@ def test_a_session_is_valid_until_it_ends() -> None:
     assert known is not None
     assert known.key_id == "key-1"
     assert sessions.read(cookie) is None
+
+
+def test_a_session_that_ended_never_comes_back() -> None:
+    """However many others end after it; and a session without a key counts for nothing."""
+    clock = ManualClock()
+    sessions = ConsoleSessions(clock=clock, ids=CountedIds())
+    session = sessions.begin("key-1")
+    sessions.end(session)
+    clock.advance(60)
+    later = sessions.begin("key-2")
+    for _ in range(MAX_ENDED_SESSIONS + 240):
+        sessions.end(sessions.begin())
+    kept_by_strangers = sessions.read(sessions.cookie_of(session)), sessions.read(sessions.cookie_of(later))
+    for _ in range(2 * MAX_ENDED_SESSIONS):
+        clock.advance(0.01)
+        sessions.end(sessions.begin("key-3"))
+
+    assert kept_by_strangers == (None, later)
+    assert sessions.read(sessions.cookie_of(session)) is None
+    assert len(sessions._ended) <= MAX_ENDED_SESSIONS
+    assert sessions.read(sessions.cookie_of(sessions.begin("key-4"))) is not None
 
 
 def test_a_changed_cookie_is_not_a_session() -> None:

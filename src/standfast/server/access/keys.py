@@ -28,8 +28,8 @@ from standfast.vocabulary import ActionType, Receipt, Value
 
 KEY_PREFIX: Final = "sf"
 POLICY_SET: Final = "access-v1"
-_ID_CHARS: Final = 16
-_TOKEN_CHARS: Final = len(KEY_PREFIX) + 1 + _ID_CHARS + 1 + 64
+KEY_ID_CHARS: Final = 16
+_TOKEN_CHARS: Final = len(KEY_PREFIX) + 1 + KEY_ID_CHARS + 1 + 64
 _NO_KEY_HASH: Final = hashlib.sha256(b"no such key").hexdigest()
 
 
@@ -112,7 +112,7 @@ class Keyring:
             problem = f"role must be one of {', '.join(KeyRole)}, not {role!r:.80}"
             raise InvalidValue(what="ApiKey", problem=problem) from None
         key = ApiKey(
-            key_id=self._store.ids.new_id()[:_ID_CHARS],
+            key_id=self._store.ids.new_id()[:KEY_ID_CHARS],
             name=name,
             role=role,
             namespaces=tuple(sorted(set(namespaces))),

@@ -1,7 +1,7 @@
 """Protection against misuse: rate limits for callers, and a log of refused calls in the ledger.
 
 The access log cannot be used to fill the disk. The first refusals of a minute become one ledger entry each. Further ones
-are only counted, by interface, operation, error code and key; the counts are written as one entry when the minute is
+are only counted, by interface, operation, error code, key and peer; the counts are written as one entry when the minute is
 over. Groups beyond a limit are counted together. A process that is killed loses the counts of the current minute; one
 that is stopped writes them first.
 """
@@ -21,7 +21,8 @@ from standfast.vocabulary import Value
 ACCESS_KIND: Final = "access"
 WINDOW_SECONDS: Final = 60.0
 _SHOWN_CHARS: Final = 80
-_OTHERS: Final = ("(others)", "(others)", "(others)", "")
+_Group = tuple[str, str, str, str, str]
+_OTHERS: Final[_Group] = ("(others)", "(others)", "(others)", "", "")
 _REFUSALS: Final = (Unauthenticated, Forbidden, RateLimited)
 
 
@@ -98,9 +99,9 @@ class RefusedCall(Value, frozen=True, kw_only=True):
         )
 
     @property
-    def group(self) -> tuple[str, str, str, str]:
+    def group(self) -> _Group:
         """The group in which the call is counted."""
-        return self.interface, self.operation, self.code, self.key_id or ""
+        return self.interface, self.operation, self.code, self.key_id or "", self.peer or ""
 
 
 class AccessLog:
@@ -112,7 +113,7 @@ class AccessLog:
         self._lock = threading.Lock()
         self._window_began = self._clock.monotonic()
         self._logged = 0
-        self._counts: Counter[tuple[str, str, str, str]] = Counter()
+        self._counts: Counter[_Group] = Counter()
 
     def note(self, call: RefusedCall) -> None:
         """Log a refused call, or count it. If the store cannot be written, the failure is counted instead."""
@@ -143,9 +144,10 @@ class AccessLog:
                 "operation": operation,
                 "code": code,
                 "key_id": key_id or None,
+                "peer": peer or None,
                 "times": times,
             }
-            for (interface, operation, code, key_id), times in sorted(self._counts.items())
+            for (interface, operation, code, key_id, peer), times in sorted(self._counts.items())
         ]
         self._counts.clear()
         self._logged = 0
@@ -158,7 +160,7 @@ class AccessLog:
                 self._store.append_fact(fact)
             except StoreError:
                 with self._lock:
-                    self._counts["access log", "write", "store", ""] += 1
+                    self._counts["access log", "write", "store", "", ""] += 1
 
 
 def is_refusal(error: StandfastError) -> bool:

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import hmac
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -53,7 +52,8 @@ class ConsoleSessions:
         self._clock = clock
         self._ids = ids
         self._secret = fresh_secret().encode()
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: dict[str, int] = {}
+        self._ended_through = 0
         self._lock = threading.Lock()
 
     def begin(self, key_id: str = _NO_KEY) -> ConsoleSession:
@@ -62,11 +62,24 @@ class ConsoleSessions:
         return ConsoleSession(session_id=self._ids.new_id(), key_id=key_id, ends_at=ends_at)
 
     def end(self, session: ConsoleSession) -> None:
-        """End a session; copies of its cookie are refused from now on."""
+        """End a session; copies of its cookie are refused from now on.
+
+        A session without a key gives access to nothing, so it is not remembered. If too many sessions end before their
+        time, the oldest of them are forgotten, and with them every session that is as old has to sign in again.
+        """
+        if not session.is_signed_in:
+            return
+        now = self._clock.now().timestamp()
         with self._lock:
-            self._ended[session.session_id] = None
+            self._ended[session.session_id] = session.ends_at
             if len(self._ended) > MAX_ENDED_SESSIONS:
-                self._ended.popitem(last=False)
+                oldest = sorted(self._ended.values())[MAX_ENDED_SESSIONS // 10]
+                self._ended_through = max(self._ended_through, oldest)
+                self._ended = {
+                    session_id: ends_at
+                    for session_id, ends_at in self._ended.items()
+                    if ends_at > max(self._ended_through, now)
+                }
 
     def cookie_of(self, session: ConsoleSession) -> str:
         """The cookie value of a session."""
@@ -86,7 +99,8 @@ class ConsoleSessions:
             base64.urlsafe_b64decode(padded), type=tuple[str, str, int]
         )
         with self._lock:
-            is_over = session_id in self._ended or self._clock.now().timestamp() >= ends_at
+            is_ended = session_id in self._ended or ends_at <= self._ended_through
+            is_over = is_ended or self._clock.now().timestamp() >= ends_at
         return None if is_over else ConsoleSession(session_id=session_id, key_id=key_id, ends_at=ends_at)
 
     def form_token(self, session: ConsoleSession) -> str:

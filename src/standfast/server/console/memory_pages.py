@@ -28,6 +28,7 @@ from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
 
 SEARCH_TOKENS: Final = 4_000
 RECENT_SNAPSHOTS: Final = 8
+SEARCHED_SNAPSHOTS: Final = 200
 LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 VERDICTS: Final = (*(verdict.value for verdict in Verdict), UNJUDGED)
 
@@ -111,9 +112,11 @@ def _band_lines(memory: Memory, stats: NamespaceStats) -> list[BandLine]:
 
 
 def _recent_snapshots(request: PageRequest, last: int) -> list[Snapshot]:
-    """The snapshots up to ``last``, newest first."""
-    query = PageQuery(limit=RECENT_SNAPSHOTS, cursor=encode_cursor(max(0, last - RECENT_SNAPSHOTS)))
-    return memory_operations.snapshots(*request.target, query).snapshots[::-1]
+    """The snapshots up to ``last`` that changed the namespace, newest first, as far as a bounded search finds them."""
+    query = PageQuery(limit=SEARCHED_SNAPSHOTS, cursor=encode_cursor(max(0, last - SEARCHED_SNAPSHOTS)))
+    listed = memory_operations.snapshots(*request.target, query).snapshots
+    recent = [one for one in listed if one.memory_snapshot_id <= last]
+    return recent[-RECENT_SNAPSHOTS:][::-1]
 
 
 def memory(request: PageRequest) -> Page:
@@ -194,15 +197,15 @@ def snapshots(request: PageRequest) -> Page:
     if not 0 <= at <= head:
         raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
     changes = memory_operations.diff(*request.target, DiffQuery(old=at - 1, new=at)).changes if at else []
-    query = PageQuery(limit=1, cursor=encode_cursor(at - 1))
-    chosen = memory_operations.snapshots(*request.target, query).snapshots
+    recent = _recent_snapshots(request, min(head, at + RECENT_SNAPSHOTS // 2))
+    chosen = next((one for one in recent if one.memory_snapshot_id == at), None)
     context = {
         "head": head,
         "at": at,
-        "snapshot": chosen[0] if at and chosen else None,
-        "receipt": request.gateway.store.receipt_of(at) if at and chosen else None,
+        "snapshot": chosen,
+        "receipt": request.gateway.store.receipt_of(at) if chosen else None,
         "changes": changes,
-        "recent": _recent_snapshots(request, min(head, at + RECENT_SNAPSHOTS // 2)),
+        "recent": recent,
     }
     return Page(template="snapshots.html", context=context)
 

@@ -1,7 +1,8 @@
 """What the request handlers of the API, the MCP endpoint and the console share."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import anyio
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.errors import Overloaded, StandfastError
-from standfast.limits import MAX_WAITING_CALLS, SERVER_THREADS
+from standfast.limits import HEALTH_THREADS, MAX_WAITING_CALLS, MAX_WAITING_HEALTH_CALLS, SERVER_THREADS
 from standfast.server.access.permissions import Caller, Permission, namespace_for, require
 from standfast.server.edge.middleware import ServerMetrics
 from standfast.server.edge.problems import is_internal, response_of
@@ -32,22 +33,39 @@ class WorkerThreads:
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
         """Run ``work`` in a thread. Raises ``Overloaded`` if too many calls are waiting."""
+        with self.admitted():
+            return await self.run_admitted(work)
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Count a call for as long as the block takes. Raises ``Overloaded`` if there are too many."""
         if self.in_progress >= self._max_waiting:
             raise Overloaded(what=f"{self._max_waiting} calls")
         self.in_progress += 1
         try:
-            # A call finishes even if its client disconnects, so that no effect is left half done.
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._limiter)
+            yield
         finally:
             self.in_progress -= 1
 
+    async def run_admitted(self, work: Callable[[], _Result]) -> _Result:
+        """Run a part of an admitted call in a thread. It is never refused."""
+        # A call finishes even if its client disconnects, so that no effect is left half done.
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._limiter)
+
 
 class ApiContext:
-    """The gateway, worker threads, metrics and tracer of one server."""
+    """The gateway, worker threads, metrics and tracer of one server.
 
-    def __init__(self, gateway: Gateway, *, tracer: CallTracer | None = None) -> None:
+    Health checks, metrics and refusals have threads of their own, so that they never wait behind calls.
+    """
+
+    def __init__(
+        self, gateway: Gateway, *, tracer: CallTracer | None = None, threads: WorkerThreads | None = None
+    ) -> None:
         self.gateway = gateway
-        self.threads = WorkerThreads()
+        self.threads = threads or WorkerThreads()
+        self.health_threads = WorkerThreads(HEALTH_THREADS, MAX_WAITING_HEALTH_CALLS)
+        self._refusal_threads = WorkerThreads(HEALTH_THREADS)
         self.metrics = ServerMetrics()
         self.tracer = tracer or CallTracer()
 
@@ -65,6 +83,20 @@ class ApiContext:
         caller = self.authenticate(request)
         require(caller, permission, namespace_for(permission, namespace))
         return caller
+
+    async def refusal(
+        self,
+        error: StandfastError,
+        request: Request,
+        operation: str,
+        namespace: str | None,
+        *,
+        interface: str = "http",
+    ) -> Response:
+        """The same as ``refuse``, from the event loop. Never raises ``Overloaded``: the calls' threads are not used."""
+        return await self._refusal_threads.run_admitted(
+            lambda: self.refuse(error, request, operation, namespace, interface=interface)
+        )
 
     def refuse(
         self,
@@ -92,3 +124,13 @@ class ApiContext:
 def peer_of(request: Request) -> str:
     """The address that a request came from."""
     return request.client.host if request.client else "unknown"
+
+
+def is_same_origin(request: Request) -> bool:
+    """Whether a request comes from no web page, or from a page of this very server."""
+    origins = request.headers.getlist("origin")
+    if not origins:
+        return True
+    scheme, separator, authority = origins[0].partition("://")
+    is_web = separator == "://" and scheme in {"http", "https"}
+    return len(origins) == 1 and is_web and authority.lower() == request.headers.get("host", "").lower()

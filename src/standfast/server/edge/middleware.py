@@ -5,11 +5,13 @@ of all requests together are limited too. Every response gets security headers a
 error becomes a problem+json without internal details.
 """
 
+import asyncio
+import ipaddress
 import logging
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -20,11 +22,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.clock import Clock
-from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, SEND_SECONDS
+from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"
+HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 DEFAULT_HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -34,6 +37,9 @@ DEFAULT_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+STOPPING: Final = (
+    "The server is stopping; send the request again, with the same idempotency key if it has one."
+)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -93,6 +99,41 @@ class ServerMetrics:
         return lines
 
 
+class TrustedProxies:
+    """The proxies whose ``X-Forwarded-For`` is believed. Anyone else could write any address into it.
+
+    Args:
+        networks: Addresses (``10.0.0.7``) or networks (``10.0.0.0/8``).
+    """
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks = [ipaddress.ip_network(one) for one in networks]
+
+    def peer_behind(self, client: tuple[str, int] | None, forwarded: Sequence[str]) -> str | None:
+        """The address behind the proxies: the last one in the header that is not a trusted proxy itself.
+
+        None if the request did not come through a trusted proxy, or the header is malformed.
+        """
+        if client is None or not forwarded or not self._is_trusted(client[0]):
+            return None
+        peer = None
+        for hop in reversed(",".join(forwarded).split(",")):
+            try:
+                peer = str(ipaddress.ip_address(hop.strip()))
+            except ValueError:
+                return None
+            if not self._is_trusted(peer):
+                break
+        return peer
+
+    def _is_trusted(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._networks)
+
+
 class _RequestRefused(HTTPException):
     """The request is not passed on. Inner handlers may turn it into their own kind of page."""
 
@@ -104,7 +145,8 @@ class EdgeMiddleware:
     """The outermost ASGI application.
 
     Args:
-        hosts: The host names that the server answers to; None means any.
+        hosts: The host names that the server answers to; None means any. Health checks are answered under any name.
+        trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` is believed.
         body_seconds: How long a client may take to send the body of a request.
     """
 
@@ -115,12 +157,14 @@ class EdgeMiddleware:
         clock: Clock,
         metrics: ServerMetrics,
         hosts: Iterable[str] | None = None,
+        trusted_proxies: Iterable[str] = (),
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self._app = app
         self._clock = clock
         self._metrics = metrics
-        self._hosts = None if hosts is None else frozenset(hosts)
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+        self._proxies = TrustedProxies(trusted_proxies)
         self._body_seconds = body_seconds
         self._buffered_bytes = 0
 
@@ -146,15 +190,28 @@ class EdgeMiddleware:
             await self._app(exchange.scope, exchange.receive, exchange.send)
         except _RequestRefused as refused:
             await exchange.end_with(plain_problem(refused.status_code, refused.detail, refused.headers))
+        except asyncio.CancelledError:
+            # The server stops, and its grace is over. Only uvicorn cancels this task, and waits for it no longer.
+            if exchange.status:
+                raise
+            await exchange.end_with(plain_problem(503, STOPPING, {"Connection": "close", "Retry-After": "1"}))
         except Exception:
             log.exception("unexpected error in a request")
             await exchange.end_with(plain_problem(500, INTERNAL_ERROR, {"Connection": "close"}))
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+            raise _RequestRefused(431, f"The headers are larger than {MAX_HEADER_BYTES} bytes.")
         hosts = headers.getlist("host")
-        if self._hosts is not None and (len(hosts) != 1 or _without_port(hosts[0]) not in self._hosts):
-            raise _RequestRefused(421, "This server does not answer to that host name.")
+        is_checked = self._hosts is not None and scope["path"] not in HEALTH_PATHS
+        if is_checked and (len(hosts) != 1 or _without_port(hosts[0]) not in (self._hosts or ())):
+            raise _RequestRefused(
+                421,
+                "This server does not answer to that host name; the setting host_names lists those it does.",
+            )
+        if peer := self._proxies.peer_behind(scope.get("client"), headers.getlist("x-forwarded-for")):
+            scope["client"] = (peer, 0)
         try:
             unquote_to_bytes(scope.get("raw_path") or b"").decode()
         except UnicodeDecodeError:

@@ -5,23 +5,31 @@ Also the plain routes: health, readiness, metrics and the OpenAPI document.
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
-import anyio.to_thread
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from standfast.canon import normal_string, parse
-from standfast.errors import BadRequest, InvalidValue, NotCanonical, NotFound, StandfastError, StoreError
+from standfast.errors import (
+    BadRequest,
+    InvalidValue,
+    NotCanonical,
+    NotFound,
+    Overloaded,
+    StandfastError,
+    StoreError,
+)
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
 from standfast.server.edge.middleware import METRICS_TYPE, OPERATION_IN_SCOPE
-from standfast.server.edge.problems import plain_problem
+from standfast.server.edge.problems import plain_problem, response_of
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
@@ -31,6 +39,7 @@ from standfast.vocabulary import Value
 _SHORT_BODY_BYTES: Final = 16 << 10
 _MAX_QUERY_FIELDS: Final = 20
 _REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
+_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,15}")
 _VERSION: Final = re.compile('"(0|[1-9][0-9]{0,14})"')
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -76,11 +85,7 @@ class HttpApi:
             body = await request.body() if endpoint.has_body else b""
             return await context.threads.run(lambda: self._run(request, endpoint, body))
         except StandfastError as error:
-            failure = error
-        # Not through the worker threads: they may be what is overloaded.
-        return await anyio.to_thread.run_sync(
-            lambda: context.refuse(failure, request, endpoint.permission.value, namespace)
-        )
+            return await context.refusal(error, request, endpoint.permission.value, namespace)
 
     def _run(self, request: Request, endpoint: Endpoint, body: bytes) -> Response:
         context = self._context
@@ -109,9 +114,9 @@ class HttpApi:
         if "ledger_seq" in endpoint.parameters:
             values["ledger_seq"] = _ledger_seq(values["seq"])
         if "body" in endpoint.parameters:
-            values["body"] = _decode(parse(body), endpoint.request, strict=True)
+            values["body"] = _decode(parse(body), endpoint.request)
         if "query" in endpoint.parameters:
-            values["query"] = _decode(_query(request), endpoint.request, strict=False)
+            values["query"] = _decode(_typed(_query(request), endpoint.request), endpoint.request)
         if endpoint.takes_request_key:
             values["request_key"] = _request_key(request)
         if endpoint.takes_version:
@@ -123,9 +128,11 @@ class HttpApi:
 
     async def _readyz(self, _: Request) -> Response:
         try:
-            head = await self._context.threads.run(self._context.gateway.store.head)
+            head = await self._context.health_threads.run(self._context.gateway.store.head)
         except StoreError as error:
             return plain_problem(503, f"The store cannot be read now [{error.code}].")
+        except Overloaded as error:
+            return response_of(error)
         return JSONResponse({"status": "ready", "head": head})
 
     async def _openapi(self, _: Request) -> Response:
@@ -133,7 +140,10 @@ class HttpApi:
 
     async def _metrics(self, request: Request) -> Response:
         request.scope[OPERATION_IN_SCOPE] = "metrics"
-        return await self._context.threads.run(lambda: self._metrics_text(request))
+        try:
+            return await self._context.health_threads.run(lambda: self._metrics_text(request))
+        except Overloaded as error:
+            return response_of(error)
 
     def _metrics_text(self, request: Request) -> Response:
         context = self._context
@@ -170,16 +180,41 @@ def _ledger_seq(digits: str) -> int:
     return int(digits)
 
 
-def _decode(plain: object, kind: type[Value], *, strict: bool) -> Value:
+def _decode(plain: object, kind: type[Value]) -> Value:
     try:
-        return msgspec.convert(plain, kind, strict=strict)
+        return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         raise InvalidValue(what=kind.__name__, problem=str(error)) from None
 
 
-def _query(request: Request) -> dict[str, Any]:
+def _typed(query: dict[str, str], kind: type[Value]) -> dict[str, Any]:
+    """A query whose texts are integers and booleans where its class has them, written as JSON writes them.
+
+    msgspec's own conversion would also take ``null``, ``1e3`` and ``TRUE``, which the OpenAPI document does not allow.
+    """
+    types = _plain_types(kind)
+    return {name: _typed_value(text, types.get(name, frozenset())) for name, text in query.items()}
+
+
+def _typed_value(text: str, types: frozenset[type]) -> str | int | bool:
+    if bool in types and text in {"true", "false"}:
+        return text == "true"
+    return int(text) if int in types and _INTEGER.fullmatch(text) else text
+
+
+@cache
+def _plain_types(kind: type[Value]) -> dict[str, frozenset[type]]:
+    """Which of int and bool each field may be."""
+    types: dict[str, frozenset[type]] = {}
+    for name, hint in get_type_hints(kind).items():
+        members = {hint, *get_args(hint)}
+        types[name] = frozenset(one for one in (int, bool) if one in members)
+    return types
+
+
+def _query(request: Request) -> dict[str, str]:
     raw: bytes = request.scope["query_string"]
-    query: dict[str, Any] = {}
+    query: dict[str, str] = {}
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_QUERY_FIELDS

@@ -100,7 +100,10 @@ class OpenRuns:
             if len(self._runs) >= MAX_OPEN_RUNS:
                 raise Overloaded(what=f"{MAX_OPEN_RUNS} open runs")
             own = sum(one.caller.key_id == caller.key_id for one in self._runs.values())
-            if own >= MAX_OPEN_RUNS_OF_KEY:
+            # A key may hold a third of what is still free. So the keys that hold most leave room for others, and a key that
+            # holds none can open one while there is any.
+            share = max(1, (MAX_OPEN_RUNS - len(self._runs)) // 3)
+            if own >= min(MAX_OPEN_RUNS_OF_KEY, share):
                 raise TooManyRuns(open_runs=own)
             opened = _OpenRun(run, caller, self._clock.monotonic())
             self._runs[namespace, run.identity.run_id] = opened

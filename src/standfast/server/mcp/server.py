@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from standfast.errors import StandfastError, Unauthenticated
 from standfast.limits import MAX_BODY_BYTES
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
+from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext, is_same_origin
 from standfast.server.edge.middleware import OPERATION_IN_SCOPE
+from standfast.server.edge.problems import plain_problem
+from standfast.server.logs import handlers_kept
 from standfast.server.mcp.compatible_tools import CompatibleTools
 from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
 from standfast.server.operations import memory_operations
@@ -35,14 +37,16 @@ JSON_TYPE: Final = "application/json"
 def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]:
     """Build the server. ``authenticate`` returns who makes a call."""
     auth = ToolAuth(gateway, authenticate)
-    server: MCPServer[Any] = MCPServer(
-        "standfast",
-        title="Standfast memory",
-        instructions=INSTRUCTIONS,
-        version=VERSION,
-        log_level="ERROR",
-        subscriptions=False,
-    )
+    # The SDK would install a log handler that renders tracebacks on the event loop.
+    with handlers_kept():
+        server: MCPServer[Any] = MCPServer(
+            "standfast",
+            title="Standfast memory",
+            instructions=INSTRUCTIONS,
+            version=VERSION,
+            log_level="ERROR",
+            subscriptions=False,
+        )
     for tool in all_tools(auth):
         server.add_tool(
             tool.function,
@@ -151,16 +155,19 @@ class _McpEndpoint:
         request = Request(scope)
         scope[OPERATION_IN_SCOPE] = "mcp"
         context = self._context
-        try:
-            await context.threads.run(lambda: context.authenticate(request))
-        except StandfastError as error:
-            failure = error
-            response = await context.threads.run(
-                lambda: context.refuse(failure, request, "call", None, interface="mcp")
-            )
+        if not is_same_origin(request):
+            # A browser names the page that makes a request. Pages of other sites have no business here.
+            response = plain_problem(403, "MCP is not offered to web pages of other origins.")
             await response(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        try:
+            # The SDK runs the tools in threads of its own; they count as calls too.
+            with context.threads.admitted():
+                await context.threads.run_admitted(lambda: context.authenticate(request))
+                await self._app(scope, receive, send)
+        except StandfastError as error:
+            response = await context.refusal(error, request, "call", None, interface="mcp")
+            await response(scope, receive, send)
 
 
 def _caller_of_request(context: AnyContext) -> Caller:

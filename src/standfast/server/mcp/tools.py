@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from pydantic import Field
 
-from standfast.errors import StandfastError
+from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations
@@ -73,6 +73,8 @@ class ToolAuth:
         """The same for a resource."""
         try:
             return self._run(context, permission, namespace, operation)
+        except (NotFound, NoSuchSnapshot) as error:
+            raise ResourceNotFoundError(f"{error} [{error.code}]") from None
         except StandfastError as error:
             raise ResourceError(f"{error} [{error.code}]") from None
 

@@ -32,14 +32,14 @@ from standfast.server.operations.schemas import (
     BenchResponse,
     BudgetReport,
     ComparisonQuery,
-    PageQuery,
     PolicyReport,
     PromptQuery,
     PutPromptBody,
     RollbackBody,
     TracesPage,
+    TracesQuery,
     TraceSummary,
-    decode_cursor,
+    decode_name,
     paginate,
 )
 from standfast.traces.artifact import Trace
@@ -53,10 +53,10 @@ _results_lock: Final = threading.Lock()
 # Traces.
 
 
-def list_traces(gateway: Gateway, caller: Caller, query: PageQuery) -> TracesPage:
+def list_traces(gateway: Gateway, caller: Caller, query: TracesQuery) -> TracesPage:
     """List the recorded traces by file name. A page reads a bounded number of bytes."""
     folder = _folder(gateway, caller)
-    after = "" if query.cursor is None else decode_cursor(query.cursor, str)
+    after = decode_name(query.cursor)
     page, cursor = paginate(
         _summaries(folder, after),
         limit=query.limit,

@@ -7,14 +7,15 @@ from standfast.errors import Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
+from standfast.ledger.chain import Entry
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
-from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import decode_cursor, paginate
+from standfast.server.operations.schemas import decode_name, decode_number, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.vocabulary import Band, Receipt, Record
 
@@ -24,7 +25,7 @@ def list_proposals(
 ) -> schemas.ProposalsPage:
     """List the proposals that wait for a decision, or those that were decided, by id."""
     queue = gateway.authorize(caller, Permission.LIST_PROPOSALS, namespace).approvals()
-    after = "" if query.cursor is None else decode_cursor(query.cursor, str)
+    after = decode_name(query.cursor)
     listed = queue.decided() if query.decided else queue.waiting()
     page, cursor = paginate(
         (found.proposal for found in listed if found.proposal.proposal_id > after),
@@ -100,9 +101,8 @@ def sweep(gateway: Gateway, caller: Caller, namespace: str) -> schemas.SweepResp
 def ledger(gateway: Gateway, caller: Caller, query: schemas.PageQuery) -> schemas.LedgerPage:
     """List the entries of the ledger, in order."""
     memory = gateway.authorize_store(caller, Permission.LEDGER)
-    after = 0 if query.cursor is None else decode_cursor(query.cursor, int)
     page, cursor = paginate(
-        islice(memory.store.entries(max(0, after)), query.limit + 1),
+        islice(memory.store.entries(decode_number(query.cursor)), query.limit + 1),
         limit=query.limit,
         size=lambda entry: len(entry.content),
         position=lambda entry: entry.seq,
@@ -117,15 +117,24 @@ def ledger(gateway: Gateway, caller: Caller, query: schemas.PageQuery) -> schema
 
 
 def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionReceipt:
-    """Return the proof that an entry is in the ledger. Entries other than commits need a key for all namespaces."""
+    """Return the proof that an entry is in the ledger: of a commit in your namespaces, or, with the ledger permission, of any."""
     memory = gateway.authorize_store(caller, Permission.RECEIPT)
     entry = next(iter(memory.store.entries(ledger_seq - 1)), None)
-    if entry is not None and not caller.covers_all and entry.read()["kind"] != COMMIT_KIND:
-        problem = "the entry is not a commit; it needs a key for all namespaces"
+    reads_ledger = is_allowed(caller, Permission.LEDGER, None)
+    if entry is not None and not reads_ledger and not _is_own_commit(memory, caller, entry):
+        problem = "the entry is not a commit in a namespace of the key"
         raise Forbidden(
             role=caller.role.value, act=Permission.RECEIPT.value, where="the ledger", problem=problem
         )
     return memory.receipt(ledger_seq)
+
+
+def _is_own_commit(memory: Memory, caller: Caller, entry: Entry) -> bool:
+    content = entry.read()
+    return content["kind"] == COMMIT_KIND and any(
+        caller.covers(version.namespace)
+        for version in memory.store.versions_of(content["body"]["memory_snapshot_id"])
+    )
 
 
 def checkpoint(gateway: Gateway, caller: Caller) -> schemas.CheckpointResponse:

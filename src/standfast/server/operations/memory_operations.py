@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
-from standfast.limits import MAX_DIFF_SNAPSHOTS, MAX_RUN_ITEMS, SCAN_PAGE_RECORDS
+from standfast.limits import MAX_DIFF_SNAPSHOTS, MAX_RUN_ITEMS, MAX_SNAPSHOTS_EXAMINED, SCAN_PAGE_RECORDS
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.recall.package import ContextPackage
@@ -34,7 +34,9 @@ from standfast.server.operations.schemas import (
     RememberResponse,
     SnapshotsPage,
     StatusResponse,
-    decode_cursor,
+    decode_number,
+    decode_place,
+    encode_cursor,
     paginate,
     wrong_cursor,
 )
@@ -78,7 +80,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
     at, after = _existing(memory, query.at), ""
     if query.cursor is not None:
-        at, after = decode_cursor(query.cursor, tuple[int, str])
+        at, after = decode_place(query.cursor)
         if after.partition("/")[0] not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
     page, cursor = paginate(
@@ -118,7 +120,7 @@ def records_of(memory: Memory, memory_id: str, at: int | None = None) -> list[Re
 def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuery) -> HistoryPage:
     """Return every version of a subject (or memory id) in every band, oldest first."""
     memory = gateway.authorize(caller, Permission.HISTORY, namespace)
-    after = (0, "") if query.cursor is None else decode_cursor(query.cursor, tuple[int, str])
+    after = decode_place(query.cursor)
     page, cursor = paginate(
         (chapter for chapter in memory.history(query.subject) if _position(chapter) > after),
         limit=query.limit,
@@ -133,22 +135,25 @@ def _position(chapter: HistoryEntry) -> tuple[int, str]:
 
 
 def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery) -> SnapshotsPage:
-    """List the snapshots of the store, oldest first."""
-    memory = gateway.authorize(caller, Permission.SNAPSHOTS, namespace)
-    after = 0 if query.cursor is None else decode_cursor(query.cursor, int)
-    rows = memory.store.commits(after=max(0, after), limit=min(query.limit + 1, SCAN_PAGE_RECORDS))
-    page, cursor = paginate(
-        rows, limit=query.limit, size=lambda _: 0, position=lambda applied: applied.memory_snapshot_id
-    )
-    listed = [
-        Snapshot(
-            memory_snapshot_id=applied.memory_snapshot_id,
-            commit_id=applied.commit_id,
-            committed_at=applied.committed_at,
-        )
-        for applied in page
-    ]
-    return SnapshotsPage(head=memory.store.head(), snapshots=listed, next=cursor)
+    """List the snapshots that changed the namespace, oldest first."""
+    store = gateway.authorize(caller, Permission.SNAPSHOTS, namespace).store
+    listed, last = list[Snapshot](), 0
+    # Other namespaces may have made any number of snapshots in between, so a page looks at a bounded number of them.
+    examined = store.commits(after=decode_number(query.cursor), limit=MAX_SNAPSHOTS_EXAMINED)
+    for applied in examined:
+        if len(listed) == query.limit:
+            break
+        last = applied.memory_snapshot_id
+        if any(version.namespace == namespace for version in store.versions_of(last)):
+            listed.append(
+                Snapshot(
+                    memory_snapshot_id=last,
+                    commit_id=applied.commit_id,
+                    committed_at=applied.committed_at,
+                )
+            )
+    head = store.head()
+    return SnapshotsPage(head=head, snapshots=listed, next=encode_cursor(last) if 0 < last < head else None)
 
 
 def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> DiffResponse:

@@ -4,12 +4,9 @@
 names are the API's; `/openapi.json` is generated from these classes.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-import msgspec
 from msgspec import Meta
 
 from standfast.bench.leaderboard import LeaderboardRow, Mean
@@ -34,16 +31,17 @@ from standfast.optimize.prompts.template import PromptTemplate
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
 
+_CURSOR: Final = "The `next` value of the previous page of this list."
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
-Cursor = Annotated[
-    str, Meta(min_length=1, max_length=2_048, description="The `next` value of the previous page.")
-]
+# A cursor holds the position of the last item of a page: a number, a name in hexadecimal, or both.
+NumberCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}$", description=_CURSOR)]
+NameCursor = Annotated[str, Meta(pattern="^([0-9a-f]{2}){1,2048}$", description=_CURSOR)]
+PlaceCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}-([0-9a-f]{2}){0,2048}$", description=_CURSOR)]
 _Item = TypeVar("_Item")
-_Position = TypeVar("_Position")
 
 
 # Memory: requests.
@@ -97,7 +95,7 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
     band: Band | None = None
     at: SnapshotId | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: Cursor | None = None
+    cursor: PlaceCursor | None = None
 
 
 class RecordQuery(Value, frozen=True, kw_only=True):
@@ -112,18 +110,18 @@ class HistoryQuery(Value, frozen=True, kw_only=True):
 
     subject: Name
     limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: Cursor | None = None
+    cursor: PlaceCursor | None = None
 
 
 class PageQuery(Value, frozen=True, kw_only=True):
     """Which page of a list to return."""
 
     limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: Cursor | None = None
+    cursor: NumberCursor | None = None
 
 
 class DiffQuery(Value, frozen=True, kw_only=True):
-    """Which two snapshots to compare. Without ``new``, the newest is used."""
+    """Which two snapshots to compare. Without ``new``, the newest is used. ``new`` is not older than ``old``."""
 
     old: SnapshotId
     new: SnapshotId | None = None
@@ -210,7 +208,10 @@ class HistoryPage(Value, frozen=True, kw_only=True):
 
 
 class SnapshotsPage(Value, frozen=True, kw_only=True):
-    """Snapshots, oldest first, and the number of the newest."""
+    """Snapshots that changed the namespace, oldest first, and the number of the store's newest.
+
+    A page may hold fewer than ``limit``, even none, while ``next`` leads to more.
+    """
 
     head: int
     snapshots: list[Snapshot]
@@ -246,7 +247,7 @@ class ProposalsQuery(Value, frozen=True, kw_only=True):
 
     decided: bool = False
     limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: Cursor | None = None
+    cursor: NameCursor | None = None
 
 
 class ProposalQuery(Value, frozen=True, kw_only=True):
@@ -344,6 +345,13 @@ class CheckpointResponse(Value, frozen=True, kw_only=True):
 # Traces, bench results and prompts.
 
 
+class TracesQuery(Value, frozen=True, kw_only=True):
+    """Which page of the list of traces to return."""
+
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: NameCursor | None = None
+
+
 class ComparisonQuery(Value, frozen=True, kw_only=True):
     """The ids of the two runs to compare."""
 
@@ -432,21 +440,38 @@ class BenchResponse(Value, frozen=True, kw_only=True):
     reports: list[PolicyReport]
 
 
-# Pages. A cursor grants nothing, so it is neither signed nor stored.
+# Pages. A cursor grants nothing, so it is neither signed nor stored. The schema of a query refuses a malformed one.
 
 
-def encode_cursor(position: object) -> str:
-    """A position in a list as an opaque token that fits into a URL."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()
+Position = int | str | tuple[int, str]
+"""Where an item stands in a list: a number, a name, or a number and a name."""
 
 
-def decode_cursor(cursor: str, kind: type[_Position]) -> _Position:
-    """The position in a cursor. Raises ``BadRequest`` if the cursor is not one of this list."""
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=kind)
-    except (binascii.Error, UnicodeError, msgspec.MsgspecError):
-        raise wrong_cursor() from None
+def encode_cursor(position: Position) -> str:
+    """A position in a list as a token that fits into a URL."""
+    match position:
+        case int():
+            return str(position)
+        case str():
+            return position.encode("utf-8", "surrogateescape").hex()
+        case number, name:
+            return f"{number}-{encode_cursor(name)}"
+
+
+def decode_number(cursor: str | None) -> int:
+    """The number in a ``NumberCursor``; 0 without one."""
+    return 0 if cursor is None else int(cursor)
+
+
+def decode_name(cursor: str | None) -> str:
+    """The name in a ``NameCursor``; empty without one."""
+    return bytes.fromhex(cursor or "").decode("utf-8", "surrogateescape")
+
+
+def decode_place(cursor: str | None) -> tuple[int, str]:
+    """The number and the name in a ``PlaceCursor``; 0 and empty without one."""
+    number, _, name = (cursor or "0-").partition("-")
+    return int(number), decode_name(name)
 
 
 def wrong_cursor() -> BadRequest:
@@ -455,7 +480,7 @@ def wrong_cursor() -> BadRequest:
 
 
 def paginate(
-    items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], object]
+    items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], Position]
 ) -> tuple[list[_Item], str | None]:
     """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page if any.
 

@@ -1,0 +1,142 @@
+"""The outermost layer: overload, host names, origins, proxies."""
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from standfast.server.app import build_full_app
+from standfast.server.edge.context import WorkerThreads
+from standfast.server.edge.middleware import TrustedProxies
+from standfast.settings import Settings
+from tests.server.harness import Harness
+
+IN = "/v1/namespaces/default"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def overloaded(harness: Harness) -> Iterator[TestClient]:
+    """A server that takes on no more calls."""
+    app, _ = build_full_app(harness.gateway, threads=WorkerThreads(max_waiting=0))
+    with TestClient(app, base_url="http://localhost", headers=harness.headers("operator", "*")) as client:
+        yield client
+
+
+@pytest.fixture
+def public(harness: Harness) -> Iterator[TestClient]:
+    """A server behind a proxy, reached as memory.example.com."""
+    settings = Settings(host_names=("memory.example.com",), trusted_proxies=("10.0.0.0/8",))
+    app, _ = build_full_app(harness.gateway, behind_tls=True, settings=settings)
+    with TestClient(app, base_url="https://memory.example.com", client=("10.1.2.3", 5)) as client:
+        yield client
+
+
+def test_health_and_metrics_do_not_wait_behind_calls(overloaded: TestClient) -> None:
+    ready, metrics = overloaded.get("/readyz"), overloaded.get("/metrics")
+
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    assert metrics.status_code == 200
+    assert overloaded.get("/healthz").status_code == 200
+
+
+def test_an_overloaded_server_says_so_at_every_path(overloaded: TestClient) -> None:
+    api = overloaded.get(f"{IN}/status")
+    mcp = overloaded.post("/mcp", json=INITIALIZE, headers=MCP_HEADERS)
+    console = overloaded.get("/console/login")
+
+    assert [one.status_code for one in (api, mcp, console)] == [503, 503, 503]
+    assert [one.json()["code"] for one in (api, mcp)] == ["overloaded", "overloaded"]
+    assert api.headers["retry-after"] == mcp.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 200),
+        ("https://memory.example.com", 200),
+        ("https://evil.example", 403),
+        ("https://memory.example.com.evil.example", 403),
+        ("https://memory.example.com:8443", 403),
+        ("null", 403),
+        ("", 403),
+        ("memory.example.com", 403),
+        ("chrome-extension://memory.example.com", 403),
+    ],
+)
+def test_mcp_is_not_for_web_pages_of_other_origins(
+    public: TestClient, harness: Harness, origin: str | None, status: int
+) -> None:
+    headers = {**MCP_HEADERS, **harness.headers("agent", "default")}
+    if origin is not None:
+        headers["Origin"] = origin
+
+    assert public.post("/mcp", json=INITIALIZE, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("memory.example.com", 200),
+        ("MEMORY.example.com:443", 200),
+        ("localhost:8765", 200),
+        ("evil.example", 421),
+        ("memory.example.com.evil.example", 421),
+    ],
+)
+def test_a_server_behind_a_proxy_answers_to_its_own_names_only(
+    public: TestClient, host: str, status: int
+) -> None:
+    assert public.get("/openapi.json", headers={"Host": host}).status_code == status
+
+
+def test_health_is_told_under_any_name(public: TestClient) -> None:
+    """Load balancers ask by address."""
+    assert public.get("/healthz", headers={"Host": "10.0.0.9:8765"}).status_code == 200
+    assert public.get("/readyz", headers={"Host": "10.0.0.9:8765"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "peer"),
+    [
+        ("10.0.0.1", ["203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.1", ["198.51.100.1, 203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.1", ["198.51.100.1, 203.0.113.9, 10.0.0.2"], "203.0.113.9"),
+        ("10.0.0.1", ["198.51.100.1", "203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+        ("10.0.0.1", ["2001:DB8::1"], "2001:db8::1"),
+        ("10.0.0.1", ["unknown"], None),
+        ("10.0.0.1", ["203.0.113.9, <script>"], None),
+        ("10.0.0.1", [""], None),
+        ("10.0.0.1", [], None),
+        ("203.0.113.9", ["198.51.100.1"], None),
+        ("testclient", ["198.51.100.1"], None),
+    ],
+)
+def test_only_trusted_proxies_say_where_a_request_came_from(
+    client: str, forwarded: list[str], peer: str | None
+) -> None:
+    assert TrustedProxies(["10.0.0.0/8"]).peer_behind((client, 1), forwarded) == peer
+    assert TrustedProxies([]).peer_behind((client, 1), forwarded) is None
+
+
+def test_refusals_name_the_peer_behind_the_proxy_also_when_they_are_only_counted(
+    public: TestClient, harness: Harness
+) -> None:
+    for number in range(30):
+        public.get(f"{IN}/status", headers={"X-Forwarded-For": f"203.0.113.{number % 2}"})
+    told = harness.refusals()
+    counts = [group for fact in told for group in fact.get("refused_too", [])]
+
+    assert {fact["refused"]["peer"] for fact in told if "refused" in fact} == {"203.0.113.0", "203.0.113.1"}
+    assert {group["peer"]: group["times"] for group in counts} == {"203.0.113.0": 10, "203.0.113.1": 10}
