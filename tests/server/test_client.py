@@ -55,7 +55,12 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
     """All but how it is opened, and what only other packages of the library call."""
     verbs = {name for name in vars(Memory) if not name.startswith("_")}
 
-    assert {verb for verb in verbs if not hasattr(client, verb)} <= {"open", "judging_context", "corpus", "warnings"}
+    assert {verb for verb in verbs if not hasattr(client, verb)} <= {
+        "open",
+        "judging_context",
+        "corpus",
+        "warnings",
+    }
 
 
 def test_a_run_commits_at_the_end_of_its_block(client: Client) -> None:
