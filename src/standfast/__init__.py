@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from standfast.govern.approvals.queue import ApprovalQueue
     from standfast.govern.approvals.signers import Signers
     from standfast.govern.judge import Claim, Finding, Floor, FloorRegistry, Judge, Judgement, JudgingContext
+    from standfast.govern.patterns import AttackPattern
     from standfast.govern.policy import MemoryWritePolicy
     from standfast.govern.sweep import DueRecord
     from standfast.ledger.checkpoint import InclusionReceipt
@@ -161,6 +162,7 @@ __all__ = [
     "AsyncMemory",
     "AsyncRun",
     "AsyncSnapshotView",
+    "AttackPattern",
     "Band",
     "BandBudget",
     "BpeCounter",
@@ -313,6 +315,7 @@ _MODULES = {
     "govern.approvals.queue": "ApprovalQueue",
     "govern.approvals.signers": "Signers",
     "govern.judge": "Claim Finding Floor FloorRegistry Judge Judgement JudgingContext",
+    "govern.patterns": "AttackPattern",
     "govern.policy": "MemoryWritePolicy",
     "govern.sweep": "DueRecord",
     "ledger.checkpoint": "InclusionReceipt",

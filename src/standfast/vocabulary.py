@@ -466,7 +466,8 @@ class Receipt(Value, frozen=True, kw_only=True):
 class Remembered(Value, frozen=True, kw_only=True):
     """The result of remembering: the verdict with its reasons, the bands the record goes to, and the proposal that waits, if any.
 
-    ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits later.
+    ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits later. ``known`` is the
+    id of the record that says the same already; then no record is stored, only a witness if the source is new.
     """
 
     memory_id: str
@@ -474,13 +475,15 @@ class Remembered(Value, frozen=True, kw_only=True):
     bands: tuple[Band, ...]
     reasons: tuple[str, ...] = ()
     proposal_id: str | None = None
+    known: str | None = None
     receipt: Receipt | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain JSON; without ``receipt`` while there is none."""
+        """The result as plain JSON; without ``receipt`` and ``known`` where there is none."""
         plain = super().as_json()
-        if self.receipt is None:
-            del plain["receipt"]
+        for name in ("receipt", "known"):
+            if plain[name] is None:
+                del plain[name]
         return plain
 
 

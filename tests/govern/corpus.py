@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from standfast.govern.judge.floors import RECALLED
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.text_reading import TextReading
 from standfast.vocabulary import Record, Verdict, normal_tags
@@ -46,8 +47,6 @@ LABEL_OF_REASON = {
     "contains personal data": "secret",
     "gives orders": "injection",
     "in disguise, gives orders": "injection",
-    "duplicate of": "duplicate",
-    "repeats what this run recalled": "recall",
     "rejected before": "refused",
     "claims authority": "authority",
     "contradicts": "contradiction",
@@ -123,8 +122,9 @@ def cases(part: str = WORKED_ON) -> tuple[Case, ...]:
 
 
 def labels_given(judgement: Judgement) -> frozenset[str]:
-    """The labels that the failed hard floors stand for."""
-    return frozenset(
+    """The labels that the failed hard floors stand for, and whether it is known."""
+    known = {None: frozenset[str](), RECALLED: frozenset({"recall"})}
+    return known.get(judgement.known, frozenset({"duplicate"})) | frozenset(
         _label(check.reason)
         for check in judgement.floor_checks
         if check.hard and check.reason and not check.passed

@@ -51,8 +51,10 @@ def _reason(floor: Floor, one: Claim, context: JudgingContext = NOTHING_KNOWN) -
         ({"kind": ["doc"], "id": {"a": 1}}, False),
     ],
 )
-def test_provenance_needs_a_kind_and_an_id(source: object, passes: bool) -> None:
-    assert _passes(ProvenanceFloor(), claim(FACT, source=source)) is passes
+def test_law_needs_a_kind_and_an_id_and_nothing_else_does(source: object, passes: bool) -> None:
+    assert _passes(ProvenanceFloor(), claim(FACT, source=source, band="PHOENIX")) is passes
+    assert _passes(ProvenanceFloor(threshold=0.75), claim(FACT, source=source)) is passes
+    assert _passes(ProvenanceFloor(), claim(FACT, source=source))
 
 
 SEALED = JudgingContext(
@@ -127,8 +129,13 @@ def test_what_is_to_replace_law_is_not_held_against_it_and_all_else_of_its_name_
 @pytest.mark.parametrize(
     ("source", "refs", "score"),
     [
-        (HEARSAY, (), 0.0),
-        (None, (), 0.0),
+        (HEARSAY, (), 0.25),
+        (None, (), 0.25),
+        (
+            {"kind": "web", "id": "https://a.example/1"},
+            ({"kind": "web", "id": "https://www.a.example/2"},),
+            0.5,
+        ),
         ({"kind": "doc", "id": "a#1"}, (), 0.5),
         ({"kind": "doc", "id": "a#1"}, ({"kind": "doc", "id": "a#2"},), 0.5),
         ({"kind": "doc", "id": "a"}, ({"kind": "memory", "id": "m1"},), 0.5),
@@ -147,17 +154,32 @@ def test_records_that_say_the_same_are_witnesses() -> None:
     assert CorroborationFloor().check(claim("EU refunds take 30 days."), others).score == 0.5
 
 
-def test_a_scar_takes_one_witness_more() -> None:
-    pattern = Record(memory_id="s", text="Three contradictions.", band=Band.WITNESS, subject="policy/refunds")
-    troubled = JudgingContext(patterns=(pattern,))
+def test_law_needs_a_witness() -> None:
+    assert not _passes(CorroborationFloor(), claim(FACT, source=HEARSAY, band="PHOENIX"))
+    assert _passes(CorroborationFloor(), claim(FACT, band="PHOENIX"))
 
-    assert _passes(CorroborationFloor(), claim(FACT), troubled)
-    assert not _passes(CorroborationFloor(), claim(FACT, subject="policy/refunds"), troubled)
-    assert _passes(
-        CorroborationFloor(),
-        claim(FACT, subject="policy/refunds", refs=({"kind": "mail", "id": "b"},)),
-        troubled,
+
+def test_what_comes_from_an_attacker_needs_another_source_until_the_pattern_fades() -> None:
+    pattern = Record(
+        memory_id="scar/1",
+        text="Three attacks.",
+        band=Band.WITNESS,
+        source={"kind": "web", "id": "evil.example"},
+        ts_utc="2026-11-01T00:00:00.000000Z",
     )
+    attacked = JudgingContext(patterns=(pattern,), today="2026-11-30")
+    web = {"kind": "web", "id": "https://evil.example/page/7"}
+
+    assert _passes(CorroborationFloor(), claim(FACT), attacked)
+    assert _reason(CorroborationFloor(), claim(FACT, source=web), attacked) == (
+        "3 or more writes from web:evil.example were rejected as injections (since 2026-11-01). Confirm it from another "
+        "source, or lift the pattern: standfast patterns lift web:evil.example"
+    )
+    assert _passes(
+        CorroborationFloor(), claim(FACT, source=web, refs=({"kind": "mail", "id": "b"},)), attacked
+    )
+    faded = JudgingContext(patterns=(pattern,), today="2026-12-01")
+    assert _passes(CorroborationFloor(), claim(FACT, source=web), faded)
 
 
 @pytest.mark.parametrize(
@@ -246,32 +268,51 @@ def test_secrets_are_found_wherever_they_stand(where: str) -> None:
         ("There are 1100 %-signs in the file.", HEARSAY, True),
     ],
 )
-def test_certainty_needs_a_source(text: str, source: object, passes: bool) -> None:
-    assert _passes(CalibrationFloor(), claim(text, source=source)) is passes
+def test_certainty_needs_a_source_where_it_is_meant_as_law(text: str, source: object, passes: bool) -> None:
+    assert _passes(CalibrationFloor(), claim(text, source=source, band="PHOENIX")) is passes
+    assert _passes(CalibrationFloor(threshold=0.75), claim(text, source=source)) is passes
+    assert _passes(CalibrationFloor(), claim(text, source=source))
 
 
 KNOWN = JudgingContext(related=(known("k1", FACT), known("k2", "The van leaves at six.")))
 
 
-def test_a_duplicate_names_what_it_duplicates() -> None:
+def _known(one: Claim, context: JudgingContext = KNOWN) -> str | None:
+    assert _passes(NoveltyFloor(), one, context)
+    return NoveltyFloor().known(one, context)
+
+
+def test_what_is_known_passes_and_names_the_record_that_says_it() -> None:
+    assert _known(claim(f"  {FACT.upper()} ")) == "k1"
+    assert _known(claim(FACT, source=HEARSAY)) == "k1"
+    assert _known(claim(FACT, source={"kind": "mail", "id": "9"})) == "k1"
+    assert _known(claim("EU refunds take 15 days.")) is None
+
+
+def test_another_text_of_the_same_record_is_a_new_version_of_it() -> None:
+    assert _known(claim(FACT, memory_id="k1")) == "k1"
+    assert _known(claim(f"{FACT[:-1]}!", memory_id="k1")) is None
+
+
+def test_what_has_a_subject_or_a_tag_of_its_own_is_not_known() -> None:
+    assert _known(claim(FACT, subject="policy/refunds")) is None
+    assert _known(claim(FACT, tags=("billing",))) is None
+    about = JudgingContext(related=(known("k3", FACT, subject="policy/refunds", tags=("a", "billing")),))
+    assert _known(claim(FACT, subject="policy/refunds", tags=("billing",)), about) == "k3"
+
+
+def test_what_the_run_forgets_is_not_known() -> None:
     assert (
-        NoveltyFloor().check(claim(f"  {FACT.upper()} "), KNOWN).reason
-        == "duplicate of k1. Nothing needs to be stored"
+        _known(claim(FACT), KNOWN.updated(refused=frozenset(), recalled=(), forgotten=frozenset({"k1"})))
+        is None
     )
 
 
-def test_a_record_is_no_duplicate_of_itself() -> None:
-    assert _passes(NoveltyFloor(), claim(FACT, memory_id="k1"), KNOWN)
+def test_what_was_recalled_names_the_record_that_it_is_from() -> None:
+    recalled = JudgingContext(recalled=("The van leaves at six.", FACT), recalled_ids=("m1", "m2"))
 
-
-def test_another_source_is_news_until_there_are_three() -> None:
-    sources = [{"kind": "mail", "id": str(number)} for number in range(4)]
-    related = tuple(known(f"k{number}", FACT, source=source) for number, source in enumerate(sources[:3]))
-
-    assert _passes(NoveltyFloor(), claim(FACT, source=sources[1]), JudgingContext(related=related[:1]))
-    assert not _passes(NoveltyFloor(), claim(FACT, source=sources[0]), JudgingContext(related=related[:1]))
-    assert not _passes(NoveltyFloor(), claim(FACT, source=HEARSAY), JudgingContext(related=related[:1]))
-    assert not _passes(NoveltyFloor(), claim(FACT, source=sources[3]), JudgingContext(related=related))
+    assert _known(claim(FACT), recalled) == "m2"
+    assert _known(claim(FACT), JudgingContext(recalled=(FACT,))) == "recalled"
 
 
 def test_what_was_refused_is_known_again_but_a_human_may_insist() -> None:
@@ -291,7 +332,7 @@ def test_a_void_record_bars_its_like_unless_it_was_only_a_duplicate(failed: str,
     void = known("void", FACT, band=Band.VOID, verdict=Verdict.VOID, evidence=evidence)
 
     found = _reason(NoveltyFloor(), claim(FACT), JudgingContext(related=(void,)))
-    assert found.startswith(reason or "duplicate of void")
+    assert found.startswith(reason or "known already: void")
 
 
 def test_a_memory_has_a_size() -> None:

@@ -374,7 +374,7 @@ def test_a_value_of_too_many_parts_is_no_pass() -> None:
 
 def test_a_record_of_the_wrong_types_is_no_pass() -> None:
     record = Record(memory_id="m", text="The van leaves at six.", source="handbook")  # type: ignore[arg-type]
-    assert JUDGE.judge(Claim(record=record)).verdict is not Verdict.SEAL
+    assert JUDGE.judge(Claim(record=record)).floor_checks[0].score < 1
 
     record = Record(memory_id="m", text="The van leaves at six.", refs=("handbook", 5), source=SOURCE)  # type: ignore[arg-type]
     assert JUDGE.judge(Claim(record=record)).verdict is Verdict.SEAL
@@ -449,7 +449,7 @@ def test_the_description_has_every_option_that_is_not_the_default() -> None:
     assert shipped[7] == ("F8_Novelty", 0.5, True)
     changed = Judge(registry).describe()
     assert changed[0] == ("F1_Amanah", 0.25, False)
-    assert changed[2] == ("F3_Witness", 0.5, True)
+    assert changed[2] == ("F3_Witness", 0.25, True)
     assert changed[7] == ("F8_Novelty", 0.5, True, {"max_chars": 100})
 
 

@@ -89,7 +89,7 @@ def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
 def test_what_is_held_or_partial_can_be_sealed_too(
     memory: Memory, hold: str | None, source: dict[str, str] | None, verdict: Verdict
 ) -> None:
-    waiting = proposed(memory, propose=False, hold=hold, source=source)
+    waiting = proposed(memory, propose=source is None, hold=hold, source=source)
     assert waiting.proposal.verdict is verdict
     assert [record.verdict for record in memory.records(band=Band.LEDGER)] == [verdict]
     memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)

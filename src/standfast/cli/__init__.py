@@ -21,6 +21,7 @@ SECTIONS: Final = {
     },
     "Governance": {
         "approvals": "List, approve and reject proposals.",
+        "patterns": "List and lift patterns of attacks.",
         "retention": "Archive and delete what is past its retention period.",
         "verify": "Verify storage, ledger, checkpoints, evidence and signatures.",
         "receipt": "Print a proof that an entry is in the ledger.",
@@ -52,6 +53,7 @@ _MODULES: Final = {
     "memory": ("remember", "forget", "history", "diff", "at"),
     "recall": ("recall", "read"),
     "approvals": ("approvals",),
+    "patterns": ("patterns",),
     "verify": ("verify", "receipt", "doctor", "canon"),
     "store": ("init", "backup", "export", "import", "recover", "retention"),
     "server": ("serve", "mcp", "keys"),

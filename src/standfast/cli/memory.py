@@ -75,7 +75,8 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
     # "rejected → rejected" would say the same word twice.
     bands = [band.label for band in remembered.bands if band is not Band.VOID]
     where = f" → {', '.join(bands)}" if bands else ""
-    click.echo(f"{remembered.verdict.label}: {remembered.memory_id}{where}")
+    label = remembered.verdict.label if remembered.known is None else "known already"
+    click.echo(f"{label}: {remembered.memory_id}{where}")
     for reason in remembered.reasons:
         click.echo(f"  {reason}")
     if remembered.proposal_id is not None:

@@ -10,16 +10,24 @@ from typing import Final
 
 import msgspec
 
+from standfast.canon import fingerprint
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
-from standfast.govern.evidence import build_evidence, content_check, content_fingerprint, logged_record
-from standfast.govern.judge.claim import NOVELTY_FLOOR
+from standfast.govern.evidence import (
+    build_evidence,
+    content_check,
+    content_fingerprint,
+    logged_record,
+    read_instant,
+)
+from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
+_KNOWN_VERDICTS: Final = (*CANONICAL_VERDICTS, Verdict.PARTIAL)
 _OPERATION_OF_VERDICT: Final = {
     Verdict.SEAL: Operation.VAULT_WRITE,
     Verdict.SABAR: Operation.VAULT_WRITE,
@@ -41,6 +49,10 @@ class JudgedRecord:
     """The fingerprint of the text without case, spaces and punctuation."""
     refused_reading: str | None = None
     """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
+    known: str | None = None
+    """The id of the record that says the same already. Then nothing is stored but a witness."""
+    witness: Record | None = None
+    """The row that notes a new source of the known record."""
 
     @property
     def verdict(self) -> Verdict:
@@ -50,11 +62,13 @@ class JudgedRecord:
     @property
     def is_accepted(self) -> bool:
         """Whether the record becomes the current version of its subject."""
-        return self.verdict in CANONICAL_VERDICTS
+        return self.verdict in CANONICAL_VERDICTS and self.known is None
 
     @property
     def answer(self) -> Remembered:
         """What the caller of ``remember`` gets."""
+        if self.known is not None:
+            return Remembered(memory_id=self.known, verdict=Verdict.SEAL, bands=(), known=self.known)
         return Remembered(
             memory_id=self.record.memory_id,
             verdict=self.verdict,
@@ -66,7 +80,7 @@ class JudgedRecord:
     @cached_property
     def incidents(self) -> tuple[Incident, ...]:
         """What later judgements should know about this one."""
-        return incidents_of(self.record, self.judgement, self.author)
+        return incidents_of(self.record, self.judgement)
 
     @cached_property
     def logged(self) -> Record:
@@ -76,6 +90,8 @@ class JudgedRecord:
     @cached_property
     def placed(self) -> tuple[Record, ...]:
         """The record as it is stored in each of its bands. In PHOENIX the proposal is stored instead."""
+        if self.known is not None:
+            return ()
         own = self.record if self.is_accepted else self.logged
         bands = [Band(band) for band in self.decision.target_bands if band != Band.PHOENIX]
         return tuple(msgspec.structs.replace(own, band=band) for band in bands)
@@ -112,7 +128,12 @@ def admit(
     decision = policy.should_write(verdict, evidence, target)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
     record = msgspec.structs.replace(claim.record, band=band, verdict=verdict, evidence=evidence)
-    waits = decision.allowed and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
+    known = judgement.known if verdict in _KNOWN_VERDICTS and not is_meant_as_law else None
+    waits = (
+        known is None
+        and decision.allowed
+        and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
+    )
     return JudgedRecord(
         record=record,
         judgement=judgement,
@@ -121,7 +142,38 @@ def admit(
         author=author,
         reading=claim.reading.fingerprint,
         refused_reading=claim.reading.fingerprint if _is_refused_for_its_content(judgement) else None,
+        known=known,
+        witness=None if known is None else _witness(record, known, claim, context),
     )
+
+
+def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) -> Record | None:
+    """The row of a new source for what is known; None if the source is not new, or the text was recalled just now."""
+    if record.verdict not in CANONICAL_VERDICTS:
+        return None
+    if context.recalled_text is not None and context.recalled_text.contains(claim.reading):
+        return None
+    witnesses = [one.witnesses for one in context.similar_to(claim) if one.memory_id == known]
+    new = claim.witnesses.difference(*witnesses)
+    if not new:
+        return None
+    vouching = msgspec.structs.replace(
+        record,
+        memory_id=f"{witness_prefix(known)}{fingerprint(sorted(new))[:32]}",
+        subject=None,
+        refs=({"kind": WITNESS_OF, "id": known}, *record.refs),
+        band=Band.WITNESS,
+    )
+    assert record.evidence is not None, "every judged record has evidence"
+    checks = [content_check(vouching), *record.evidence.floor_checks[1:]]
+    instant = read_instant(record.evidence.timestamp)
+    assert instant is not None, "evidence has a valid time"
+    return msgspec.structs.replace(vouching, evidence=build_evidence(checks, record.verdict, instant))
+
+
+def witness_prefix(memory_id: str) -> str:
+    """The start of the ids of all witness rows of a record."""
+    return f"witness/{fingerprint(memory_id)[:32]}/"
 
 
 def _is_refused_for_its_content(judgement: Judgement) -> bool:

@@ -32,7 +32,7 @@ from standfast.store.audit import verified
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record
+from standfast.vocabulary import ActionType, Band, Record, Verdict
 
 _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
 
@@ -83,6 +83,9 @@ class _Audit:
         elif record.evidence is not None:
             _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
             reached = BANDS_OF_VERDICT[record.evidence.verdict]
+            if record.evidence.verdict in (Verdict.SEAL, Verdict.SABAR):
+                # A source that confirms what is known is noted as a witness.
+                reached = (*reached, Band.WITNESS)
             _require(
                 band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
             )

@@ -1,118 +1,162 @@
-"""Patterns of rejections: what keeps going wrong, counted and recorded so that later judgements can take it into account.
+"""Patterns of attacks: sources from which injections keep coming, recorded so that later judgements ask for another source.
 
-    repeated_void      the same floor rejected writes about one subject, or from one source
-    near_miss          a hard floor let writes pass by less than 0.05
-    authority_breach   an agent claimed to make law; recorded from the first time on
+Each injection that is rejected from a named source is an incident, noted under ``mark/``. Three of one source within 30 days are a
+pattern: a WITNESS record of that source and day (the document's word is scar). While it applies, ``F3_Witness`` asks for another
+source. It fades 30 days after the last attack, and an operator can lift it at once. Repetition, bad form and the agent's own word
+never make a pattern, because they are not attacks by somebody who can be named.
 
-One such event is an incident. When the incidents of one kind about one thing reach a level of ``LEVELS_OF_PATTERN``, they are a
-pattern: a WITNESS record about that subject or source. Its content depends only on the incident and the level, so that two runs
-that find the same pattern write the same record. ``F3_Witness`` asks for one more source where a pattern applies.
-
-Stored names keep the document's word, scar: ``scar/...`` are the ids of patterns, ``mark/...`` the keys of incidents.
+A pattern's content depends only on its source and day, so that two runs that find the same pattern write the same record.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.canon import fingerprint
-from standfast.govern.judge.claim import subject_and_sources
+from standfast.canon import fingerprint, utc_text
+from standfast.errors import InvalidValue
+from standfast.govern.judge.claim import HEARSAY_KINDS, sources_of
+from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS
 from standfast.govern.judge.judge import Judgement
-from standfast.vocabulary import Band, FloorCheck, Record, Verdict
+from standfast.store.commit import Commit, Fact, Write
+from standfast.store.records import record_of
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
 
-PATTERN_LEVELS: Final = (3, 10, 30, 100)
-NEAR_MISS_MARGIN: Final = 0.05
-AUTHORITY_FLOOR: Final = "F9_Authority"
-
-
-class PatternKind(StrEnum):
-    """What the incidents of a pattern have in common."""
-
-    REPEATED_VOID = "repeated_void"
-    NEAR_MISS = "near_miss"
-    AUTHORITY_BREACH = "authority_breach"
-
-
-LEVELS_OF_PATTERN: Final = {
-    PatternKind.REPEATED_VOID: PATTERN_LEVELS,
-    PatternKind.NEAR_MISS: PATTERN_LEVELS,
-    PatternKind.AUTHORITY_BREACH: (1, *PATTERN_LEVELS),
-}
-_TEXT_OF_PATTERN: Final = {
-    PatternKind.REPEATED_VOID: "rejected by",
-    PatternKind.NEAR_MISS: "nearly rejected by",
-    PatternKind.AUTHORITY_BREACH: "rejected for claiming authority by",
-}
-assert set(LEVELS_OF_PATTERN) == set(_TEXT_OF_PATTERN) == set(PatternKind)
-MAX_INCIDENTS_COUNTED: Final = max(PATTERN_LEVELS)
+ATTACK_FLOORS: Final = ("F6_Injection",)
+MAX_INCIDENTS_COUNTED: Final = 100
+PATTERN_PREFIX: Final = f"{Band.WITNESS}/scar/"
+POLICY_SET_ID: Final = "patterns/v1"
 
 
 class Incident(NamedTuple):
-    """One event: its kind, the floor, and what it was about (``subject ...``, or a source's kind and id)."""
+    """One rejected attack: its source (kind and id), the floor that found it, and the day."""
 
-    pattern: PatternKind
+    source: str
     floor: str
-    about: str
-
-    @property
-    def digest(self) -> str:
-        """A short name shared by all incidents of this kind, floor and thing."""
-        return fingerprint(["mark/v1", self.pattern.value, self.floor, self.about])[:32]
+    day: str
 
     @property
     def prefix(self) -> str:
-        """The start of the keys under which they are stored."""
-        return f"mark/{self.digest}/"
+        """The start of the keys of all incidents of this source."""
+        return f"mark/{_digest(self.source)}/"
+
+    def key(self, memory_id: str) -> str:
+        """The key of this incident; ``memory_id`` is that of the rejected record."""
+        return f"{self.prefix}{self.day}/{memory_id}"
+
+    @property
+    def row(self) -> dict[str, str]:
+        """The row under that key."""
+        return {"about": self.source, "floor": self.floor, "pattern": "attack"}
 
 
-def incidents_of(record: Record, judgement: Judgement, author: str) -> tuple[Incident, ...]:
-    """The incidents of one judgement, sorted."""
-    about = subject_and_sources(record) or {f"agent {author.lower()}"}
-    incidents = {
-        Incident(pattern, check.floor, thing)
+class AttackPattern(Value, frozen=True, kw_only=True):
+    """A pattern of attacks that applies now: the source, the days it was renewed on, and when it fades."""
+
+    source: str
+    first_day: str
+    last_day: str
+    fades_on: str
+
+
+def incidents_of(record: Record, judgement: Judgement) -> tuple[Incident, ...]:
+    """The incidents of one judgement, sorted: one for each named source of a rejected attack."""
+    failed = [
+        check.floor
         for check in judgement.floor_checks
-        if (pattern := _pattern_of(check, judgement.verdict)) is not None
-        for thing in about
-    }
-    return tuple(sorted(incidents))
+        if check.hard and not check.passed and check.floor in ATTACK_FLOORS
+    ]
+    if judgement.verdict is not Verdict.VOID or not failed or record.evidence is None:
+        return ()
+    day = record.evidence.timestamp[:10]
+    named = [source for source in sources_of(record) if source.partition(" ")[0] not in HEARSAY_KINDS]
+    return tuple(Incident(source, failed[0], day) for source in sorted(named))
 
 
-def _pattern_of(check: FloorCheck, verdict: Verdict) -> PatternKind | None:
-    if check.hard is not True:
-        return None
-    if not check.passed:
-        breach = check.floor == AUTHORITY_FLOOR
-        return PatternKind.AUTHORITY_BREACH if breach else PatternKind.REPEATED_VOID
-    near = check.threshold is not None and check.score - check.threshold < NEAR_MISS_MARGIN
-    return PatternKind.NEAR_MISS if near and check.score < 1 and verdict is not Verdict.VOID else None
+def earlier_counts(
+    store: Store, namespace: str, at: int, incidents: Iterable[Incident]
+) -> dict[Incident, int]:
+    """How many incidents of each one's source a snapshot shows that still count, up to ``MAX_INCIDENTS_COUNTED``."""
+    counts = {}
+    for incident in set(incidents):
+        rows = store.scan(namespace, prefix=incident.prefix, at=at)
+        oldest = incident.prefix + _day_after(incident.day, -PATTERN_DAYS)
+        counts[incident] = sum(
+            1 for _ in islice((1 for row in rows if row.key > oldest), MAX_INCIDENTS_COUNTED)
+        )
+    return counts
 
 
 def detect_patterns(new: Iterable[Incident], counted: Mapping[Incident, int]) -> tuple[Record, ...]:
-    """The patterns that new incidents complete, given how often each occurred before, ordered by id."""
+    """The patterns that new incidents complete or renew, given how many came before, ordered by id."""
     totals = dict(counted)
     patterns = {}
     for incident in new:
-        before = totals.get(incident, 0)
-        totals[incident] = before + 1
-        for level in LEVELS_OF_PATTERN[incident.pattern]:
-            if before < level <= totals[incident]:
-                pattern = pattern_record(incident, level)
-                patterns[pattern.memory_id] = pattern
+        totals[incident] = totals.get(incident, 0) + 1
+        if totals[incident] >= ATTACKS_OF_A_PATTERN:
+            pattern = pattern_record(incident)
+            patterns[pattern.memory_id] = pattern
     return tuple(patterns[name] for name in sorted(patterns))
 
 
-def pattern_record(incident: Incident, level: int) -> Record:
+def pattern_record(incident: Incident) -> Record:
     """The WITNESS record of a pattern."""
-    kind, _, name = incident.about.partition(" ")
-    times = "once" if level == 1 else f"at least {level} times"
+    kind, _, name = incident.source.partition(" ")
     return Record(
-        memory_id=f"scar/{incident.pattern}/{incident.digest}/{level}",
-        text=f"Writes about {incident.about} were {_TEXT_OF_PATTERN[incident.pattern]} {incident.floor} {times}.",
-        tags=tuple(sorted({"scar", incident.pattern.value})),
-        subject=name if kind == "subject" else None,
-        source=None if kind == "subject" else {"kind": kind, "id": name},
+        memory_id=f"scar/{_digest(incident.source)}/{incident.day}",
+        text=(
+            f"At least {ATTACKS_OF_A_PATTERN} writes from {kind}:{name} were rejected as injections in the {PATTERN_DAYS} days up "
+            f"to {incident.day}."
+        ),
+        ts_utc=f"{incident.day}T00:00:00.000000Z",
+        tags=("attack", "scar"),
+        source={"kind": kind, "id": name},
         band=Band.WITNESS,
     )
+
+
+def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPattern]:
+    """The patterns that apply now, ordered by source."""
+    oldest = _day_after(utc_text(now)[:10], -PATTERN_DAYS)
+    days: dict[str, list[str]] = {}
+    for row in store.scan(namespace, prefix=PATTERN_PREFIX):
+        record = record_of(row)
+        day = (record.ts_utc or "")[:10]
+        if day > oldest:
+            days.setdefault(_shown(sources_of(record)), []).append(day)
+    return [
+        AttackPattern(
+            source=source,
+            first_day=min(listed),
+            last_day=max(listed),
+            fades_on=_day_after(max(listed), PATTERN_DAYS),
+        )
+        for source, listed in sorted(days.items())
+    ]
+
+
+def lift_pattern(store: Store, namespace: str, source: str, *, reason: str, by: str, run_id: str) -> Receipt:
+    """End the pattern of a source (``KIND:ID``) in a commit of its own. The ledger records who did it and why."""
+    if not reason.strip():
+        raise InvalidValue(what="reason", problem="say why the pattern is lifted; the ledger keeps it")
+    kind, _, name = source.partition(":")
+    digest, head = _digest(f"{kind.strip().lower()} {name.strip().lower()}"), store.head()
+    prefixes = (f"{PATTERN_PREFIX}{digest}/", f"mark/{digest}/")
+    keys = [row.key for prefix in prefixes for row in store.scan(namespace, prefix=prefix, at=head)]
+    if not any(key.startswith(PATTERN_PREFIX) for key in keys):
+        problem = f"there is no pattern of {source!r:.80}; list them with: standfast patterns list"
+        raise InvalidValue(what="source", problem=problem)
+    commit = Commit.of(
+        run_id=run_id,
+        memory_snapshot_id=head,
+        policy_set_id=POLICY_SET_ID,
+        writes=[Write.of(namespace, key, ActionType.EXPIRE) for key in keys],
+        facts=[
+            Fact.of("pattern_lifted", {"by": by, "namespace": namespace, "reason": reason, "source": source})
+        ],
+    )
+    return store.commit(commit)
 
 
 def refused_key(reading: str) -> str:
@@ -123,3 +167,15 @@ def refused_key(reading: str) -> str:
 def refused_row(reading: str) -> dict[str, str]:
     """The row under that key. It is always the same, so that two runs that reject the same content do not conflict."""
     return {"refused": reading}
+
+
+def _digest(source: str) -> str:
+    return fingerprint(["attacks/v1", source])[:32]
+
+
+def _shown(sources: Iterable[str]) -> str:
+    return min(sources).replace(" ", ":", 1)
+
+
+def _day_after(day: str, days: int) -> str:
+    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()

@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 from standfast.clock import Clock, IdSource
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.judge.judge import Floor
+from standfast.govern.patterns import AttackPattern
 from standfast.govern.sweep import DueRecord
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
@@ -395,6 +396,14 @@ class AsyncMemory:
     def approvals(self) -> ApprovalQueue:
         """Return the queue of proposals. Its methods block: call them with ``asyncio.to_thread``."""
         return self._memory.approvals()
+
+    async def patterns(self) -> list[AttackPattern]:
+        """Return the sources from which attacks keep coming; see ``Memory.patterns``."""
+        return await _in_thread(self._memory.patterns)
+
+    async def lift_pattern(self, source: str, *, reason: str, by: str = "operator") -> Receipt:
+        """End the pattern of a source before it fades; see ``Memory.lift_pattern``."""
+        return await _in_thread(self._memory.lift_pattern, source, reason=reason, by=by)
 
     async def due(self) -> list[DueRecord]:
         """Return what a retention sweep would archive or delete now; see ``Memory.due``."""

@@ -8,7 +8,6 @@ Only ``plan_commit`` and ``only_budgets_changed`` read the store. Nothing here w
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -18,9 +17,9 @@ from standfast.govern.admission import JudgedRecord, said_key
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import content_fingerprint, is_bound
 from standfast.govern.patterns import (
-    MAX_INCIDENTS_COUNTED,
     Incident,
     detect_patterns,
+    earlier_counts,
     refused_key,
     refused_row,
 )
@@ -56,7 +55,7 @@ def plan_commit(
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
     incidents = incidents_in(allowed)
-    counts = _earlier_counts(store, namespace, at, incidents)
+    counts = earlier_counts(store, namespace, at, (incident for incident, _ in incidents))
     patterns = detect_patterns([incident for incident, _ in incidents], counts)
     spending = budgets.spend(store, namespace, at, [r for one in allowed for r in one.placed], forgotten)
     rows = {
@@ -89,17 +88,6 @@ def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
     return [(incident, one.logged.memory_id) for one in judged for incident in one.incidents]
 
 
-def _earlier_counts(
-    store: Store, namespace: str, at: int, incidents: Iterable[tuple[Incident, str]]
-) -> dict[Incident, int]:
-    """Count the earlier incidents of each kind, up to the number from which more make no difference."""
-    counts = {}
-    for incident in {incident for incident, _ in incidents}:
-        rows = store.scan(namespace, prefix=incident.prefix, at=at)
-        counts[incident] = sum(1 for _ in islice(rows, MAX_INCIDENTS_COUNTED))
-    return counts
-
-
 def governance_rows(
     judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
 ) -> dict[str, dict[str, Any]]:
@@ -116,17 +104,16 @@ def governance_rows(
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed:
             rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
+        if one.witness is not None:
+            require_write(Role.FORGE, one.witness.band)
+            rows[one.witness.key] = one.witness.as_json()
         if one.refused_reading is not None:
             rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
     for pattern in patterns:
         require_write(Role.FORGE, pattern.band)
         rows[pattern.key] = pattern.as_json()
     for incident, memory_id in incidents:
-        rows[incident.prefix + memory_id] = {
-            "about": incident.about,
-            "floor": incident.floor,
-            "pattern": incident.pattern.value,
-        }
+        rows[incident.key(memory_id)] = incident.row
     return rows
 
 
@@ -176,7 +163,7 @@ def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
     entries = [
         _audit_entry(one, record.band, record.memory_id, content_fingerprint(record))
         for one in judged
-        for record in one.placed
+        for record in (*one.placed, *([one.witness] if one.witness else ()))
     ]
     entries += [
         _audit_entry(one, Band.PHOENIX, one.proposal.proposal_id, one.proposal.payload_fingerprint)
@@ -188,14 +175,15 @@ def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
 
 
 def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) -> dict[str, Any]:
+    evidence = (one.witness or one.record).evidence
     return {
         "band": band.value,
         "entry_hash": entry_hash,
         "entry_id": entry_id,
-        "evidence_hash": one.record.evidence.hash if one.record.evidence else None,
+        "evidence_hash": evidence.hash if evidence else None,
         "reasons": list(one.judgement.reasons),
         "verdict": one.verdict.value,
-        "writer_id": Role.JUDGE.value,
+        "writer_id": (Role.FORGE if band is Band.WITNESS else Role.JUDGE).value,
     }
 
 

@@ -1,12 +1,12 @@
 """What the judge may look at: sealed law and patterns, cached between runs, and what one run adds to them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.govern.admission import said_key
+from standfast.govern.admission import said_key, witness_prefix
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.patterns import refused_key
+from standfast.govern.patterns import PATTERN_PREFIX, refused_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of
@@ -14,8 +14,8 @@ from standfast.store.store import Store
 from standfast.vocabulary import Band, Receipt, Record
 
 _VAULT: Final = f"{Band.VAULT}/"
-_WITNESS: Final = f"{Band.WITNESS}/"
 _MAX_EQUAL_RECORDS: Final = 4
+_MAX_WITNESSES: Final = 16
 
 
 class _CachedContext(NamedTuple):
@@ -65,11 +65,12 @@ class JudgingCache:
 
     def _touches(self, keys: Iterable[RecordKey]) -> bool:
         return any(
-            namespace == self._namespace and key.startswith((_VAULT, _WITNESS)) for namespace, key in keys
+            namespace == self._namespace and key.startswith((_VAULT, PATTERN_PREFIX))
+            for namespace, key in keys
         )
 
     def _read(self, at: int) -> JudgingContext:
-        law, patterns = self._records(_VAULT, at), self._records(_WITNESS, at)
+        law, patterns = self._records(_VAULT, at), self._records(PATTERN_PREFIX, at)
         return JudgingContext(vault=law, patterns=patterns).precomputed()
 
     def _records(self, prefix: str, at: int) -> tuple[Record, ...]:
@@ -87,11 +88,20 @@ class RunJudgingContext:
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
 
-    def for_claim(self, claim: Claim, *, recalled: tuple[str, ...]) -> JudgingContext:
+    def for_claim(
+        self,
+        claim: Claim,
+        *,
+        recalled: Sequence[tuple[str, str]],
+        forgotten: frozenset[str],
+        today: str,
+    ) -> JudgingContext:
         """Return the context of one claim.
 
         Args:
-            recalled: The excerpts that the run was handed, so that they are not remembered again as if they were new.
+            recalled: The ids and excerpts that the run was handed, so that they are not remembered again as if they were new.
+            forgotten: The ids of records that the run forgets.
+            today: The day of the judgement, by which patterns of attacks fade.
         """
         # Accepted claims are added when the next one comes, so the last one of a run costs nothing.
         for accepted in self._accepted:
@@ -105,17 +115,28 @@ class RunJudgingContext:
         for key in keys[1:]:
             self._looked_up.add(key)
             if key in found:
-                self._context = self._context.with_accepted(Claim(record=record_of(found[key])))
+                self._add_known(record_of(found[key]))
         for record in self._equal_records(claim):
-            self._context = self._context.with_accepted(Claim(record=record))
+            self._add_known(record)
         is_refused = refused in found
         return self._context.updated(
-            refused=frozenset({claim.reading.fingerprint} if is_refused else ()), recalled=recalled
+            refused=frozenset({claim.reading.fingerprint} if is_refused else ()),
+            recalled=tuple(excerpt for _, excerpt in recalled),
+            recalled_ids=tuple(memory_id for memory_id, _ in recalled),
+            forgotten=forgotten,
+            today=today,
         )
 
     def accept(self, claim: Claim) -> None:
         """Make an accepted claim known to the judgements after it."""
         self._accepted.append(claim)
+
+    def _add_known(self, record: Record) -> None:
+        """Add a record and its witnesses to what is known."""
+        prefix = f"{Band.WITNESS}/{witness_prefix(record.memory_id)}"
+        witnesses = map(record_of, self._store.scan(self._namespace, prefix=prefix, at=self._at))
+        for known in (record, *islice(witnesses, _MAX_WITNESSES)):
+            self._context = self._context.with_accepted(Claim(record=known))
 
     def _equal_records(self, claim: Claim) -> Iterator[Record]:
         """Yield records that say the same word for word, for the floor against duplicates."""

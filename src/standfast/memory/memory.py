@@ -16,6 +16,7 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, Standfast
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
+from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
@@ -55,7 +56,7 @@ class Memory:
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
         with Memory.open("agent.db") as memory:
-            memory.remember("Ada prefers answers in German.", source={"kind": "chat", "id": "c-17"})
+            memory.remember("Ada prefers answers in German.")
             print(memory.recall("How should I answer Ada?").text)
 
     Args:
@@ -324,6 +325,24 @@ class Memory:
     def approvals(self) -> ApprovalQueue:
         """Return the queue in which proposals wait for a human's signature."""
         return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, extra_writes=self._restarted)
+
+    def patterns(self) -> list[AttackPattern]:
+        """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""
+        return list_patterns(self.store, self.namespace, self.store.clock.now())
+
+    def lift_pattern(self, source: str, *, reason: str, by: str = "operator") -> Receipt:
+        """End the pattern of a source before it fades. The ledger records who did it and why.
+
+        Args:
+            source: The source as ``patterns`` names it, e.g. ``"web:example.com"``.
+            by: Who lifts it.
+
+        Raises:
+            InvalidValue: There is no such pattern, or no reason.
+        """
+        return lift_pattern(
+            self.store, self.namespace, source, reason=reason, by=by, run_id=self.store.ids.new_id()
+        )
 
     def due(self) -> Iterator[DueRecord]:
         """Yield what a retention sweep would archive or delete now. Changes nothing."""

@@ -109,7 +109,7 @@ class Run:
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
         self._forgotten: dict[str, str] = {}
-        self._recalled: list[str] = []
+        self._recalled: list[tuple[str, str]] = []
         self._judging: RunJudgingContext | None = None
         self._count = 0
         self._is_over = False
@@ -156,7 +156,7 @@ class Run:
         )
         self.recorder.retrieval(**view.retrieval_facts(package))
         with self._lock:
-            self._recalled += [item.excerpt for item in package.selection.selected]
+            self._recalled += [(item.memory_id, item.excerpt) for item in package.selection.selected]
         return package
 
     # Writing.
@@ -177,7 +177,8 @@ class Run:
 
         Args:
             subject: What the text is about, e.g. ``"policy/eu-refunds"``. A subject has one current text and a history.
-            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it needs review.
+            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it is the agent's
+                own word, which is trusted less and does not become law.
             refs: Further sources that support it.
             propose: Ask a human to seal it as law.
             role: Who wants it remembered: ``"agent"`` or ``"human"``.
@@ -240,13 +241,18 @@ class Run:
                 tags=normal_tags(request.tags),
                 refs=request.refs,
                 subject=request.subject,
-                source=request.source,
+                source=request.source or self._own_word(request.role),
                 band=Band.PHOENIX if request.propose else Band.LEDGER,
             )
             claim = Claim(record=record, role=request.role)
             judged = admit(
                 claim,
-                context.for_claim(claim, recalled=tuple(self._recalled)),
+                context.for_claim(
+                    claim,
+                    recalled=self._recalled,
+                    forgotten=frozenset(key.partition("/")[2] for key in self._forgotten),
+                    today=utc_text(now)[:10],
+                ),
                 judge=services.judge,
                 policy=services.policy,
                 run=self.identity,
@@ -259,7 +265,13 @@ class Run:
             self._judged.append(judged)
             if judged.is_accepted:
                 context.accept(claim)
+            elif judged.witness is not None:
+                context.accept(Claim(record=judged.witness))
             return judged.answer
+
+    def _own_word(self, role: str) -> dict[str, str]:
+        """The source of a text that names none: whoever wants it remembered."""
+        return {"kind": "user" if role == Role.HUMAN else "agent", "id": self.agent}
 
     def forget(self, subject: str, *, reason: str) -> None:
         """Erase every version of a subject or memory id when the run commits. The ledger keeps that it existed, and the reason.

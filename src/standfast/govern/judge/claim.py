@@ -1,5 +1,6 @@
 """What floors judge: the claim, the context that it is judged in, and the protocol of a floor."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,10 @@ NOVELTY_FLOOR: Final = "F8_Novelty"
 HEARSAY_KINDS: Final = word_set(
     "agent assistant model llm self inference inferred generated guess recall recalled memory context summary"
 )
+WITNESS_OF: Final = "memory"
+"""The kind of the reference by which a witness row names the record that it vouches for."""
 _MAX_VALUES: Final = 2_048
+_SITE: Final = re.compile(r"https?://(?:[^/@]*@)?(?:www\.)?([^/?:]+)")
 _LOCATION_KEYS: Final = ("url", "uri", "path", "doc", "document")
 
 
@@ -96,6 +100,11 @@ class Claim:
         return witnesses_of(self.record)
 
     @property
+    def is_meant_as_law(self) -> bool:
+        """Whether it is proposed as law, which needs more than the agent's own word."""
+        return self.record.band in (Band.PHOENIX, Band.VAULT)
+
+    @property
     def is_human(self) -> bool:
         """Whether a human wants it remembered."""
         return self.role == Role.HUMAN
@@ -109,15 +118,21 @@ class JudgingContext:
         vault: Sealed records.
         related: Other records about the same subject or with similar words.
         recalled: The excerpts that this run recalled.
+        recalled_ids: The records they are from, in the same order; may be left out.
         refused: Fingerprints (``TextReading.fingerprint``) of content that was rejected for what it says.
-        patterns: WITNESS records of repeated rejections, see ``govern/patterns.py``.
+        patterns: WITNESS records of repeated attacks, see ``govern/patterns.py``.
+        forgotten: Ids of records that this run forgets. They are known no more.
+        today: The day of the judgement (``YYYY-MM-DD``), by which patterns fade. Without one, none has faded.
     """
 
     vault: tuple[Record, ...] = ()
     related: tuple[Record, ...] = ()
     recalled: tuple[str, ...] = ()
+    recalled_ids: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()
     patterns: tuple[Record, ...] = ()
+    forgotten: frozenset[str] = frozenset()
+    today: str = ""
 
     def with_accepted(self, claim: Claim) -> Self:
         """The context for a run's next claim, after this one was accepted. Cheap: similarity indexes are shared."""
@@ -126,31 +141,59 @@ class JudgingContext:
             last, before = indexes.pop(), indexes.pop()
             indexes.append(SimilarityIndex([*before.known, *last.known]))
         grown = replace(self, related=(*self.related, claim.record))
-        self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "pattern_keys")
+        self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "attack_days")
         grown.__dict__["indexes"] = tuple(indexes)
         return grown
 
-    def updated(self, *, refused: frozenset[str], recalled: tuple[str, ...]) -> Self:
+    def updated(
+        self,
+        *,
+        refused: frozenset[str],
+        recalled: tuple[str, ...],
+        recalled_ids: tuple[str, ...] = (),
+        forgotten: frozenset[str] = frozenset(),
+        today: str = "",
+    ) -> Self:
         """The context with other ``refused`` and ``recalled`` content. Everything else that was computed is shared."""
-        if refused == self.refused and recalled == self.recalled:
+        if (refused, recalled, forgotten, today) == (
+            self.refused,
+            self.recalled,
+            self.forgotten,
+            self.today,
+        ):
             return self
-        updated = replace(self, refused=refused, recalled=recalled)
-        self._copy_computed(updated, "sealed", "sealed_by_word", "pattern_keys", "indexes")
+        updated = replace(
+            self,
+            refused=refused,
+            recalled=recalled,
+            recalled_ids=recalled_ids,
+            forgotten=forgotten,
+            today=today,
+        )
+        self._copy_computed(updated, "sealed", "sealed_by_word", "attack_days", "indexes")
         if recalled == self.recalled:
             self._copy_computed(updated, "recalled_text")
         return updated
 
     def precomputed(self) -> Self:
         """The context itself, with everything computed that does not depend on a claim."""
-        for name in ("indexes", "sealed", "sealed_by_word", "recalled_text", "pattern_keys"):
+        for name in ("indexes", "sealed", "sealed_by_word", "recalled_text", "attack_days"):
             getattr(self, name)
         return self
 
     def similar_to(self, claim: Claim) -> list[KnownText]:
-        """Known records that already say what the claim says, without the claim's own record, ordered by id."""
+        """Known records that already say what the claim says, ordered by id.
+
+        Of the claim's own record, only one with the very same text does: any other text is a new version of it.
+        """
         found = [known for index in self.indexes for known in index.similar_to(claim.reading)]
         return sorted(
-            (known for known in found if known.memory_id != claim.record.memory_id),
+            (
+                known
+                for known in found
+                if known.memory_id not in self.forgotten
+                and (known.memory_id != claim.record.memory_id or known.reading.text == claim.reading.text)
+            ),
             key=lambda known: known.sort_key,
         )
 
@@ -166,7 +209,7 @@ class JudgingContext:
     @cached_property
     def recalled_text(self) -> RecalledText | None:
         """The recalled excerpts as one body of text."""
-        return RecalledText(self.recalled) if self.recalled else None
+        return RecalledText(self.recalled, self.recalled_ids) if self.recalled else None
 
     @cached_property
     def sealed(self) -> dict[str | None, tuple[KnownText, ...]]:
@@ -189,41 +232,46 @@ class JudgingContext:
         return by_word
 
     @cached_property
-    def pattern_keys(self) -> frozenset[str]:
-        """The subjects and sources of the patterns of rejections."""
-        return frozenset[str]().union(*(subject_and_sources(pattern) for pattern in self.patterns))
+    def attack_days(self) -> dict[str, tuple[str, ...]]:
+        """The days of the patterns of attacks by their source, oldest first."""
+        days: dict[str, set[str]] = {}
+        for pattern in self.patterns:
+            for source in sources_of(pattern):
+                days.setdefault(source, set()).add((pattern.ts_utc or "")[:10])
+        return {source: tuple(sorted(listed)) for source, listed in days.items()}
 
 
 NOTHING_KNOWN: Final = JudgingContext()
 
 
-def subject_and_sources(record: Record) -> frozenset[str]:
-    """What a pattern of rejections can be about: the record's subject, and each of its sources."""
-    sources = _sources(record)
-    return sources | {f"subject {record.subject}"} if record.subject else sources
+def sources_of(record: Record) -> frozenset[str]:
+    """The sources of a record: its own and those that it refers to, each as its kind and its id."""
+    keys = [_source_key(one) for one in (record.source, *record.refs)]
+    return frozenset(filter(None, keys))
 
 
 def witnesses_of(record: Record) -> frozenset[str]:
     """The independent sources of a record, without hearsay."""
-    return frozenset(key for key in _sources(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
+    return frozenset(key for key in sources_of(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
 
 
 def _known_text(record: Record, reading: TextReading | None = None) -> KnownText:
+    # A witness row says what another record says, and stands for that one.
+    vouched = [
+        ref.get("id") for ref in record.refs if isinstance(ref, dict) and ref.get("kind") == WITNESS_OF
+    ]
     return KnownText(
-        memory_id=record.memory_id,
+        memory_id=str(vouched[0]) if record.band is Band.WITNESS and vouched else record.memory_id,
         reading=reading or TextReading(record.text),
+        subject=record.subject,
+        tags=frozenset(record.tags),
         witnesses=witnesses_of(record),
         refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
     )
 
 
-def _sources(record: Record) -> frozenset[str]:
-    keys = [_source_key(one) for one in (record.source, *record.refs)]
-    return frozenset(filter(None, keys))
-
-
 def _source_key(source: object) -> str:
-    """Kind and id without the place inside the document: two pages of one handbook are one source."""
+    """Kind and id without the place inside the document: two pages of one handbook, or of one site, are one source."""
     if not isinstance(source, Mapping):
         return ""
     kind, source_id = source.get("kind"), source.get("id")
@@ -235,7 +283,9 @@ def _source_key(source: object) -> str:
         kind = kind or "place"
     if not isinstance(kind, str) or not kind.strip() or not source_id:
         return ""
-    return f"{kind.strip().lower()} {source_id.strip().partition('#')[0].lower()}"
+    name = source_id.strip().partition("#")[0].lower()
+    site = _SITE.match(name)
+    return f"{kind.strip().lower()} {site[1] if site else name}"
 
 
 def _was_rejected_for_what_it_says(record: Record) -> bool:

@@ -1,13 +1,13 @@
 """The floors that compare a claim with its sources, with what is known, and with who may say it.
 
-    F1_Amanah      ProvenanceFloor     soft   it names its source
+    F1_Amanah      ProvenanceFloor     soft   it names its source, if it is meant as law
     F2_Truth       TruthFloor          hard   it does not contradict what is sealed
-    F3_Witness     CorroborationFloor  soft   a source other than the agent supports it
+    F3_Witness     CorroborationFloor  soft   a source other than the agent supports what is meant as law
     F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible (clarity.py)
     F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data
     F6_Injection   InjectionFloor      hard   it states a fact and gives no orders (injection.py)
     F7_Humility    CalibrationFloor    soft   it is no more certain than its sources
-    F8_Novelty     NoveltyFloor        hard   it is short enough, and not known, recalled or rejected already
+    F8_Novelty     NoveltyFloor        hard   it is short enough and was not rejected before
     F9_Authority   AuthorityFloor      hard   it does not claim to be law
 
 All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
@@ -17,6 +17,7 @@ import re
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Final
 
 from standfast.canon import fingerprint
@@ -28,7 +29,7 @@ from standfast.govern.judge.claim import (
     Claim,
     Finding,
     JudgingContext,
-    subject_and_sources,
+    sources_of,
 )
 from standfast.govern.judge.folding import plain
 from standfast.govern.judge.lexicon import AMBIGUOUS_MONTHS, MONTHS, OPPOSITES, WEEKDAYS, word_set
@@ -37,21 +38,29 @@ from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import KnownText, says_nothing_new
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.vocabulary import Band
+from standfast.vocabulary import Band, Record
+
+ATTACKS_OF_A_PATTERN: Final = 3
+"""How many rejected injections from one source make a pattern."""
+PATTERN_DAYS: Final = 30
+"""How long an attack counts, and how long a pattern applies after the last one."""
+RECALLED: Final = "recalled"
+"""What stands for the known record if the excerpts of a context do not name theirs."""
 
 # F1_Amanah.
 
 _PLACEHOLDERS: Final = word_set("unknown none null n/a na tbd ? - anonymous somewhere internet web")
-_NO_SOURCE: Final = Finding(0.0, "no source. Name one by kind and id, such as kind 'doc' and id 'handbook'")
-_HALF_A_SOURCE: Final = Finding(0.4, "incomplete source. Give both its kind and its id")
-_PLACEHOLDER_SOURCE: Final = Finding(0.2, "placeholder instead of a source. Give an id that can be looked up")
+_NO_SOURCE: Final = "no source. Name one by kind and id, such as kind 'doc' and id 'handbook'"
+_HALF_A_SOURCE: Final = "incomplete source. Give both its kind and its id"
+_PLACEHOLDER_SOURCE: Final = "placeholder instead of a source. Give an id that can be looked up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceFloor:
     """The source has a kind and an id, and both name something.
 
-    Soft: a reviewer can fill in what is missing. It does not look the source up, so an invented one passes.
+    Without a source, a text is the agent's own word. That is accepted with a lower score, and fails only what is meant as law.
+    Set the threshold to 0.75 to require a source of everything. It does not look the source up, so an invented one passes.
     """
 
     name: str = "F1_Amanah"
@@ -59,16 +68,22 @@ class ProvenanceFloor:
     hard: bool = False
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """1 for a kind and an id, less for an incomplete source, 0 for none."""
-        source = claim.record.source
-        if not isinstance(source, Mapping) or not source:
-            return _NO_SOURCE
-        kind, source_id = source.get("kind"), source.get("id")
-        if not (_is_filled(kind) and _is_filled(source_id)):
-            return _HALF_A_SOURCE
-        if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDERS:
-            return _PLACEHOLDER_SOURCE
-        return CLEAN
+        """1 for a kind and an id, 0.6 for less than that, 0 for less than that in a proposal of law."""
+        problem = _problem_of_source(claim.record.source)
+        if problem is None:
+            return CLEAN
+        return Finding(0.0 if claim.is_meant_as_law else 0.6, problem)
+
+
+def _problem_of_source(source: object) -> str | None:
+    if not isinstance(source, Mapping) or not source:
+        return _NO_SOURCE
+    kind, source_id = source.get("kind"), source.get("id")
+    if not (_is_filled(kind) and _is_filled(source_id)):
+        return _HALF_A_SOURCE
+    if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDERS:
+        return _PLACEHOLDER_SOURCE
+    return None
 
 
 def _is_filled(value: object) -> bool:
@@ -208,7 +223,8 @@ def _has_other_member(text: TextReading, sealed: TextReading, members: dict[str,
 
 # F3_Witness.
 
-_NO_WITNESS: Final = Finding(
+_OWN_WORD: Final = Finding(0.25, "the agent's own word")
+_OWN_WORD_AS_LAW: Final = Finding(
     0.0, "no source but the agent's own word or memory itself. Name a document, a person or a system"
 )
 _WITNESSES: Final = {1: Finding(0.5, "one source"), 2: Finding(0.75, "two independent sources")}
@@ -218,31 +234,50 @@ _WITNESSES: Final = {1: Finding(0.5, "one source"), 2: Finding(0.75, "two indepe
 class CorroborationFloor:
     """Independent sources support the claim: its own source and refs, and those of records that say the same.
 
-    One source scores 0.5, two 0.75, three or more 1. A pattern of rejections on the subject or a source requires one source
-    more. Pages of one document are one source; the agent, a model and memory itself are none. Soft; set the threshold to 0.75
-    to require two. It counts names, so two names for one source count twice, and it does not read the sources.
+    The agent's own word scores 0.25, one source 0.5, two 0.75, three or more 1. What is meant as law needs a source, and so does
+    what comes from a source with a pattern of attacks: another source than that one. Pages of one document or site are one
+    source; the agent, a model and memory itself are none. Soft; set the threshold to 0.5 to require a source, to 0.75 for two. It
+    counts names, so two names for one source count twice, and it does not read the sources.
     """
 
     name: str = "F3_Witness"
-    threshold: float = 0.5
+    threshold: float = 0.25
     hard: bool = False
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:
-        """0 for no source, 0.5 for one, 0.75 for two, 1 for more."""
+        """0 for too few, 0.25 for the agent's own word, 0.5 for one source, 0.75 for two, 1 for more."""
         witnesses = claim.witnesses
         if 0 < len(witnesses) < 3 and context.indexes:
             similar = [known for known in context.similar_to(claim) if not known.refused]
             witnesses = witnesses.union(*(known.witnesses for known in similar))
         if not witnesses:
-            return _NO_WITNESS
-        if context.patterns and not context.pattern_keys.isdisjoint(subject_and_sources(claim.record)):
-            counted = len(witnesses) - 1
+            return _OWN_WORD_AS_LAW if claim.is_meant_as_law else _OWN_WORD
+        attackers = active_attackers(context, claim.record)
+        if attackers and witnesses <= attackers.keys():
+            source, since = min(attackers.items())
+            named = source.replace(" ", ":", 1)
             return Finding(
-                1.0 if counted >= 3 else 1 - 0.5**counted,
-                "earlier writes about this subject or from this source were rejected repeatedly. "
-                "Confirm it from another source",
+                0.0,
+                f"{ATTACKS_OF_A_PATTERN} or more writes from {named} were rejected as injections (since {since}). Confirm it "
+                f"from another source, or lift the pattern: standfast patterns lift {named}",
             )
         return _WITNESSES.get(len(witnesses), CLEAN)
+
+
+def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
+    """The record's sources with a pattern of attacks that has not faded, each with the day that it began."""
+    if not context.patterns:
+        return {}
+    oldest = _day_before(context.today, PATTERN_DAYS) if context.today else ""
+    return {
+        source: days[0]
+        for source in sources_of(record)
+        if (days := [day for day in context.attack_days.get(source, ()) if day > oldest])
+    }
+
+
+def _day_before(day: str, days: int) -> str:
+    return (date.fromisoformat(day) - timedelta(days=days)).isoformat()
 
 
 # F5_Secrecy.
@@ -315,9 +350,9 @@ _HEDGES: Final = word_set(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationFloor:
-    """Absolute words (always, never, guaranteed, 100 %) need a source other than the agent.
+    """Absolute words (always, never, guaranteed, 100 %) need a source other than the agent, where they are meant as law.
 
-    Soft. It knows the words of some European languages, Chinese, Japanese, Korean and Arabic. It does not check whether the
+    Anywhere else they only lower the score. Soft. It knows the words of some European languages, Chinese, Japanese, Korean and Arabic. It does not check whether the
     source really says so, and does not recognise certainty in other words.
     """
 
@@ -326,14 +361,15 @@ class CalibrationFloor:
     hard: bool = False
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """1 without absolute words, 0.9 with a source for them, 0.4 or less without."""
+        """1 without absolute words, 0.9 with a source for them, 0.6 without, 0.4 or less without in a proposal of law."""
         count = _count_absolutes(claim)
         if not count:
             return CLEAN
         if claim.witnesses:
             return Finding(0.9, "absolute words, with a source")
         return Finding(
-            0.4 / count, "absolute words without a source. Name a source, or say it less absolutely"
+            0.4 / count if claim.is_meant_as_law else 0.6,
+            "absolute words without a source. Name a source, or say it less absolutely",
         )
 
 
@@ -355,17 +391,13 @@ def _count_absolutes(claim: Claim) -> int:
 
 # F8_Novelty.
 
-# With so many independent sources a fact needs no further record.
-_ENOUGH_WITNESSES: Final = 3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoveltyFloor:
-    """Short enough for one memory, and not known already.
+    """Short enough for one memory, not rejected before; and if it is known already, it says by which record.
 
-    A duplicate repeats a known record or adds nothing to it (see ``similarity.py``). It passes if it brings an independent
-    source to a fact that has fewer than three. Text that consists of what this run recalled is rejected whatever source it
-    names, because memory must not become its own source. Content that was rejected before is recognised by its fingerprint
+    What is known is no violation. A claim is known if it adds nothing to a record (see ``similarity.py``) of its own subject and
+    with its tags, or consists of what this run recalled. Content that was rejected before is recognised by its fingerprint
     (through changes of case, spacing, punctuation, accents and lookalike letters), and by similarity while the rejected record
     exists; a human may submit it again. Words are compared: a paraphrase or a translation is new.
     """
@@ -383,17 +415,31 @@ class NoveltyFloor:
             raise InvalidValue(what="NoveltyFloor", problem=problem)
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:
-        """0 for rejected content, 0.1 for recalled, 0.2 for known, 0.3 for too long, 0.7 for another source."""
+        """0 for rejected content, 0.3 for too long, 0.7 for known content."""
         if claim.is_overlong:
             return OVERLONG
         length = len(claim.record.text)
         if length > self.max_chars:
             return Finding(0.3, f"too long: {length} characters, at most {self.max_chars}. Split it")
-        if context.refused and not claim.is_human and _is_refused(claim, context.refused):
-            return Finding(0.0, "rejected before: the same content. A human may submit it again")
-        if context.recalled_text is not None and context.recalled_text.contains(claim.reading):
-            return Finding(0.1, "repeats what this run recalled. Memory cannot be its own source")
-        return _compare_with_known(claim, context) if context.indexes else CLEAN
+        if not claim.is_human and (context.refused or context.indexes):
+            if _is_refused(claim, context.refused):
+                return Finding(0.0, "rejected before: the same content. A human may submit it again")
+            if refused := [known.memory_id for known in context.similar_to(claim) if known.refused]:
+                return Finding(
+                    0.0, f"rejected before: it says what {refused[0]} says. A human may submit it again"
+                )
+        known = self.known(claim, context)
+        return CLEAN if known is None else Finding(0.7, f"known already: {known} says it")
+
+    def known(self, claim: Claim, context: JudgingContext) -> str | None:
+        """The id of the record that says what the claim says; None if it is new."""
+        recalled = context.recalled_text
+        if recalled is not None and recalled.contains(claim.reading):
+            return recalled.record_of(claim.reading) or RECALLED
+        if not context.indexes:
+            return None
+        found = (known for known in context.similar_to(claim) if not known.refused and _covers(known, claim))
+        return next((known.memory_id for known in found), None)
 
 
 def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
@@ -406,18 +452,9 @@ def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
         return False
 
 
-def _compare_with_known(claim: Claim, context: JudgingContext) -> Finding:
-    found = context.similar_to(claim)
-    refused = [known.memory_id for known in found if known.refused]
-    if refused and not claim.is_human:
-        return Finding(0.0, f"rejected before: it says what {refused[0]} says. A human may submit it again")
-    accepted = [known for known in found if not known.refused]
-    if not accepted:
-        return CLEAN
-    witnesses = frozenset[str]().union(*(known.witnesses for known in accepted))
-    if claim.witnesses - witnesses and len(witnesses) < _ENOUGH_WITNESSES:
-        return Finding(0.7, f"another source for {accepted[0].memory_id}")
-    return Finding(0.2, f"duplicate of {accepted[0].memory_id}. Nothing needs to be stored")
+def _covers(known: KnownText, claim: Claim) -> bool:
+    """Whether a known record is found wherever the claim would be: under its subject, if it has one, and all of its tags."""
+    return claim.record.subject in (None, known.subject) and known.tags.issuperset(claim.record.tags)
 
 
 # F9_Authority.

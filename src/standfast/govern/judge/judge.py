@@ -55,11 +55,19 @@ class Judgement(Value, frozen=True, kw_only=True):
     verdict: Verdict
     floor_checks: tuple[FloorCheck, ...]
     reasons: tuple[str, ...] = ()
+    known: str | None = None
+    """The id of the record that says the same already."""
 
     def as_json(self) -> dict[str, Any]:
         """The judgement with its floor checks in the form that evidence stores."""
         checks = [check.as_json() for check in self.floor_checks]
-        return {"verdict": self.verdict.value, "floor_checks": checks, "reasons": list(self.reasons)}
+        known = {} if self.known is None else {"known": self.known}
+        return {
+            "verdict": self.verdict.value,
+            "floor_checks": checks,
+            "reasons": list(self.reasons),
+            **known,
+        }
 
 
 class FloorRegistry:
@@ -169,7 +177,14 @@ class Judge:
                 reasons.append(f"{outcome}: {check.reason or 'no reason given'} [{check.floor}]")
                 own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
                 verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
-        return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons))
+        return Judgement(
+            verdict=verdict, floor_checks=checks, reasons=tuple(reasons), known=self._known(claim, context)
+        )
+
+    def _known(self, claim: Claim, context: JudgingContext) -> str | None:
+        """The id of the record that says the same already. A judge without the floor against it does not ask."""
+        floors = [floor.floor for floor in self._floors]
+        return next((one.known(claim, context) for one in floors if isinstance(one, NoveltyFloor)), None)
 
 
 class CheckedFloor(NamedTuple):

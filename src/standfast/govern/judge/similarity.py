@@ -5,7 +5,7 @@ adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` 
 ``not``. ``Please note: refunds in the EU take 14 days!`` is not new.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -33,13 +33,22 @@ class KnownText:
 
     memory_id: str
     reading: TextReading
+    subject: str | None = None
+    tags: frozenset[str] = frozenset()
     witnesses: frozenset[str] = frozenset()
     refused: bool = False
 
     @property
-    def sort_key(self) -> tuple[str, str, bool, list[str]]:
+    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str]]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
-        return self.memory_id, self.reading.text, self.refused, sorted(self.witnesses)
+        return (
+            self.memory_id,
+            self.reading.text,
+            self.refused,
+            sorted(self.witnesses),
+            self.subject or "",
+            sorted(self.tags),
+        )
 
 
 class _Vocabulary:
@@ -146,8 +155,10 @@ def _is_misspelling(new: str, old: str) -> bool:
 class RecalledText:
     """The excerpts that a run recalled, as one body of text that its claims are compared with."""
 
-    def __init__(self, excerpts: Iterable[str]) -> None:
+    def __init__(self, excerpts: Iterable[str], memory_ids: Sequence[str] = ()) -> None:
         readings = [TextReading(excerpt) for excerpt in excerpts]
+        self._readings = readings
+        self._memory_ids = memory_ids
         self._vocabulary = _Vocabulary(readings)
         self._whole = frozenset(map(_key, readings))
         self._content = frozenset().union(*(reading.content for reading in readings))
@@ -168,6 +179,14 @@ class RecalledText:
         if len(news) > _MAX_NEW_SHARE * len(text.content) or news & (text.numbers | text.names):
             return False
         return len(following & self._pairs) >= _MIN_RECALLED_SHARE * len(following)
+
+    def record_of(self, text: TextReading) -> str:
+        """The id of the record whose excerpt shares most words with the text; the smallest one of several. Empty if unknown."""
+        shared = [
+            (-len(reading.content & text.content), memory_id)
+            for reading, memory_id in zip(self._readings, self._memory_ids, strict=False)
+        ]
+        return min(shared)[1] if shared else ""
 
 
 def _following(reading: TextReading) -> frozenset[tuple[str, str]]:
