@@ -112,6 +112,8 @@ def looking_back(memory: standfast.Memory) -> None:
     assert_type(memory.diff(0), list[standfast.RecordChange])
     assert_type(memory.due(), Iterator[standfast.DueRecord])
     assert_type(memory.sweep(), list[standfast.Receipt])
+    assert_type(memory.patterns(), list[standfast.AttackPattern])
+    assert_type(memory.lift_pattern("web:a.example", reason="cleaned"), standfast.Receipt)
     assert_type(memory.verify(), Iterator[str])
     assert_type(memory.checkpoint(), str | None)
     assert_type(memory.receipt(1), standfast.InclusionReceipt)

@@ -52,7 +52,7 @@ def client(served: Served, request: pytest.FixtureRequest) -> Iterator[Client]:
 
 
 def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
-    """All but how it is opened, and what only other packages of the library call."""
+    """All but how it is opened, what only other packages of the library call, and what an operator does where the store is."""
     verbs = {name for name in vars(Memory) if not name.startswith("_")}
 
     assert {verb for verb in verbs if not hasattr(client, verb)} <= {
@@ -60,20 +60,22 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "judging_context",
         "corpus",
         "warnings",
+        "patterns",
+        "lift_pattern",
     }
 
 
 def test_a_run_commits_at_the_end_of_its_block(client: Client) -> None:
     with client.run(workflow="triage", mode="buffered_write") as run:
         fact = run.remember("EU refunds take 14 days.", subject="policy/eu-refunds", source=HANDBOOK)
-        rumour = run.remember("US refunds take 30 days.")
+        rumour = run.remember("US refunds take 30 days.", hold="ask Ada")
         assert list(client.records()) == []
     head = client.status().head
     changes = client.diff(head - 1)
     with client.run(workflow="triage", mode="buffered_write") as second:
         second.forget("policy/eu-refunds", reason="asked to")
 
-    assert (fact.verdict, rumour.verdict) == (Verdict.SEAL, Verdict.PARTIAL)
+    assert (fact.verdict, rumour.verdict) == (Verdict.SEAL, Verdict.HOLD)
     assert run.receipt is not None
     assert run.receipt.memory_snapshot_id == head
     with pytest.raises(NotFound):

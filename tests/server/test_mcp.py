@@ -202,7 +202,7 @@ async def _familiar(client: Client) -> None:
     odd = await refused(client, "create_entities", entities=[{"name": "a#b", "observations": ["x"]}])
 
     assert added["results"][0]["event"] == "ADD"
-    assert unsourced["results"][0]["event"] == "PENDING"
+    assert unsourced["results"][0]["event"] == "ADD"
     assert memory_id in [one["id"] for one in found["results"]]
     assert got["memory"] == "Ann's flight leaves at 9:40 on Monday."
     assert "[not_found]" in gone

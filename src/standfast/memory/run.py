@@ -364,7 +364,7 @@ class Run:
         if log is not None and (receipt := log.confirmed()) is not None:
             return receipt
         try:
-            return commit()
+            receipt = commit()
         except (CommitAborted, PayloadMismatch):
             if log is None:
                 raise
@@ -372,6 +372,11 @@ class Run:
             if (receipt := log.confirmed()) is None:
                 raise
             return receipt
+        if receipt is None and log is not None:
+            # An attempt that was committed meanwhile makes all of this one known already.
+            log.look_up()
+            receipt = log.confirmed()
+        return receipt
 
     def discard(self, error: BaseException | None = None) -> None:
         """Drop the buffer and end the run. ``error`` is recorded in the trace as the cause."""

@@ -108,6 +108,7 @@ class CompatibleTools:
 
         def added(remembered: RememberResponse) -> ForeignShape:
             event = {"SEAL": "ADD", "SABAR": "ADD", "VOID": "NONE"}.get(remembered.verdict, "PENDING")
+            event = event if remembered.known is None else "NONE"
             one = {"id": remembered.memory_id, "memory": text, "event": event, "reasons": remembered.reasons}
             return ForeignShape(plain={"results": [one]})
 

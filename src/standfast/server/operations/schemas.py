@@ -153,6 +153,8 @@ class RememberResponse(Value, frozen=True, kw_only=True):
     bands: list[str]
     reasons: list[str]
     proposal_id: str | None = None
+    known: str | None = None
+    """The id of the record that says the same already; then nothing but a new source is stored."""
     receipt: Receipt | None = None
 
     @classmethod
@@ -164,6 +166,7 @@ class RememberResponse(Value, frozen=True, kw_only=True):
             bands=[band.value for band in remembered.bands],
             reasons=list(remembered.reasons),
             proposal_id=remembered.proposal_id,
+            known=remembered.known,
         )
 
 
