@@ -71,6 +71,7 @@ def verbs(memory: standfast.Memory) -> None:
     assert_type(answer.receipt, standfast.Receipt | None)
     assert_type(answer.verdict, standfast.Verdict)
     assert_type(memory.recall("refunds"), standfast.ContextPackage)
+    assert_type(memory.recall("refunds").erased_since, standfast.ErasedSince | None)
     assert_type(memory.recall("refunds", tokens=500, bands=["VAULT"]).text, str)
     assert_type(memory.forget("a", reason="asked for"), standfast.Receipt)
 

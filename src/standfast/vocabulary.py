@@ -13,14 +13,14 @@ of the documents, so ``as_json`` and ``from_json`` need no translation.
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NoReturn, Self
+from typing import Annotated, Any, Final, NoReturn, Self
 
 import msgspec
 
 from standfast.canon import normal_string
 from standfast.casing import lowered
 from standfast.errors import InvalidValue
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS
+from standfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS, SAFE_INTEGER
 
 __all__ = [
     "TIER_OF_BAND",
@@ -267,6 +267,13 @@ class Snapshot(Value, frozen=True, kw_only=True):
         )
         if self.commit_id is not None:
             self._require_digest("commit_id", self.commit_id)
+
+
+class ErasedSince(Value, frozen=True, kw_only=True):
+    """How many records that a snapshot showed were erased since, and the snapshot of the last such erasure."""
+
+    records: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]
+    memory_snapshot_id: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]
 
 
 class RunIdentity(Value, frozen=True, kw_only=True):

@@ -39,10 +39,13 @@ class Script:
 
     def play(self, *, clock: ManualClock | None = None) -> Trace:
         """The trace of one run over a new memory."""
-        memory = Memory.open(":memory:", clock=clock or ManualClock(), ids=RandomIds(), strict=self.strict)
-        with memory.run(workflow="seed", mode="buffered_write") as run:
+        seeded = Memory.open(":memory:", clock=ManualClock(), ids=RandomIds(), strict=self.strict)
+        with seeded.run(workflow="seed", mode="buffered_write") as run:
             for subject, text in self.known:
                 run.remember(text, subject=subject, source=HANDBOOK)
+        # What is known was written at one time; the run takes place at any time.
+        seeded.store.clock = clock or ManualClock()
+        memory = Memory(seeded.store, strict=self.strict)
         with memory.run(workflow="triage", mode="buffered_write", model=MODEL) as run:
             self(run)
         assert run.trace is not None

@@ -36,11 +36,14 @@ def played(
     store_clock: ManualClock | None = None, act: Callable[..., None] = agent, **changes: Any
 ) -> tuple[Memory, Run]:
     """A memory that knows one thing, and a run over it."""
-    memory = Memory.open(":memory:", clock=store_clock or ManualClock(), ids=CountedIds())
-    with memory.run(workflow="seed", mode="buffered_write") as run:
+    seeded = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
+    with seeded.run(workflow="seed", mode="buffered_write") as run:
         run.remember(
             changes.pop("known", "EU refunds take 14 days."), subject="policy/eu-refunds", source=HANDBOOK
         )
+    if store_clock is not None:
+        seeded.store.clock = store_clock
+    memory = Memory(seeded.store)
     with memory.run(
         workflow="triage", mode="buffered_write", model=changes.pop("model", MODEL), run_id="r"
     ) as run:

@@ -139,6 +139,11 @@ EQUIVALENT: dict[str, Mutation] = {
     "scores": put("retrievals.0.selected_records.0.score", 0.77),
     "candidate_count": put("retrievals.0.candidate_count", 900),
     "visibility_mode": put("visibility_mode", "read_only"),
+    "store_identity": both(
+        put("retrievals.0.store_id", "store-2"), put("retrievals.0.branch_id", "branch-7")
+    ),
+    "package_hash": put("retrievals.0.package_hash", fingerprint("something else")),
+    "erased_elsewhere": put("retrievals.0.erased_since", {"records": 1, "memory_snapshot_id": 43}),
     "kept_results": both(drop(f"{CALL}.result"), put(f"{CALL}.result_omitted", "size")),
     "guardrail_repeated": put("events.1.guardrails_triggered", ["pii-masked", "pii-masked"]),
 }
@@ -157,11 +162,23 @@ DIFFERENT: dict[ReasonCode, Mutation] = {
     ReasonCode.QUERY_FINGERPRINT: put(f"{READ}.query_fingerprint", DIGEST),
     ReasonCode.QUERY_NORMALIZATION_VERSION: put(f"{READ}.query_normalization_version", "query-v2"),
     ReasonCode.RETRIEVAL_MODE: put(f"{READ}.retrieval_mode", "text_to_vector"),
+    ReasonCode.NAMESPACE: put(f"{READ}.namespace", "billing"),
+    ReasonCode.SCOPES: put(f"{READ}.scopes", ["user/ada"]),
+    ReasonCode.FILTERS: put(f"{READ}.filters", {"bands": ["VAULT"]}),
+    ReasonCode.BUDGET: put(f"{READ}.budget.tokens", 900),
+    ReasonCode.ERASED_SINCE: both(
+        drop(f"{READ}.selected_records.2"),
+        put(f"{READ}.erased_since", {"records": 2, "memory_snapshot_id": 44}),
+    ),
+    ReasonCode.RECORD_HASH: put(f"{READ}.selected_records.1.record_hash", DIGEST),
     ReasonCode.SELECTED_RECORDS: put(f"{READ}.selected_records.0.record_id", "eu-returns"),
     ReasonCode.RANK_ORDER: swap_ranks,
     ReasonCode.TOOL_CALL_COUNT: drop(MAIL),
     ReasonCode.TOOL_NAME: both(
-        put(f"{CALL}.tool_name", "weather"), put(f"{CALL}.tool_profile_version", "whole-v1")
+        put(f"{CALL}.tool_name", "weather"),
+        put(f"{CALL}.tool_profile_version", "whole-v1"),
+        put(f"{CALL}.result", "rain"),
+        put(f"{CALL}.tool_result_fingerprint", fingerprint("rain")),
     ),
     ReasonCode.TOOL_PROFILE_VERSION: both(
         put(f"{CALL}.tool_profile_version", "search-v2"),
@@ -169,8 +186,15 @@ DIFFERENT: dict[ReasonCode, Mutation] = {
         identify,
     ),
     ReasonCode.NORMALIZED_ARGS: put(f"{CALL}.normalized_args", {"query": "parcel position"}),
-    ReasonCode.TOOL_OUTCOME: put(f"{CALL}.outcome", "raised"),
-    ReasonCode.TOOL_RESULT: put(f"{CALL}.tool_result_fingerprint", DIGEST),
+    ReasonCode.TOOL_OUTCOME: both(
+        put(f"{CALL}.outcome", "raised"),
+        put(f"{CALL}.result", {"error": "TimeoutError", "message": "too slow"}),
+        put(f"{CALL}.tool_result_fingerprint", fingerprint({"error": "TimeoutError"})),
+    ),
+    ReasonCode.TOOL_RESULT: both(
+        put(f"{CALL}.result", {"hits": ["lost"]}),
+        put(f"{CALL}.tool_result_fingerprint", fingerprint({"hits": ["lost"]})),
+    ),
     ReasonCode.SIDE_EFFECT: put(f"{MAIL}.side_effect_fingerprint", DIGEST),
     ReasonCode.GUARDRAILS: put("events.1.guardrails_triggered", ["pii-masked", "spend-limit"]),
     ReasonCode.OUTPUT_TYPE: retype,
@@ -204,6 +228,7 @@ REJECTED: dict[ShortfallCode, Mutation] = {
     ShortfallCode.MODEL_CONFIG_MISMATCH: put("model_config.temperature", 0.3),
     ShortfallCode.EVENT_ORDER: put("events.2.index", 7),
     ShortfallCode.TOOL_PROFILE_MISSING: put(f"{CALL}.tool_profile_version", "search-v9"),
+    ShortfallCode.TOOL_RESULT_MISMATCH: put(f"{CALL}.result.hits", ["lost"]),
     ShortfallCode.SIDE_EFFECT_MISSING: put(f"{MAIL}.side_effect_fingerprint", None),
     ShortfallCode.RETRIEVAL_LINK: put("events.0.retrieval_event_ids", []),
     ShortfallCode.RANK_ORDER: put(f"{READ}.selected_records.2.score", 0.99),

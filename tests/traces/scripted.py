@@ -5,7 +5,7 @@ Run as a program it records itself many times, in threads whose timing is left t
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,11 +14,11 @@ from typing import Any
 
 from standfast.canon import fingerprint
 from standfast.clock import ManualClock
-from standfast.traces.artifact import ModelConfig, SelectedRecord, ToolProfile, Trace
+from standfast.traces.artifact import ModelConfig, RetrievalBudget, SelectedRecord, ToolProfile, Trace
 from standfast.traces.recorder import Recorder
 from standfast.traces.replay import ReplayedRun
 from standfast.traces.shapes import TextShape
-from standfast.vocabulary import RunIdentity, VisibilityMode
+from standfast.vocabulary import Band, RunIdentity, VisibilityMode
 
 MODEL = ModelConfig(
     provider_name="scripted", model_name="parrot", model_revision="3", temperature=0.2, max_tokens=400, seed=7
@@ -47,7 +47,9 @@ class FixedMemory:
         """What a package would be."""
         return {"query": query, "tokens": tokens, "records": list(self.records)}
 
-    def retrieval_facts(self, package: Any) -> Mapping[str, Any]:
+    def retrieval_facts(
+        self, package: Any, *, bands: Sequence[Band | str] | None = None
+    ) -> Mapping[str, Any]:
         """How a trace tells of it."""
         return {
             "policy_id": "memory.read",
@@ -57,10 +59,22 @@ class FixedMemory:
             "retrieval_mode": "lexical",
             "candidate_count": 12,
             "selected_records": [
-                SelectedRecord(record_id=name, record_type="record", score=score, rank=rank)
+                SelectedRecord(
+                    record_id=name,
+                    record_type="record",
+                    record_hash=fingerprint(name),
+                    score=score,
+                    rank=rank,
+                )
                 for rank, (name, score) in enumerate(package["records"], 1)
             ],
-            "filters": {"namespace": "default", "tags": [], "trust": ["LEDGER", "VAULT"]},
+            "namespace": "default",
+            "scopes": ["shared"],
+            "filters": {"bands": list(bands or ["VAULT", "LEDGER"])},
+            "budget": RetrievalBudget(tokens=package["tokens"], max_items=50),
+            "package_hash": fingerprint(["package", package["query"]]),
+            "store_id": "store-1",
+            "branch_id": "store-1",
         }
 
 

@@ -189,16 +189,22 @@ def test_naming_arguments_is_what_python_does(
     assert canonical_bytes(observed) == canonical_bytes(bound.arguments)
 
 
+_DIGESTS = st.sampled_from(["0" * 64, "1" * 64])
+
+
 @given(
-    st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.just("r"), st.floats(-2, 2)), max_size=8),
+    st.lists(
+        st.tuples(st.text("abc", min_size=1, max_size=3), st.just("r"), _DIGESTS, st.floats(-2, 2)),
+        max_size=8,
+    ),
     st.randoms(use_true_random=False),
 )
 def test_ranking_never_shows_the_order_in_which_candidates_came(
-    candidates: list[tuple[str, str, float]], dice: Random
+    candidates: list[tuple[str, str, str, float]], dice: Random
 ) -> None:
     shuffled = candidates.copy()
     dice.shuffle(shuffled)
-    nudged = [(name, kind, round(score, 6) + 1e-9) for name, kind, score in shuffled]
+    nudged = [(name, kind, digest, round(score, 6) + 1e-9) for name, kind, digest, score in shuffled]
     records = ranked(candidates)
 
     assert ranked(shuffled) == ranked(nudged) == records

@@ -30,6 +30,7 @@ from standfast.traces.replay import ReplayMemory, replay
 EXIT_CODES: Final = {
     ClaimVerdict.EQUIVALENT: 0,
     ClaimVerdict.DIFFERENT: ANSWER_IS_NO,
+    ClaimVerdict.ERASED: ANSWER_IS_NO,
     ClaimVerdict.REJECTED: BAD_INPUT,
 }
 assert set(EXIT_CODES) == set(ClaimVerdict)
@@ -117,12 +118,16 @@ def _shortfalls_of(file: Path) -> tuple[Shortfall, ...]:
         return (shortfall_of_error(error),)
 
 
-@command.command("compare", epilog="Exit codes: 0 equivalent; 1 different; 2 the claim is rejected.")
+@command.command(
+    "compare", epilog="Exit codes: 0 equivalent; 1 different, or erased; 2 the claim is rejected."
+)
 @click.argument("left", type=_TRACE_FILE)
 @click.argument("right", type=_TRACE_FILE)
 @json_option
 def compare(left: str, right: str, as_json: bool) -> None:
     """Compare the runs recorded in LEFT and RIGHT: equivalent, or every difference, the first one marked.
+
+    "erased" means that the runs diverged because content that one of them read was erased before the other read it.
 
     The claim is rejected if a trace is truncated, incomplete, damaged, of another version, or of a run that read live
     memory: such a trace proves nothing.

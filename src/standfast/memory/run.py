@@ -154,7 +154,7 @@ class Run:
             controller=controller,
             token_counter=token_counter,
         )
-        self.recorder.retrieval(**view.retrieval_facts(package))
+        self.recorder.retrieval(**view.retrieval_facts(package, bands=bands))
         with self._lock:
             self._recalled += [(item.memory_id, item.excerpt) for item in package.selection.selected]
         return package

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from standfast.clock import Clock
@@ -21,9 +22,9 @@ from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus
 from standfast.recall.tokens import TokenCounter
-from standfast.store.records import HistoryEntry, history_of, record_of
+from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
 from standfast.store.store import Store
-from standfast.traces.artifact import SelectedRecord
+from standfast.traces.artifact import RetrievalBudget, SelectedRecord
 from standfast.vocabulary import Band, Record
 
 
@@ -64,13 +65,19 @@ class SnapshotReader:
     ) -> RecallAnswer:
         """Recall from a snapshot, by default the newest, and explain the answer."""
         self.controllers.get(controller)
-        view = RecordView(tuple(self.sources(request.bands, at=at)))
-        return self.controllers.answer(controller, request, view, token_counter)
+        head = self.store.head()
+        snapshot = head if at is None else at
+        view = RecordView(tuple(self._sources(request.bands, snapshot, head)))
+        answer = self.controllers.answer(controller, request, view, token_counter)
+        erased = erased_since(self.store, self.namespace, request.bands, snapshot, head=head)
+        return answer if erased is None else replace(answer, package=answer.package.with_erased(erased))
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS, *, at: int | None = None) -> list[Source]:
         """The bands as sources for a controller. A record is hidden where VAULT, also read, has one with its id."""
         head = self.store.head()
-        snapshot = head if at is None else at
+        return self._sources(bands, head if at is None else at, head)
+
+    def _sources(self, bands: Sequence[Band], snapshot: int, head: int) -> list[Source]:
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         law = {law.memory_id for law in self._law_at(snapshot)} if Band.VAULT in bands else set[str]()
@@ -182,24 +189,42 @@ class SnapshotView:
         decision = decide_recall(record, None, self._reader.clock.now())
         return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
 
-    def retrieval_facts(self, package: ContextPackage) -> Mapping[str, Any]:
-        """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``."""
+    def retrieval_facts(
+        self, package: ContextPackage, *, bands: Sequence[Band | str] | None = None
+    ) -> Mapping[str, Any]:
+        """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``.
+
+        Args:
+            bands: The bands that were asked for.
+        """
         selected, dropped = package.selection.selected, package.selection.dropped
+        identity = self._reader.store.identity
+        asked = named_bands(RECALLED_BANDS if bands is None else bands)
         return {
             "policy_id": "memory.read",
             "policy_version": package.controller_version,
             "query_fingerprint": package.query.query_hash,
             "query_normalization_version": package.controller_version,
             "retrieval_mode": "text_terms",
-            "candidate_count": len(selected) + (sum(dropped.values()) if isinstance(dropped, dict) else 0),
+            "namespace": self._reader.namespace,
+            "filters": {"bands": [band.value for band in asked]},
+            "budget": RetrievalBudget(
+                tokens=package.budget.max_excerpt_tokens, max_items=package.budget.max_items
+            ),
+            "candidate_count": len(selected)
+            + (sum(dropped.values()) if isinstance(dropped, dict) else len(dropped)),
             "selected_records": [
                 SelectedRecord(
                     record_id=item.memory_id,
                     record_type=item.store_path.rpartition("/")[2],
+                    record_hash=item.record_hash,
                     score=item.score,
                     rank=rank,
                 )
                 for rank, item in enumerate(selected, 1)
             ],
-            "filters": {"namespace": self._reader.namespace, "budget": package.budget.max_excerpt_tokens},
+            "package_hash": package.package_hash,
+            "store_id": identity.store_id,
+            "branch_id": identity.branch_id,
+            "erased_since": package.erased_since,
         }

@@ -19,7 +19,7 @@ from standfast.limits import MAX_PACKAGE_BYTES
 from standfast.recall.request import CONTROLLER_VERSION, MemoryControllerInput, normal_text
 from standfast.recall.selection import ESTIMATOR, Fit, FittedExcerpt, as_number, per_item_tokens
 from standfast.recall.tokens import TokenCounter
-from standfast.vocabulary import Value
+from standfast.vocabulary import ErasedSince, Value
 
 RECEIPT_KIND: Final = "memory.read"
 _MARK_DIGITS: Final = 16
@@ -110,6 +110,8 @@ class ContextPackage(Value, frozen=True, kw_only=True):
     selection: Selection
     package_hash: str
     controller_version: str = CONTROLLER_VERSION
+    erased_since: ErasedSince | None = None
+    """Set if records that the snapshot showed were erased since: the package may differ from the one of then."""
 
     @classmethod
     def of(
@@ -161,11 +163,31 @@ class ContextPackage(Value, frozen=True, kw_only=True):
     def as_json(self) -> dict[str, Any]:
         """The contract's object."""
         plain = super().as_json()
+        if self.erased_since is None:
+            del plain["erased_since"]
         selection = plain["selection"]
         plain["selection"] = {
             name: list(part) if isinstance(part, tuple) else part for name, part in selection.items()
         }
         return plain
+
+    def with_erased(self, erased_since: ErasedSince) -> Self:
+        """The package with a note that records were erased since its snapshot, and with the hash of that."""
+        noted = replace(self, erased_since=erased_since)
+        return replace(noted, package_hash=noted.computed_hash())
+
+    def compare(self, other: "ContextPackage") -> Literal["same", "erased", "different"]:
+        """Compare with another package for the same request.
+
+        ``erased`` means that content was erased between the two, so that they need not be the same. Erasure wins over replay.
+        """
+        if self.package_hash == other.package_hash:
+            return "same"
+        left, right = (
+            (one.query, one.budget.max_excerpt_tokens, one.budget.max_items) for one in (self, other)
+        )
+        is_same_request = left == right and self.controller_version == other.controller_version
+        return "erased" if is_same_request and self.erased_since != other.erased_since else "different"
 
     def computed_hash(self) -> str:
         """The SHA-256 of the canonical JSON of the package without its hash."""

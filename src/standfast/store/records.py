@@ -10,9 +10,11 @@ from typing import Final
 
 from standfast.canon import parse
 from standfast.errors import Corruption, StandfastError
+from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
+from standfast.store.commit import ERASURE_KIND
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, Value
+from standfast.vocabulary import ActionType, Band, ErasedSince, Record, Value
 
 STREAM: Final = "stream/"
 """The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""
@@ -113,6 +115,35 @@ def _history_entry(store: Store, version: Version) -> HistoryEntry:
         record=None if version.content is None else record_of(version),
         erased_by=version.erased_by,
     )
+
+
+def erased_since(
+    store: Store, namespace: str, bands: Iterable[Band], at: int, *, head: int
+) -> ErasedSince | None:
+    """How many records that a snapshot showed in these bands were erased up to the head; None if none were.
+
+    Costs nothing for the newest snapshot, the ledger since then for a recent one, and one read of the snapshot for an old one.
+    """
+    if not 0 < at < head:
+        return None
+    prefixes = tuple(f"{band}/" for band in bands)
+    if head - at > MAX_FOLLOWED_SNAPSHOTS:
+        shown = [one for prefix in prefixes for one in store.newest_versions(namespace, prefix=prefix, at=at)]
+    else:
+        keys = sorted(key for key in _erased_after(store, namespace, at) if key.startswith(prefixes))
+        histories = (store.history(namespace, key, verify=False) for key in keys)
+        earlier = ([one for one in history if one.memory_snapshot_id <= at] for history in histories)
+        shown = [versions[-1] for versions in earlier if versions]
+    erased_by = [one.erased_by for one in shown if one.erased_by is not None]
+    return ErasedSince(records=len(erased_by), memory_snapshot_id=max(erased_by)) if erased_by else None
+
+
+def _erased_after(store: Store, namespace: str, at: int) -> set[str]:
+    """The keys of which commits after a snapshot erased content."""
+    marker = b'"kind":"%s"' % ERASURE_KIND.encode()
+    entries = store.entries(after=store.commit_of(at).ledger_seq)
+    bodies = (entry.read()["body"] for entry in entries if marker in entry.content)
+    return {body["key"] for body in bodies if body.get("namespace") == namespace and "key" in body}
 
 
 def changes_between(store: Store, namespace: str, old: int, new: int) -> list[RecordChange]:

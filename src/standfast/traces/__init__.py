@@ -10,7 +10,16 @@ chat_messages.py  records an agent from its chat messages
 schemas/          the JSON Schemas, for other programs
 """
 
-from standfast.traces.artifact import Event, ModelConfig, SelectedRecord, ToolCall, ToolProfile, Trace, ranked
+from standfast.traces.artifact import (
+    Event,
+    ModelConfig,
+    RetrievalBudget,
+    SelectedRecord,
+    ToolCall,
+    ToolProfile,
+    Trace,
+    ranked,
+)
 from standfast.traces.chat_messages import ChatRecorder, record_messages
 from standfast.traces.equivalence import (
     ClaimVerdict,
@@ -58,6 +67,7 @@ __all__ = [
     "RefusalShape",
     "Replay",
     "ReplayedRun",
+    "RetrievalBudget",
     "SelectedRecord",
     "Shape",
     "Shortfall",

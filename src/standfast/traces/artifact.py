@@ -26,7 +26,7 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.traces.shapes import Count, Name, Shape
-from standfast.vocabulary import Value, VisibilityMode
+from standfast.vocabulary import ErasedSince, Value, VisibilityMode
 
 DETERMINISM_SCHEMA: Final = "memory.determinism_trace.v1"
 RETRIEVAL_SCHEMA: Final = "memory.retrieval_trace.v1"
@@ -184,30 +184,42 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 class SelectedRecord(Value, frozen=True, kw_only=True):
-    """A record that a retrieval returned; rank 1 is the best."""
+    """A record that a retrieval returned; rank 1 is the best. ``record_hash`` covers its content."""
 
     record_id: Name
     record_type: Name
+    record_hash: Digest
     score: Annotated[float, Meta(ge=-SAFE_INTEGER, le=SAFE_INTEGER)]
     rank: Annotated[int, Meta(ge=1, le=SAFE_INTEGER)]
 
 
-def ranked(candidates: Iterable[tuple[str, str, float]]) -> tuple[SelectedRecord, ...]:
-    """Rank candidates, given as (id, type, score), in the contract's order: score descending, then ``record_id`` ascending.
+def ranked(candidates: Iterable[tuple[str, str, str, float]]) -> tuple[SelectedRecord, ...]:
+    """Rank candidates, given as (id, type, record_hash, score), in the contract's order: score descending, then ``record_id`` ascending.
 
     For backends that return no order of their own. Scores are rounded as json-v1 rounds them before they are compared, so that the
     last bits of an approximate index do not decide.
     """
-    rounded = [(name, kind, round(score, FLOAT_DECIMALS)) for name, kind, score in candidates]
-    rounded.sort(key=lambda each: (-each[2], each[0], each[1]))
+    rounded = [(name, kind, digest, round(score, FLOAT_DECIMALS)) for name, kind, digest, score in candidates]
+    rounded.sort(key=lambda each: (-each[3], each[0], each[1], each[2]))
     return tuple(
-        SelectedRecord(record_id=name, record_type=kind, score=score, rank=rank)
-        for rank, (name, kind, score) in enumerate(rounded, 1)
+        SelectedRecord(record_id=name, record_type=kind, record_hash=digest, score=score, rank=rank)
+        for rank, (name, kind, digest, score) in enumerate(rounded, 1)
     )
 
 
+class RetrievalBudget(Value, frozen=True, kw_only=True):
+    """The most that a retrieval may return."""
+
+    tokens: Count
+    max_items: Count
+
+
 class Retrieval(Value, frozen=True, kw_only=True):
-    """One read of memory: the query, the policy, and the records that were returned, in order."""
+    """One read of memory: the query, the policy, what bounded it, and the records that were returned, in order.
+
+    ``store_id``, ``branch_id`` and ``package_hash`` are for audit and never compared: two stores may be seeded alike, and scores need
+    not match. ``erased_since`` is set if content that the snapshot showed had been erased before this read.
+    """
 
     retrieval_event_id: Name
     run_id: Name
@@ -217,9 +229,16 @@ class Retrieval(Value, frozen=True, kw_only=True):
     query_normalization_version: Name
     query_fingerprint: Digest
     retrieval_mode: Name
+    namespace: Name
+    scopes: tuple[Name, ...]
+    filters: dict[str, Any]
+    budget: RetrievalBudget
     candidate_count: Count
     selected_records: tuple[SelectedRecord, ...]
-    filters: dict[str, Any]
+    package_hash: Digest | None
+    store_id: Name | None
+    branch_id: Name | None
+    erased_since: ErasedSince | None
 
 
 class Output(Value, frozen=True, kw_only=True):

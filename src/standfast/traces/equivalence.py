@@ -11,10 +11,21 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from standfast.canon import canonical_bytes
+from msgspec import UNSET
+
+from standfast.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, StandfastError, TraceError
 from standfast.limits import MAX_TRACE_BYTES
-from standfast.traces.artifact import UNDECIDED, Event, Retrieval, ToolCall, Trace, model_config_id
+from standfast.traces.artifact import (
+    UNDECIDED,
+    Event,
+    Retrieval,
+    ToolCall,
+    ToolProfile,
+    Trace,
+    model_config_id,
+    selected,
+)
 from standfast.traces.shapes import output_shape_hash, output_type
 from standfast.vocabulary import Value
 
@@ -34,6 +45,7 @@ class ShortfallCode(StrEnum):
     MODEL_CONFIG_MISMATCH = "model_config_mismatch"
     EVENT_ORDER = "event_order"
     TOOL_PROFILE_MISSING = "tool_profile_missing"
+    TOOL_RESULT_MISMATCH = "tool_result_mismatch"
     SIDE_EFFECT_MISSING = "side_effect_missing"
     RETRIEVAL_LINK = "retrieval_link"
     RANK_ORDER = "rank_order"
@@ -139,9 +151,29 @@ def _check_calls(trace: Trace) -> _Findings:
             if profile is None or profile.tool_profile_version != call.tool_profile_version:
                 problem = f"there is no profile {call.tool_profile_version} of {call.tool_name}"
                 yield ShortfallCode.TOOL_PROFILE_MISSING, place, problem
-            elif profile.has_side_effects and call.side_effect_fingerprint is None:
+                continue
+            if not _fits_fingerprint(call, profile):
+                problem = (
+                    f"the result that was kept of {call.tool_name} does not have its tool_result_fingerprint"
+                )
+                yield ShortfallCode.TOOL_RESULT_MISMATCH, f"{place}.result", problem
+            if profile.has_side_effects and call.side_effect_fingerprint is None:
                 problem = f"the profile of {call.tool_name} has side effects in scope, but none were recorded"
                 yield ShortfallCode.SIDE_EFFECT_MISSING, place, problem
+
+
+def _fits_fingerprint(call: ToolCall, profile: ToolProfile) -> bool:
+    """Whether the result that was kept, if one was, has the fingerprint that is compared."""
+    if call.result is UNSET:
+        return True
+    if call.outcome == "returned":
+        compared = selected(profile.tool_result_fields, call.result)
+    elif isinstance(call.result, dict):
+        compared = {"error": call.result.get("error")}
+    else:
+        return False
+    counted = canonical_bytes(compared, limit_bytes=MAX_TRACE_BYTES)
+    return fingerprint_of_bytes(counted) == call.tool_result_fingerprint
 
 
 def _check_retrievals(trace: Trace) -> _Findings:
@@ -204,8 +236,14 @@ class ReasonCode(StrEnum):
     QUERY_FINGERPRINT = "query_fingerprint"
     QUERY_NORMALIZATION_VERSION = "query_normalization_version"
     RETRIEVAL_MODE = "retrieval_mode"
+    NAMESPACE = "namespace"
+    SCOPES = "scopes"
+    FILTERS = "filters"
+    BUDGET = "budget"
+    ERASED_SINCE = "erased_since"
     SELECTED_RECORDS = "selected_records"
     RANK_ORDER = "rank_order"
+    RECORD_HASH = "record_hash"
     TOOL_CALL_COUNT = "tool_call_count"
     TOOL_NAME = "tool_name"
     TOOL_PROFILE_VERSION = "tool_profile_version"
@@ -219,10 +257,15 @@ class ReasonCode(StrEnum):
 
 
 class ClaimVerdict(StrEnum):
-    """The result of comparing two traces."""
+    """The result of comparing two traces.
+
+    ``erased`` means that the runs diverged where one of them read memory from which content had been erased meanwhile. Erasure wins over
+    replay, so nothing can be claimed about the runs, and nobody did anything wrong.
+    """
 
     EQUIVALENT = "equivalent"
     DIFFERENT = "different"
+    ERASED = "erased"
     REJECTED = "rejected"
 
 
@@ -258,7 +301,7 @@ class Comparison(Value, frozen=True, kw_only=True):
 
 
 def compare(left: Trace, right: Trace) -> Comparison:
-    """Compare two runs: equivalent, different with every difference listed, or rejected."""
+    """Compare two runs: equivalent, different or erased with every difference listed, or rejected."""
     return _compared(left, right, shortfalls(left), shortfalls(right))
 
 
@@ -286,8 +329,10 @@ def _compared(
     differences = tuple(_differences(left, right)) if left is not None and right is not None else ()
     if left_shortfalls or right_shortfalls:
         verdict = ClaimVerdict.REJECTED
+    elif not differences:
+        verdict = ClaimVerdict.EQUIVALENT
     else:
-        verdict = ClaimVerdict.DIFFERENT if differences else ClaimVerdict.EQUIVALENT
+        verdict = verdict_of(differences[0])
     return Comparison(
         verdict=verdict,
         left_run_id=None if left is None else left.run_id,
@@ -296,6 +341,11 @@ def _compared(
         right_shortfalls=right_shortfalls,
         differences=differences,
     )
+
+
+def verdict_of(first: Difference) -> ClaimVerdict:
+    """Return the verdict on two runs that first diverged like this. Everything after it may follow from it."""
+    return ClaimVerdict.ERASED if first.code is ReasonCode.ERASED_SINCE else ClaimVerdict.DIFFERENT
 
 
 _Field = tuple[ReasonCode, str]
@@ -316,6 +366,9 @@ _RETRIEVAL: Final[tuple[_Field, ...]] = (
     (ReasonCode.QUERY_NORMALIZATION_VERSION, "query_normalization_version"),
     (ReasonCode.QUERY_FINGERPRINT, "query_fingerprint"),
     (ReasonCode.RETRIEVAL_MODE, "retrieval_mode"),
+    (ReasonCode.NAMESPACE, "namespace"),
+    (ReasonCode.SCOPES, "scopes"),
+    (ReasonCode.FILTERS, "filters"),
 )
 _CALL: Final[tuple[_Field, ...]] = (
     (ReasonCode.TOOL_NAME, "tool_name"),
@@ -386,13 +439,34 @@ def _reads(left: list[Retrieval], right: list[Retrieval], index: int, place: str
     for number, (one, other) in enumerate(zip(left, right, strict=False)):
         where = f"{place}.retrievals[{number}]"
         yield from _fields(_RETRIEVAL, one, other, index, f"{where}.")
-        ids = [record.record_id for record in one.selected_records]
-        other_ids = [record.record_id for record in other.selected_records]
-        # The same records in another order point to ranking; other records point to what memory held.
+        budgets = one.budget.as_json(), other.budget.as_json()
+        yield from _unequal(ReasonCode.BUDGET, *budgets, index, f"{where}.budget")
+        yield from _records(one, other, index, where)
+    yield from _unequal(ReasonCode.RETRIEVAL_COUNT, len(left), len(right), index, f"{place}.retrievals")
+
+
+def _records(left: Retrieval, right: Retrieval, index: int, where: str) -> Iterator[Difference]:
+    """Compare the records that two reads returned, by id, content and rank."""
+    ids, other_ids = ([record.record_id for record in one.selected_records] for one in (left, right))
+    hashes, other_hashes = ([record.record_hash for record in one.selected_records] for one in (left, right))
+    if (ids, hashes) == (other_ids, other_hashes):
+        return
+    erased, other_erased = (
+        None if one.erased_since is None else one.erased_since.as_json() for one in (left, right)
+    )
+    if erased != other_erased:
+        place = f"{where}.erased_since"
+        yield Difference(
+            code=ReasonCode.ERASED_SINCE, event_index=index, place=place, left=erased, right=other_erased
+        )
+    place = f"{where}.selected_records"
+    # The same records in another order point to ranking; other records point to what memory held.
+    if ids == other_ids:
+        yield from _unequal(ReasonCode.RECORD_HASH, hashes, other_hashes, index, place)
+    else:
         reordered = sorted(ids) == sorted(other_ids)
         code = ReasonCode.RANK_ORDER if reordered else ReasonCode.SELECTED_RECORDS
-        yield from _unequal(code, ids, other_ids, index, f"{where}.selected_records")
-    yield from _unequal(ReasonCode.RETRIEVAL_COUNT, len(left), len(right), index, f"{place}.retrievals")
+        yield from _unequal(code, ids, other_ids, index, place)
 
 
 def _calls(

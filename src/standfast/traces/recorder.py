@@ -6,7 +6,7 @@ result or error goes back to the agent unchanged. Only calls that are wrong in t
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar
@@ -23,7 +23,14 @@ from standfast.limits import (
     MAX_TRACE_BYTES,
     MAX_TRACE_RESULT_BYTES,
 )
-from standfast.traces.artifact import ModelConfig, Retrieval, SelectedRecord, ToolProfile, Trace
+from standfast.traces.artifact import (
+    ModelConfig,
+    Retrieval,
+    RetrievalBudget,
+    SelectedRecord,
+    ToolProfile,
+    Trace,
+)
 from standfast.traces.recording import (
     POSITION,
     CallDraft,
@@ -36,7 +43,7 @@ from standfast.traces.recording import (
     shown,
 )
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
-from standfast.vocabulary import Remembered, RememberRequest, RunIdentity, Value
+from standfast.vocabulary import ErasedSince, Remembered, RememberRequest, RunIdentity, Value
 
 # What a run remembers is compared by the text and the verdict, and not by ids that no two runs share.
 REMEMBER: Final = ToolProfile(
@@ -215,9 +222,16 @@ class Recorder:
         query_fingerprint: str,
         query_normalization_version: str,
         retrieval_mode: str,
+        namespace: str,
+        budget: RetrievalBudget,
         candidate_count: int,
         selected_records: Iterable[SelectedRecord],
         filters: Mapping[str, Any],
+        scopes: Sequence[str] = (),
+        package_hash: str | None = None,
+        store_id: str | None = None,
+        branch_id: str | None = None,
+        erased_since: ErasedSince | None = None,
     ) -> None:
         """Record a read of memory, with the records that it returned, best first."""
         plain = {
@@ -227,9 +241,16 @@ class Recorder:
             "query_fingerprint": query_fingerprint,
             "query_normalization_version": query_normalization_version,
             "retrieval_mode": retrieval_mode,
+            "namespace": namespace,
+            "scopes": list(scopes),
+            "filters": dict(filters),
+            "budget": budget.as_json(),
             "candidate_count": candidate_count,
             "selected_records": [record.as_json() for record in selected_records],
-            "filters": dict(filters),
+            "package_hash": package_hash,
+            "store_id": store_id,
+            "branch_id": branch_id,
+            "erased_since": None if erased_since is None else erased_since.as_json(),
         }
         canonical = canonical_bytes(plain)
         entry = orjson.loads(canonical)

@@ -59,8 +59,10 @@ class CallDraft:
         """Build the entry of a call that returned. Results larger than ``max_result_bytes`` are only fingerprinted."""
         profile = self.profile
         canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
-        part = selected(profile.tool_result_fields, result)
-        counted = canonical if part is result else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
+        # Fields are selected from the canonical form, so that the fingerprint can be checked from the result that is kept.
+        whole = orjson.loads(canonical)
+        part = selected(profile.tool_result_fields, whole)
+        counted = canonical if part is whole else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
         effects = None
         if profile.has_side_effects:
             effects = fingerprint(selected(profile.side_effect_fields, side_effects))
@@ -70,7 +72,7 @@ class CallDraft:
         elif len(canonical) > min(max_result_bytes, MAX_VALUE_BYTES):
             entry["result_omitted"] = "size"
         else:
-            entry["result"] = orjson.loads(canonical)
+            entry["result"] = whole
             self.result_bytes = len(canonical)
         return entry
 

@@ -20,7 +20,7 @@ from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
 from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.traces.artifact import ToolCall, ToolProfile, Trace
-from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls
+from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls, verdict_of
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import CallDraft, EventDraft, Lane
 from standfast.traces.shapes import Shape
@@ -37,8 +37,10 @@ class ReplayMemory(Protocol):
         """Return what memory holds on a query, within a token budget."""
         ...
 
-    def retrieval_facts(self, package: Any) -> Mapping[str, Any]:
-        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package."""
+    def retrieval_facts(
+        self, package: Any, *, bands: Sequence[Band | str] | None = None
+    ) -> Mapping[str, Any]:
+        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package. ``bands`` are those asked for, if any were."""
         ...
 
 
@@ -194,7 +196,7 @@ class ReplayedRun:
         }
         chosen = {name: value for name, value in options.items() if value is not None}
         package = self._memory.recall(query, tokens=tokens, **chosen)
-        self.recorder.retrieval(**self._memory.retrieval_facts(package))
+        self.recorder.retrieval(**self._memory.retrieval_facts(package, bands=bands))
         return package
 
     def remember(
@@ -242,9 +244,9 @@ class Replay:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """The comparison's verdict; but if the agent failed after it diverged, the verdict is ``different``."""
-        if self.error is not None and self.comparison.differences:
-            return ClaimVerdict.DIFFERENT
+        """The comparison's verdict; but if the agent failed after it diverged, the verdict is that of the first difference."""
+        if self.error is not None and (first := self.comparison.first) is not None:
+            return verdict_of(first)
         return self.comparison.verdict
 
 
