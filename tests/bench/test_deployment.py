@@ -37,7 +37,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [folder / "e.jsonl"],
         policies=POLICIES,
         budgets=(1_500, 3_000),
-        seed=7,
+        seeds=(7,),
         byte_model=ByteModel.INDEXED,
         curves=False,
     )

@@ -67,7 +67,7 @@ def test_one_worker_and_many_give_the_same_bytes(files: list[Path], tmp_path: Pa
 
 
 def test_every_row_names_its_grid_and_episode(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.in_process, seed=7)
+    _run(files, tmp_path / "out", engines.in_process, seeds=(7,))
     row = read_results(tmp_path / "out")[0]
 
     assert row["seed"] == 7
@@ -75,6 +75,24 @@ def test_every_row_names_its_grid_and_episode(files: list[Path], tmp_path: Path)
     assert (row["policy"], row["track"], row["file"]) == ("AlwaysWrite", "unprivileged", "default.jsonl")
     assert len(row["file_sha256"]) == 64
     assert row["code"] == code_version()
+
+
+def test_several_seeds_run_what_uses_random_numbers_again(files: list[Path], tmp_path: Path) -> None:
+    _run(files, tmp_path / "out", engines.in_process, seeds=(3, 4))
+    rows = read_results(tmp_path / "out")
+    seeds = {
+        policy: {row["seed"] for row in rows if row["policy"] == policy}
+        for policy in ("RandomPolicy", "AlwaysWrite")
+    }
+    recalls = [
+        [row["recall"] for row in rows if row["policy"] == "RandomPolicy" and row["seed"] == s]
+        for s in (3, 4)
+    ]
+
+    assert seeds == {"RandomPolicy": {3, 4}, "AlwaysWrite": {3}}
+    assert recalls[0] != recalls[1]
+    with pytest.raises(InvalidValue, match="seed is given twice"):
+        plan_grid(files, policies=POLICIES, seeds=(1, 1))
 
 
 def test_an_interrupted_run_continues_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
@@ -135,10 +153,10 @@ def test_a_killed_process_leaves_its_finished_units(files: list[Path], tmp_path:
 
 def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:
     _run(files, tmp_path / "out", engines.in_process)
-    with pytest.raises(OtherGrid, match="differs in seed"):
-        _run(files, tmp_path / "out", engines.in_process, seed=1)
+    with pytest.raises(OtherGrid, match="differs in seeds"):
+        _run(files, tmp_path / "out", engines.in_process, seeds=(1,))
 
-    grid, _ = plan_grid(files, policies=POLICIES, seed=1)
+    grid, _ = plan_grid(files, policies=POLICIES, seeds=(1,))
     ResultsFolder(tmp_path / "out").open(grid, fresh=True)
     assert not list((tmp_path / "out" / "units").iterdir())
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,11 +15,19 @@ from click.testing import CliRunner
 from standfast import Settings
 from standfast.bench.conditions import CONDITIONS
 from standfast.bench.episodes import write_jsonl
-from standfast.bench.leaderboard import Mean, mean_of, size_name
+from standfast.bench.leaderboard import (
+    GROUPINGS,
+    group_rows,
+    pairs_csv,
+    rank_policies,
+    result_table,
+    size_name,
+)
 from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
 from standfast.cli.bench import BYTE_MODELS, REGIMES
 from standfast.cli.bench import CONDITIONS as CLI_CONDITIONS
+from standfast.cli.bench import GROUPINGS as CLI_GROUPINGS
 from standfast.errors import InvalidSettings
 from standfast.policies import ByteModel
 from tests.bench.episodes import small_episode
@@ -70,13 +79,15 @@ def test_the_report_has_every_file_that_the_document_names(results: Path, files:
             "regret_curve.png",
         ):
             assert f"{policy}/{name}" in files
-    assert {"leaderboard.csv", "leaderboard.md", "report.html"} <= set(files)
+    boards = {f"leaderboard{by}.{form}" for by in ("", "_by_length", "_by_source") for form in ("csv", "md")}
+    assert {*boards, "pairs.csv", "report.html"} <= set(files)
     folder = results / "report"
-    pictures = list(folder.rglob("*.png"))
-    assert len(pictures) == 4 + 3
-    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    for form, start, count in (("png", b"\x89PNG", 4), ("svg", b"<?xml", 4), ("pdf", b"%PDF", 4)):
+        pictures = list(folder.rglob(f"*.{form}"))
+        assert len(pictures) == count
+        assert all(picture.read_bytes().startswith(start) for picture in pictures)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/svg+xml;base64,") == 4
     assert not re.search(r"(?:src|href)=\"(?!data:)", page)
 
 
@@ -142,7 +153,13 @@ def test_a_condition_has_a_leaderboard_by_its_own_metric(results: Path, tmp_path
     result = CliRunner().invoke(main, ["bench", "leaderboard", str(tmp_path)])
 
     assert "retrieval_at_5" in result.output
-    assert CliRunner().invoke(main, ["bench", "report", str(tmp_path)]).exit_code == 2
+    for form in ("csv", "markdown"):
+        printed = CliRunner().invoke(main, ["bench", "leaderboard", str(tmp_path), "--format", form]).output
+        assert "retrieval_at_5" in printed.splitlines()[0]
+    report = CliRunner().invoke(main, ["bench", "report", str(tmp_path), "--json"])
+    assert {"report.html", "retrieval_at_5.svg", "retrieval_at_5_against_budget.pdf", "pairs.csv"} <= set(
+        json.loads(report.output)["files"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,15 +217,55 @@ def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: 
     assert runner.invoke(main, ["bench", "import", "openapi", "--out", "x"]).exit_code == 2
 
 
-def test_intervals_follow_students_t() -> None:
-    assert mean_of([]) == Mean(0.0, 0.0, 0)
-    assert mean_of([0.5]) == Mean(0.5, 0.0, 1)
-    assert mean_of([1.0, 3.0]).half == pytest.approx(12.706)
-    assert mean_of([1.0] * 50) == Mean(1.0, 0.0, 50)
+def test_sizes_have_units() -> None:
     assert [size_name(n) for n in (100, 1_024, 10_240, 1 << 20)] == ["100 B", "1 KB", "10 KB", "1 MB"]
+
+
+def _row(policy: str, line: int, recall: float, *, seed: int = 0, steps: int = 100) -> dict[str, Any]:
+    names = ("f1", "utility_per_kb", "avg_staleness", "regret", "utility", "oracle_utility")
+    head = {"condition": "plain", "file": "f", "line": line, "steps": steps, "seed": seed, "mode": "m"}
+    entrant = {"policy": policy, "track": "unprivileged", "budget_bytes": 1_024}
+    source = {"source": "odd" if line % 2 else "even"}
+    return {**head, **entrant, **source, **dict.fromkeys(names, 0.5), "recall": recall}
+
+
+def test_an_episode_counts_once_however_many_seeds_ran() -> None:
+    rows = [_row("RandomPolicy", line, (line + seed) / 10, seed=seed) for line in range(4) for seed in (0, 2)]
+    (row,) = rank_policies(rows, 1_024)
+
+    assert row.recall.episodes == 4
+    assert row.recall.value == pytest.approx(0.25)
+
+
+def test_an_order_is_shown_only_where_it_is_significant() -> None:
+    rows = [
+        _row(policy, line, score + line % 3 / 100, steps=100 if line < 9 else 1_000)
+        for policy, score in (("A", 0.9), ("B", 0.1), ("C", 0.1))
+        for line in range(18)
+    ]
+    table = result_table(rows, 1_024)
+
+    assert [line[:2] for line in table.lines] == [["1", "A"], ["2-3", "B"], ["2-3", "C"]]
+    assert table.title == "all: 18 episodes at 1 KB"
+    assert list(group_rows(rows, "length")) == ["short", "medium"]
+    assert {name: len(own) for name, own in group_rows(rows, "source").items()} == {"even": 27, "odd": 27}
+    assert "A,B,0.8,0.8,0.8,7.63e-06,2.29e-05,18" in pairs_csv(rows, 1_024).splitlines()
+
+
+def test_leaderboards_by_group_are_printed_in_every_form(results: Path) -> None:
+    for form in ("table", "csv", "markdown"):
+        printed = CliRunner().invoke(
+            main, ["bench", "leaderboard", str(results), "--by", "length", "--format", form]
+        )
+        assert "short: 4 episodes" in printed.output
+    groups = json.loads(
+        CliRunner().invoke(main, ["bench", "leaderboard", str(results), "--by", "source", "--json"]).output
+    )
+    assert list(groups["groups"]) == ["synthetic"]
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_benchmark() -> None:
     assert list(REGIMES) == [regime.value for regime in Regime]
     assert list(CLI_CONDITIONS) == list(CONDITIONS)
+    assert CLI_GROUPINGS == GROUPINGS
     assert list(BYTE_MODELS) == [model.value for model in ByteModel]

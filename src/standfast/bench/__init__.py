@@ -13,7 +13,7 @@ from standfast.bench.engines import dask_cluster, in_process, process_pool
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode, load_jsonl, write_jsonl
 from standfast.bench.grid import Grid, ResultsFolder, plan_grid, read_results, run_grid
-from standfast.bench.leaderboard import LeaderboardRow, Mean, rank_policies
+from standfast.bench.leaderboard import LeaderboardRow, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
 from standfast.bench.report import write_report
 from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
@@ -21,6 +21,7 @@ from standfast.bench.sources.adversarial import generate_against
 from standfast.bench.sources.markdown import changelog_episode, docs_episode
 from standfast.bench.sources.openapi import SpecVersion, openapi_episode, versions_from_git
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.bench.statistics import Mean, PolicyComparison, compare
 
 __all__ = [
     "DriftSettings",
@@ -31,11 +32,13 @@ __all__ = [
     "Grid",
     "LeaderboardRow",
     "Mean",
+    "PolicyComparison",
     "PricedEpisode",
     "Regime",
     "ResultsFolder",
     "SpecVersion",
     "changelog_episode",
+    "compare",
     "dask_cluster",
     "deployment_settings",
     "docs_episode",

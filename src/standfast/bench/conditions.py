@@ -36,6 +36,8 @@ class Condition(ABC):
     metric: ClassVar[str]
     """The column that policies are ranked by; more is better."""
     has_curves: ClassVar = False
+    together: ClassVar = False
+    """Whether policies affect each other."""
 
     def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
         self.episode = episode
@@ -96,16 +98,17 @@ class PlainCondition(Condition):
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of each budget and, after them, its curves."""
         for max_bytes in sorted(budgets):
-            drawn = {}
+            drawn, optimum = {}, {}
             for entrant in entrants:
                 run = self.priced.run(entrant, max_bytes, curves=curves)
                 yield {**_row_start(entrant, max_bytes), **result_row(run)}
                 if run.curve:
                     drawn[str(entrant)] = run.curve
+                    optimum[str(entrant)] = run.metrics.oracle_utility
             if drawn:
                 steps = self.episode.steps
                 points = [steps[point].t for point in curve_points(len(steps))]
-                yield {"budget_bytes": max_bytes, "curve": {"t": points, "regret": drawn}}
+                yield {"budget_bytes": max_bytes, "curve": {"t": points, "regret": drawn, "optimum": optimum}}
 
 
 class HierarchicalCondition(_SeparateCondition):
@@ -263,6 +266,7 @@ class SharedCondition(Condition):
 
     name = "shared"
     metric = "recall_in_company"
+    together = True
 
     def records(
         self,

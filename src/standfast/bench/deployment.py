@@ -19,7 +19,7 @@ def graded_budget(
 ) -> BandBudget:
     """Return the budget that spends a band's bytes as the results in ``folder`` were made.
 
-    It has the grid's byte model and, for a policy that uses random numbers, the grid's seed. On the same stream of admitted
+    It has the grid's byte model and, for a policy that uses random numbers, the grid's first seed. On the same stream of admitted
     observations it keeps what the benchmark keeps.
 
     Args:
@@ -49,7 +49,7 @@ def graded_budget(
     return BandBudget(
         band=band,
         max_bytes=leaderboard_budget(rows, max_bytes),
-        policy=str(_with_seed(entrant.spec, plan.seed)),
+        policy=str(_with_seed(entrant.spec, plan.seeds[0])),
         byte_model=plan.byte_model,
     )
 
@@ -66,6 +66,7 @@ def deployment_settings(
         policy=str(entrant.spec),
         track=str(entrant.track),
         budget_bytes=budget.max_bytes,
+        seed=plan.seeds[0],
     )
     tables = {
         "band_policies": json.dumps(budget.policy, ensure_ascii=False),

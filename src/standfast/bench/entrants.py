@@ -58,6 +58,11 @@ class Entrant(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return str(self.spec) if self.track is self.declared else f"{self.spec}@{self.track}"
 
+    @property
+    def seeded(self) -> bool:
+        """Whether another seed may give another run. A policy that is not shipped is assumed to use its seed."""
+        return not self.spec.shipped or (self.spec.takes_seed and "seed" not in dict(self.spec.settings))
+
     @contextmanager
     def policy(self, seed: int) -> Iterator[WritePolicy]:
         """Build the policy for one run. A policy that is not shipped ends with its process."""

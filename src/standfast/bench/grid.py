@@ -50,7 +50,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[EpisodeFile, ...]
     budgets: tuple[int, ...]
     policies: tuple[str, ...]
-    seed: int = 0
+    seeds: tuple[int, ...] = (0,)
     byte_model: ByteModel = ByteModel.SPEC
     condition: str = "plain"
     curves: bool = True
@@ -59,9 +59,15 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for max_bytes in self.budgets:
             ByteBudget(max_bytes)
-        if not (self.files and self.budgets and self.policies):
-            raise InvalidValue(what="Grid", problem="it needs at least one file, one budget and one policy")
-        for name, values in (("budget", self.budgets), ("policy", self.policies), ("file", self.files)):
+        if not (self.files and self.budgets and self.policies and self.seeds):
+            problem = "it needs at least one file, one budget, one policy and one seed"
+            raise InvalidValue(what="Grid", problem=problem)
+        for name, values in (
+            ("budget", self.budgets),
+            ("policy", self.policies),
+            ("file", self.files),
+            ("seed", self.seeds),
+        ):
             if len(set(values)) != len(values):
                 raise InvalidValue(what="Grid", problem=f"a {name} is given twice")
         condition_named(self.condition)
@@ -83,7 +89,7 @@ def plan_grid(
     *,
     budgets: Sequence[int] = PRIMARY_BUDGETS,
     policies: Sequence[str],
-    seed: int = 0,
+    seeds: Sequence[int] = (0,),
     byte_model: ByteModel = ByteModel.SPEC,
     condition: str = "plain",
     curves: bool = True,
@@ -101,7 +107,7 @@ def plan_grid(
         files=tuple(known),
         budgets=tuple(sorted(budgets)),
         policies=entrants,
-        seed=seed,
+        seeds=tuple(seeds),
         byte_model=byte_model,
         condition=condition,
         curves=curves and condition_named(condition).has_curves,
@@ -137,20 +143,32 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
         "source": labels.get("source", labels.get("mode", "")),
         "mode": labels.get("mode", ""),
         "steps": len(episode.steps),
-        "seed": grid.seed,
         "byte_model": str(grid.byte_model),
         "code": grid.code,
     }
-    condition = condition_named(grid.condition)(episode, name=name, seed=grid.seed, model=grid.byte_model)
-    records = condition.records(_entrants(grid.policies), unit.budgets, curves=grid.curves)
     # All rows of a unit start alike, so that part is encoded once.
     encoder = msgspec.json.Encoder()
     start = encoder.encode(head)[:-1] + b","
     lines: list[bytes] = []
-    for record in records:
-        assert head.keys().isdisjoint(record), "a row has each key once"
-        lines += (start, encoder.encode(record)[1:], b"\n")
+    for seed, entrants in _by_seed(grid):
+        condition = condition_named(grid.condition)(episode, name=name, seed=seed, model=grid.byte_model)
+        for record in condition.records(entrants, unit.budgets, curves=grid.curves):
+            assert head.keys().isdisjoint(record), "a row has each key once"
+            lines += (start, encoder.encode({"seed": seed, **record})[1:], b"\n")
     return b"".join(lines)
+
+
+def _by_seed(grid: Grid) -> Iterator[tuple[int, Sequence[Entrant]]]:
+    """Yield each seed with the policies that run with it: all with the first, then those that use random numbers.
+
+    Where policies share a budget, all run with each seed.
+    """
+    entrants = _entrants(grid.policies)
+    together = condition_named(grid.condition).together
+    for number, seed in enumerate(grid.seeds):
+        chosen = entrants if number == 0 or together else [one for one in entrants if one.seeded]
+        if chosen:
+            yield seed, chosen
 
 
 @lru_cache(maxsize=1)

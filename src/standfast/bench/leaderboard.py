@@ -1,41 +1,34 @@
-"""Results of a grid, aggregated: means over episodes with 95 % confidence intervals, tables, and the leaderboard."""
+"""Results of a grid as tables: means over episodes with intervals, places, and the leaderboard, pooled and by group."""
 
 import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Final
 
 import msgspec
 
 from standfast.bench.conditions import condition_named
+from standfast.bench.statistics import Mean, PolicyComparison, compare, mean_of
 from standfast.errors import BadFile
 
-# Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond that the normal quantile is close enough.
-T95: Final = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-NORMAL95: Final = 1.960
 LEADERBOARD_BYTES: Final = 10_240
-COLUMNS: Final = ("Policy", "Track", "Recall", "F1", "Util/KB", "Staleness", "Regret", "Of best")
+COLUMNS: Final = ("Place", "Policy", "Track", "Recall", "F1", "Util/KB", "Staleness", "Regret", "Of best")
 CONFUSION: Final = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+# The document's lengths are 100, 1,000 and 10,000 steps; a length between two belongs to the nearer one, in factors.
+LENGTHS: Final = (("short", 316), ("medium", 3_162), ("long", float("inf")))
+GROUPINGS: Final = ("length", "source")
+POOLED: Final = "all"
 ResultRow = dict[str, Any]
-
-
-class Mean(msgspec.Struct, frozen=True):
-    """A mean over episodes. ``half`` is half the width of its interval; 0 if there is only one episode."""
-
-    value: float
-    half: float
-    episodes: int
+Column = str | Callable[[ResultRow], float]
 
 
 class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the leaderboard."""
+    """One row of the leaderboard. Its place is a range: policies whose ranges overlap may not differ significantly."""
 
+    best_place: int
+    worst_place: int
     policy: str
     track: str
     recall: Mean
@@ -47,13 +40,23 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     """Utility as a share of the WRITE-only optimum; above 1 where merging beats writing."""
 
 
-def mean_of(values: Sequence[float]) -> Mean:
-    """Return the mean with its interval by Student's t."""
-    count = len(values)
-    if count < 2:
-        return Mean(fmean(values) if values else 0.0, 0.0, count)
-    quantile = T95[count - 2] if count - 1 <= len(T95) else NORMAL95
-    return Mean(fmean(values), quantile * stdev(values) / sqrt(count), count)
+class ResultTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of results: text for readers, and figures with their intervals for programs."""
+
+    title: str
+    headings: tuple[str, ...]
+    lines: list[list[str]]
+    csv_headings: tuple[str, ...]
+    csv_lines: list[list[Any]]
+
+    def as_markdown(self) -> str:
+        """Return the table as Markdown."""
+        right = ["---" if name in ("Policy", "Track") else "---:" for name in self.headings]
+        return "".join(f"| {' | '.join(line)} |\n" for line in (self.headings, right, *self.lines))
+
+    def as_csv(self) -> str:
+        """Return the table as CSV, with intervals."""
+        return _csv([self.csv_headings, *self.csv_lines])
 
 
 def entrants_of(rows: Iterable[ResultRow]) -> list[tuple[str, str]]:
@@ -71,10 +74,43 @@ def select_rows(rows: Iterable[ResultRow], **columns: object) -> list[ResultRow]
     return [row for row in rows if all(row[name] == value for name, value in columns.items())]
 
 
-def column_mean(rows: Iterable[ResultRow], column: str | Callable[[ResultRow], float]) -> Mean:
-    """Return the mean of a column, or of a function of a row."""
+def group_rows(rows: Sequence[ResultRow], by: str) -> dict[str, list[ResultRow]]:
+    """Return rows by the length or the source of their episodes; lengths from short to long, sources by name."""
+    if by == "length":
+        named = [(next(name for name, most in LENGTHS if row["steps"] <= most), row) for row in rows]
+        order = [name for name, _ in LENGTHS]
+    else:
+        named = [(row["source"] or row["mode"] or row["file"], row) for row in rows]
+        order = sorted({name for name, _ in named})
+    groups: dict[str, list[ResultRow]] = {name: [] for name in order}
+    for name, row in named:
+        groups[name].append(row)
+    return {name: own for name, own in groups.items() if own}
+
+
+def episode_scores(rows: Iterable[ResultRow], column: Column) -> dict[tuple[str, int], float]:
+    """Return a column, or a function of a row, by episode: the mean over seeds if there are several."""
     read = column if callable(column) else lambda row: row[column]
-    return mean_of([read(row) for row in rows])
+    values: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        values.setdefault((row["file"], row["line"]), []).append(read(row))
+    return {episode: fmean(own) for episode, own in values.items()}
+
+
+def column_mean(rows: Iterable[ResultRow], column: Column) -> Mean:
+    """Return the mean over episodes of a column, or of a function of a row."""
+    return mean_of(list(episode_scores(rows, column).values()))
+
+
+def compare_policies(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> PolicyComparison:
+    """Compare all policies in pairs at one budget, by their names as the grid has them."""
+    own = select_rows(rows, budget_bytes=max_bytes)
+    by_entrant: dict[tuple[str, str], list[ResultRow]] = {one: [] for one in entrants_of(own)}
+    for row in own:
+        by_entrant[row["policy"], row["track"]].append(row)
+    return compare(
+        {entrant_name(own, *one): episode_scores(some, metric) for one, some in by_entrant.items()}
+    )
 
 
 def entrant_name(rows: Sequence[ResultRow], policy: str, track: str) -> str:
@@ -93,12 +129,16 @@ def leaderboard_budget(rows: Sequence[ResultRow], wanted: int | None = None) -> 
 
 
 def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
-    """Return all policies at one budget, ordered by recall, then F1, then name."""
+    """Return all policies at one budget, by mean recall, then F1, then name. Places say which of that order is significant."""
+    places = compare_policies(rows, max_bytes).places()
     board = []
     for policy, track in entrants_of(rows):
         own = select_rows(rows, policy=policy, track=track, budget_bytes=max_bytes)
+        best, worst = places[entrant_name(rows, policy, track)]
         board.append(
             LeaderboardRow(
+                best_place=best,
+                worst_place=worst,
                 policy=policy,
                 track=track,
                 recall=column_mean(own, "recall"),
@@ -116,19 +156,65 @@ def _utility_share(row: ResultRow) -> float:
     return row["utility"] / row["oracle_utility"] if row["oracle_utility"] else 0.0
 
 
-def condition_table(rows: Sequence[ResultRow], max_bytes: int) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Return the headings and lines of another condition's leaderboard, ordered by the condition's metric."""
+def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOLED) -> ResultTable:
+    """Return the leaderboard of any condition at one budget, over all episodes or those of a group."""
+    count = len({(row["file"], row["line"]) for row in rows})
+    title = f"{group}: {count} episodes at {size_name(max_bytes)}"
+    if rows[0]["condition"] == "plain":
+        return _leaderboard_table(rank_policies(rows, max_bytes), max_bytes, title)
+    return _condition_table(rows, max_bytes, title)
+
+
+def _condition_table(rows: Sequence[ResultRow], max_bytes: int, title: str) -> ResultTable:
     metric = condition_named(rows[0]["condition"]).metric
     others = [
         name for name in rows[0] if name != metric and all(isinstance(row[name], float) for row in rows)
     ]
-    lines = []
+    places = compare_policies(rows, max_bytes, metric).places()
+    found = []
     for policy, track in entrants_of(rows):
         own = select_rows(rows, policy=policy, track=track, budget_bytes=max_bytes)
-        mean = column_mean(own, metric)
-        figures = [f"{column_mean(own, name).value:.3f}" for name in others]
-        lines.append((-mean.value, [policy, track, f"{mean.value:.3f} ± {mean.half:.3f}", *figures]))
-    return ("Policy", "Track", metric, *others), [line for _, line in sorted(lines)]
+        means = [column_mean(own, name) for name in (metric, *others)]
+        place = places[entrant_name(rows, policy, track)]
+        cells = [_place(*place), policy, track, str(means[0]), *(f"{mean.value:.3f}" for mean in means[1:])]
+        figures = [*place, policy, track, *(number for mean in means for number in _interval(mean))]
+        found.append((-means[0].value, cells, [*figures, means[0].episodes]))
+    found.sort(key=lambda one: (one[0], one[1][1:]))
+    return ResultTable(
+        title=title,
+        headings=("Place", "Policy", "Track", metric, *others),
+        lines=[cells for _, cells, _ in found],
+        csv_headings=_csv_headings((metric, *others)),
+        csv_lines=[figures for _, _, figures in found],
+    )
+
+
+def _leaderboard_table(board: Sequence[LeaderboardRow], max_bytes: int, title: str) -> ResultTable:
+    names = ("recall", "f1", "utility_per_kb", "avg_staleness", "regret", "utility_share")
+    size = size_name(max_bytes).replace(" ", "")
+    lines, figures = [], []
+    for row in board:
+        lines.append(leaderboard_cells(row))
+        numbers = [number for name in names for number in _interval(getattr(row, name))]
+        figures.append(
+            [row.best_place, row.worst_place, row.policy, row.track, *numbers, row.recall.episodes]
+        )
+    return ResultTable(
+        title=title,
+        headings=tuple(f"{name}@{size}" if name in ("Recall", "F1") else name for name in COLUMNS),
+        lines=lines,
+        csv_headings=_csv_headings(names),
+        csv_lines=figures,
+    )
+
+
+def _csv_headings(names: Sequence[str]) -> tuple[str, ...]:
+    figures = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    return ("best_place", "worst_place", "policy", "track", *figures, "episodes")
+
+
+def _place(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best}-{worst}"
 
 
 def size_name(count: int) -> str:
@@ -142,9 +228,10 @@ def size_name(count: int) -> str:
 def leaderboard_cells(row: LeaderboardRow) -> list[str]:
     """Return a row of the leaderboard as text."""
     return [
+        _place(row.best_place, row.worst_place),
         row.policy,
         row.track,
-        f"{row.recall.value:.3f} ± {row.recall.half:.3f}",
+        str(row.recall),
         f"{row.f1.value:.3f}",
         f"{row.utility_per_kb.value:.1f}",
         f"{row.avg_staleness.value:.1f}",
@@ -153,22 +240,14 @@ def leaderboard_cells(row: LeaderboardRow) -> list[str]:
     ]
 
 
-def leaderboard_markdown(board: Sequence[LeaderboardRow], max_bytes: int) -> str:
-    """Return the leaderboard as a Markdown table."""
-    size = size_name(max_bytes).replace(" ", "")
-    headings = [f"{name}@{size}" if name in ("Recall", "F1") else name for name in COLUMNS]
-    lines = [headings, ["---", "---", *["---:"] * (len(COLUMNS) - 2)], *map(leaderboard_cells, board)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def leaderboard_csv(board: Sequence[LeaderboardRow]) -> str:
-    """Return the leaderboard as CSV, with intervals."""
-    figures = ("recall", "f1", "utility_per_kb", "avg_staleness", "regret", "utility_share")
-    headings = [f"{name}{end}" for name in figures for end in ("", "_low", "_high")]
-    lines: list[Sequence[Any]] = [("policy", "track", *headings, "episodes")]
-    for row in board:
-        numbers = [number for name in figures for number in _interval(getattr(row, name))]
-        lines.append((row.policy, row.track, *numbers, row.recall.episodes))
+def pairs_csv(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> str:
+    """Return the comparison of every pair of policies as CSV: difference, interval, p value and corrected p value."""
+    lines: list[Sequence[Any]] = [
+        ("first", "second", "difference", "difference_low", "difference_high", "p", "corrected_p", "episodes")
+    ]
+    for pair in compare_policies(rows, max_bytes, metric).pairs:
+        figures = (*_interval(pair.difference), f"{pair.p:.3g}", f"{pair.corrected_p:.3g}")
+        lines.append((pair.first, pair.second, *figures, pair.difference.episodes))
     return _csv(lines)
 
 
@@ -211,7 +290,7 @@ def utility_per_kb(rows: Sequence[ResultRow]) -> str:
 
 
 def _interval(mean: Mean) -> tuple[float, float, float]:
-    return _rounded(mean.value), _rounded(mean.value - mean.half), _rounded(mean.value + mean.half)
+    return _rounded(mean.value), _rounded(mean.low), _rounded(mean.high)
 
 
 def _rounded(number: float) -> float:

@@ -1,62 +1,63 @@
-"""The report of a grid: files for each policy, the leaderboard, and one self-contained HTML page."""
+"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML page."""
 
+import csv
 import html
+import io
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from standfast.bench import plots
-from standfast.bench.grid import CURVES, PLAN, Grid, read_results
+from standfast.bench.conditions import condition_named
+from standfast.bench.deployment import read_plan
+from standfast.bench.grid import CURVES, Grid, read_results
 from standfast.bench.leaderboard import (
-    COLUMNS,
-    LeaderboardRow,
+    GROUPINGS,
+    POOLED,
     ResultRow,
+    ResultTable,
+    compare_policies,
     confusion_matrix,
     entrant_name,
     entrants_of,
+    group_rows,
     leaderboard_budget,
-    leaderboard_cells,
-    leaderboard_csv,
-    leaderboard_markdown,
-    rank_policies,
+    pairs_csv,
     recall_at_budget,
+    result_table,
     select_rows,
-    size_name,
     utility_per_kb,
 )
 from standfast.errors import BadFile
 
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } h3 { font-size: 1rem; margin-bottom: .3rem }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } img { max-width: 100%; height: auto }
 th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left } tbody tr:hover { background: #f5f5f5 }
+th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tbody tr:hover { background: #f5f5f5 }
 code { background: #f3f3f3; padding: .1rem .3rem } .note { color: #555 }
 """
+PLAIN: Final = "plain"
 
 
 def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list[str]:
     """Write the report of the results in ``folder`` into ``out``. Return the names of the files.
 
     Args:
-        folder: The folder of a finished grid of the plain condition.
+        folder: The folder of a finished grid of any condition.
         out: The folder to write to.
         max_bytes: The budget of the leaderboard and the plots; by default 10 KB, or the middle one.
     """
     rows = read_results(folder)
-    if not rows or rows[0]["condition"] != "plain":
-        raise BadFile(
-            file=folder, problem="only the plain condition has a report; use 'standfast bench leaderboard'"
-        )
+    if not rows:
+        raise BadFile(file=folder, problem="it has no results; run 'standfast bench run' first")
     curves = read_results(folder, CURVES)
     budget = leaderboard_budget(rows, max_bytes)
     written = []
-    for name, content in _files(folder, rows, curves, budget):
+    for name, content in _files(read_plan(folder), rows, curves, budget):
         target = Path(out) / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,8 +69,43 @@ def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list
 
 
 def _files(
-    folder: str, rows: Sequence[ResultRow], curves: Sequence[ResultRow], budget: int
+    plan: Grid, rows: Sequence[ResultRow], curves: Sequence[ResultRow], budget: int
 ) -> Iterator[tuple[str, str | bytes]]:
+    if plan.condition == PLAIN:
+        yield from _policy_files(rows, curves, budget)
+    metric = condition_named(plan.condition).metric
+    tables = {POOLED: [result_table(rows, budget)]}
+    for by in GROUPINGS:
+        tables[by] = [result_table(own, budget, group=name) for name, own in group_rows(rows, by).items()]
+    for by, some in tables.items():
+        name = "leaderboard" if by == POOLED else f"leaderboard_by_{by}"
+        yield f"{name}.csv", some[0].as_csv() if by == POOLED else _grouped_csv(some)
+        yield f"{name}.md", "\n".join(f"{one.title}\n\n{one.as_markdown()}" for one in some)
+    yield "pairs.csv", pairs_csv(rows, budget, metric)
+    pictures = {
+        "critical_difference": plots.critical_difference(
+            compare_policies(rows, budget, metric), budget, metric
+        ),
+        f"{metric}_against_budget": plots.metric_against_budget(rows, metric),
+    }
+    if plan.condition == PLAIN:
+        pictures["utility_per_kb"] = plots.metric_bars(rows, budget, "utility_per_kb")
+    else:
+        pictures[metric] = plots.metric_bars(rows, budget, metric)
+    if curves:
+        pictures["regret_over_time"] = plots.regret_over_time(curves, budget)
+    drawn = {}
+    for name, plot in pictures.items():
+        drawn[name] = plot.encode("svg")
+        yield f"{name}.svg", drawn[name]
+        yield f"{name}.pdf", plot.encode("pdf")
+    yield "report.html", _page(plan, rows, tables, drawn)
+
+
+def _policy_files(
+    rows: Sequence[ResultRow], curves: Sequence[ResultRow], budget: int
+) -> Iterator[tuple[str, str | bytes]]:
+    """The files that the document's section 6.4 names for each policy."""
     for policy, track in entrants_of(rows):
         own, name = select_rows(rows, policy=policy, track=track), entrant_name(rows, policy, track)
         place = re.sub(r"[^\w.@-]+", "_", name)
@@ -77,46 +113,36 @@ def _files(
         yield f"{place}/confusion_matrix.csv", confusion_matrix(own)
         yield f"{place}/utility_per_kb.json", utility_per_kb(own)
         if curves:
-            yield f"{place}/regret_curve.png", plots.regret_over_time(curves, [name], budget)
-    board = rank_policies(rows, budget)
-    yield "leaderboard.csv", leaderboard_csv(board)
-    yield "leaderboard.md", leaderboard_markdown(board, budget)
-    pictures = {
-        "recall_against_budget.png": plots.recall_against_budget(rows),
-        "utility_per_kb.png": plots.utility_bars(rows, budget),
-    }
-    if curves:
-        best = [
-            entrant_name(rows, row.policy, row.track)
-            for row in sorted(board, key=lambda row: (row.regret.value, row.policy))
-        ]
-        pictures["regret_over_time.png"] = plots.regret_over_time(curves, best, budget)
-    yield from pictures.items()
-    plan = msgspec.json.decode((Path(folder) / PLAN).read_bytes(), type=Grid)
-    yield "report.html", _page(rows, board, pictures, budget, plan)
+            plot = plots.regret_over_time(curves, budget, [name])
+            yield f"{place}/regret_curve.png", plot.encode("png")
+
+
+def _grouped_csv(tables: Sequence[ResultTable]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("group", *tables[0].csv_headings))
+    for table in tables:
+        group = table.title.partition(":")[0]
+        writer.writerows((group, *line) for line in table.csv_lines)
+    return out.getvalue()
 
 
 def _page(
-    rows: Sequence[ResultRow],
-    board: Sequence[LeaderboardRow],
-    pictures: dict[str, bytes],
-    budget: int,
-    plan: Grid,
+    plan: Grid, rows: Sequence[ResultRow], tables: dict[str, list[ResultTable]], pictures: dict[str, bytes]
 ) -> str:
     episodes = len({(row["file"], row["line"]) for row in rows})
     steps = sorted({row["steps"] for row in rows})
     facts = (
-        f"{episodes} episodes of {steps[0]} to {steps[-1]} steps, {len(board)} policies, "
-        f"byte model {plan.byte_model}, seed {plan.seed}, code {plan.code}"
+        f"Condition {plan.condition}; {episodes} episodes of {steps[0]} to {steps[-1]} steps, {len(plan.policies)} policies, "
+        f"byte model {plan.byte_model}, seeds {', '.join(map(str, plan.seeds))}, code {plan.code}"
     )
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in leaderboard_cells(row)) + "</tr>\n"
-        for row in board
+    boards = "".join(
+        f"<h2>Leaderboard{'' if by == POOLED else f' by {by}'}</h2>\n" + "".join(map(_table, some))
+        for by, some in tables.items()
     )
     images = "".join(
-        f"<h2>{name.removesuffix('.png').replace('_', ' ').capitalize()}</h2>\n"
-        f'<img alt="{name}" src="data:image/png;base64,{b64encode(picture).decode()}">\n'
+        f"<h2>{name.replace('_', ' ').capitalize()}</h2>\n"
+        f'<img alt="{name}" src="data:image/svg+xml;base64,{b64encode(picture).decode()}">\n'
         for name, picture in pictures.items()
     )
     files = "".join(
@@ -126,9 +152,19 @@ def _page(
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Write policies</title>'
         f"<style>{STYLE}</style></head><body>\n<h1>Write policies under byte budgets</h1>\n"
-        f'<p class="note">{html.escape(facts)}</p>\n<h2>Leaderboard at {size_name(budget)}</h2>\n'
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n"
-        '<p class="note">Means over episodes; ± is half of the 95 % interval (Student\'s t). Regret is against the exact '
-        "WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which can pass 1 where merging beats writing.</p>\n"
-        f"{images}<h2>Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n"
+        f'<p class="note">{html.escape(facts)}</p>\n'
+        '<p class="note">Means over episodes with 95 % bootstrap intervals. A place is a range: two policies are only in an order '
+        "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %); pairs.csv has all "
+        "comparisons. Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which "
+        "can pass 1 where merging beats writing.</p>\n"
+        f"{boards}{images}<h2>Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n"
     )
+
+
+def _table(table: ResultTable) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in table.lines
+    )
+    title = html.escape(table.title)
+    return f"<h3>{title}</h3>\n<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n"

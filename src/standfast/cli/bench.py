@@ -19,6 +19,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
 CONDITIONS: Final = ("plain", "hierarchical", "latency", "compression", "retrieval", "shared", "adversarial")
 BYTE_MODELS: Final = ("spec-v0", "indexed-v0")
+GROUPINGS: Final = ("length", "source")
 
 
 @click.group("bench")
@@ -197,7 +198,15 @@ def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None
     show_default=True,
     help="The document's own condition, or one of its extensions.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For policies that use random numbers.")
+@click.option(
+    "--seed",
+    "seeds",
+    type=int,
+    multiple=True,
+    default=(0,),
+    show_default=True,
+    help="For policies that use random numbers; repeatable. An episode's figure is the mean over seeds.",
+)
 @click.option(
     "--curves/--no-curves", default=True, show_default=True, help="Regret after every step, for the plots."
 )
@@ -213,7 +222,7 @@ def run(  # noqa: PLR0917  # One argument for each option.
     budgets: tuple[int, ...],
     byte_model: str,
     condition: str,
-    seed: int,
+    seeds: tuple[int, ...],
     curves: bool,
     workers: int | None,
     engine: str,
@@ -239,7 +248,7 @@ def run(  # noqa: PLR0917  # One argument for each option.
         episode_files(sources) if sources else default_files(out),
         budgets=budgets or PRIMARY_BUDGETS,
         policies=policies or policy_names(),
-        seed=seed,
+        seeds=seeds,
         byte_model=ByteModel(byte_model),
         condition=condition,
         curves=curves,
@@ -261,6 +270,12 @@ def run(  # noqa: PLR0917  # One argument for each option.
     "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
 )
 @click.option(
+    "--by",
+    type=click.Choice(GROUPINGS),
+    default=None,
+    help="One table for each length or source of episodes; by default one for all.",
+)
+@click.option(
     "--deploy", default=None, metavar="NAME", help="Print the settings that put this policy on a band."
 )
 @click.option(
@@ -272,9 +287,18 @@ def run(  # noqa: PLR0917  # One argument for each option.
 )
 @json_option
 def leaderboard(  # noqa: PLR0917  # One argument for each option.
-    results: str, budget: int | None, form: str, deploy: str | None, band: str, as_json: bool
+    results: str,
+    budget: int | None,
+    form: str,
+    by: str | None,
+    deploy: str | None,
+    band: str,
+    as_json: bool,
 ) -> None:
-    """Rank the policies of RESULTS by recall.
+    """Rank the policies of RESULTS by recall, or by the metric of their condition.
+
+    A place is a range, for example 2-4: two policies are in an order only if they differ significantly on the same episodes
+    (Wilcoxon's signed-rank test with Holm's correction).
 
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded: with its settings,
     its budget, the grid's byte model and the grid's seed. Policies that need labels are refused.
@@ -288,34 +312,33 @@ def leaderboard(  # noqa: PLR0917  # One argument for each option.
         else:
             click.echo(lines, nl=False)
         return
-    _print_leaderboard(results, budget, form, as_json=as_json)
+    _print_leaderboard(results, budget, form, by, as_json=as_json)
 
 
-def _print_leaderboard(results: str, budget: int | None, form: str, *, as_json: bool) -> None:
-    import msgspec  # noqa: PLC0415  # As above.
-
+def _print_leaderboard(results: str, budget: int | None, form: str, by: str | None, *, as_json: bool) -> None:
     from standfast.bench import leaderboard as tables  # noqa: PLC0415  # As above.
     from standfast.bench.grid import read_results  # noqa: PLC0415  # As above.
 
     rows = read_results(results)
     max_bytes = tables.leaderboard_budget(rows, budget)
-    board: list[tables.LeaderboardRow] = []
-    if rows[0]["condition"] == "plain":
-        board = tables.rank_policies(rows, max_bytes)
-        headings: Sequence[str] = tables.COLUMNS
-        lines = [tables.leaderboard_cells(row) for row in board]
-    else:
-        headings, lines = tables.condition_table(rows, max_bytes)
+    groups = {tables.POOLED: rows} if by is None else tables.group_rows(rows, by)
+    found = {name: tables.result_table(own, max_bytes, group=name) for name, own in groups.items()}
     if as_json:
-        standings = [msgspec.to_builtins(row) for row in board]
-        standings = standings or [dict(zip(headings, line, strict=True)) for line in lines]
-        print_json({"budget_bytes": max_bytes, "standings": standings})
-    elif form == "csv" and board:
-        click.echo(tables.leaderboard_csv(board), nl=False)
-    elif form == "markdown" and board:
-        click.echo(tables.leaderboard_markdown(board, max_bytes), nl=False)
-    else:
-        _print_table(f"{results} at {tables.size_name(max_bytes)}", headings, lines)
+        standings = {
+            name: [dict(zip(table.csv_headings, line, strict=True)) for line in table.csv_lines]
+            for name, table in found.items()
+        }
+        only = standings.pop(tables.POOLED, None)
+        print_json(
+            {"budget_bytes": max_bytes, **({"groups": standings} if only is None else {"standings": only})}
+        )
+        return
+    for table in found.values():
+        if form == "table":
+            _print_table(f"{results}, {table.title}", table.headings, table.lines)
+        else:
+            title = f"{table.title}\n\n" if by is not None else ""
+            click.echo(title + (table.as_csv() if form == "csv" else table.as_markdown()), nl=by is not None)
 
 
 def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) -> None:
@@ -324,10 +347,13 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
 
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=True)
+        # The title names the budget; places must not be cut off.
+        least = 5 if heading == "Place" else None
+        name = heading.partition("@")[0]
+        table.add_column(name, justify="right" if number > 2 else "left", no_wrap=True, min_width=least)
     for line in lines:
         # Intervals would break the lines; the other formats have them.
-        table.add_row(*(cell.partition(" ± ")[0] for cell in line))
+        table.add_row(*(cell.partition(" [")[0] for cell in line))
     Console().print(table)
 
 
@@ -341,7 +367,8 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
 def report(results: str, out: str | None, budget: int | None, as_json: bool) -> None:
     """Write the report of RESULTS: tables, plots and a self-contained page, report.html.
 
-    Each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json and regret_curve.png.
+    Under the plain condition each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json and
+    regret_curve.png. Leaderboards are CSV and Markdown, plots SVG and PDF; pairs.csv compares all policies in pairs.
     """
     from standfast.bench.report import write_report  # noqa: PLC0415  # As above.
 

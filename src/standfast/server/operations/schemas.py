@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 from msgspec import Meta
 
-from standfast.bench.leaderboard import LeaderboardRow, Mean
+from standfast.bench.leaderboard import LeaderboardRow
+from standfast.bench.statistics import Mean
 from standfast.errors import BadRequest
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal
