@@ -244,6 +244,9 @@ def remote() -> None:
         assert_type(memory, standfast.Client)
         assert_type(memory.diff(0), list[standfast.RecordChange])
         assert_type(memory.records(), Iterator[standfast.Record])
+        batch = [standfast.client.RememberBody(text="VAT is 19 %.", tags=("tax",))]
+        assert_type(memory.remember_batch(batch).receipt, standfast.Receipt | None)
+        assert_type(memory.recall_batch([standfast.client.RecallBody(query="VAT", tokens=100)])[0].text, str)
 
 
 def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> None:

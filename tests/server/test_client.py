@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from standfast.client import (
+from standfast.client import (, RecallBody, RememberBody
     AsyncClient,
     AsyncRemoteApprovals,
     AsyncRemotePrompts,
@@ -300,6 +300,25 @@ def test_the_async_client_has_the_same_verbs_with_the_same_parameters(
         ), verb
 
 
+def test_batches_are_answered_in_order(client: Client) -> None:
+    texts = ["EU refunds take 14 days.", "VAT is 19 %.", "Ada likes tea."]
+    batch = [RememberBody(text=text, source=HANDBOOK) for text in texts]
+    made = client.remember_batch(batch, request_key="batch")
+    again = client.remember_batch(batch, request_key="batch")
+    found = client.recall_batch(
+        [RecallBody(query=query, tokens=200) for query in ("tea", "VAT", "refunds", "nothing")]
+    )
+    with pytest.raises(InvalidValue):
+        client.remember_batch([])
+
+    assert made.receipt is not None
+    assert again.receipt is not None
+    assert again.receipt.replayed
+    assert [one.memory_id for one in made.items] == [one.memory_id for one in again.items]
+    assert [text in one.text for text, one in zip(reversed(texts), found, strict=False)] == [True, True, True]
+    assert {one.memory_snapshot_id for one in found} == {made.receipt.memory_snapshot_id}
+
+
 def test_the_async_client_reads_and_writes(served: Served) -> None:
     async def use() -> None:
         async with AsyncClient(
@@ -319,7 +338,11 @@ def test_the_async_client_reads_and_writes(served: Served) -> None:
             )
             forgotten = await memory.forget("refunds", reason="asked to")
             entries = [entry.seq async for entry in memory.entries()]
+            batch = await memory.remember_batch([RememberBody(text="Ada likes tea.", source=HANDBOOK)])
+            (about_tea,) = await memory.recall_batch([RecallBody(query="tea", tokens=100)])
 
+        assert batch.receipt is not None
+        assert "tea" in about_tea.text
         assert run.receipt is not None
         assert fact.memory_id == "refunds"
         assert once.receipt is not None

@@ -1,5 +1,7 @@
 """The outermost layer: overload, host names, origins, proxies."""
 
+import io
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +10,7 @@ from starlette.testclient import TestClient
 from standfast.server.app import build_full_app
 from standfast.server.edge.context import WorkerThreads
 from standfast.server.edge.middleware import TrustedProxies
+from standfast.server.logs import LogFormat, logging_to
 from standfast.settings import Settings
 from tests.server.harness import Harness
 
@@ -104,6 +107,47 @@ def test_health_is_told_under_any_name(public: TestClient) -> None:
     """Load balancers ask by address."""
     assert public.get("/healthz", headers={"Host": "10.0.0.9:8765"}).status_code == 200
     assert public.get("/readyz", headers={"Host": "10.0.0.9:8765"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/nothing", f"{IN}/status", "/console/login"])
+def test_every_answer_has_a_request_id(public: TestClient, path: str) -> None:
+    """The caller's, if it has the form of one, so that its logs and ours can be joined."""
+    given = public.get(path, headers={"X-Request-Id": "trace-7.a"}).headers["x-request-id"]
+    made = [
+        public.get(path, headers={"X-Request-Id": bad}).headers["x-request-id"]
+        for bad in ("", "a b", "x" * 65)
+    ]
+
+    assert given == "trace-7.a"
+    assert all(len(one) == 32 for one in made)
+    assert len(set(made)) == 3
+
+
+def test_each_request_is_one_line_of_the_log_without_its_query(public: TestClient, harness: Harness) -> None:
+    stream = io.StringIO()
+    headers = harness.headers("agent", "default") | {"X-Request-Id": "r-1", "X-Forwarded-For": "203.0.113.7"}
+    with logging_to(stream, log_format=LogFormat.JSON, requests=True):
+        public.get(f"{IN}/history", params={"subject": "user/ada"}, headers=headers)
+        public.get("/nothing")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    with logging_to(silent := io.StringIO()):
+        public.get("/nothing")
+
+    assert first["milliseconds"] >= 0
+    assert {name: first[name] for name in first if name not in {"at", "milliseconds"}} == {
+        "level": "info",
+        "logger": "standfast.server.requests",
+        "message": "answered",
+        "request_id": "r-1",
+        "method": "GET",
+        "path": f"{IN}/history",
+        "operation": "history",
+        "key_id": harness.caller("agent", "default").key_id,
+        "peer": "203.0.113.7",
+        "status": 200,
+    }
+    assert (second["status"], second["operation"], second["key_id"]) == (404, "other", None)
+    assert silent.getvalue() == ""
 
 
 @pytest.mark.parametrize(

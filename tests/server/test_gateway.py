@@ -6,22 +6,34 @@ from pathlib import Path
 import pytest
 
 from standfast.clock import ManualClock
-from standfast.errors import Forbidden, InvalidValue, Overloaded, RateLimited, TooManyRuns, Unauthenticated
+from standfast.errors import (
+    Forbidden,
+    InvalidValue,
+    Overloaded,
+    RateLimited,
+    RequestReused,
+    TooManyRuns,
+    Unauthenticated,
+)
 from standfast.limits import (
     MAX_NAMESPACES_HELD,
     MAX_OPEN_RUNS,
     MAX_OPEN_RUNS_OF_KEY,
     MAX_PAGE_BYTES,
+    MAX_RECALL_TOKENS,
     MAX_RUN_BYTES,
     MAX_RUN_ITEMS,
 )
-from standfast.server.access.permissions import Caller, KeyRole, Permission
+from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.memory_operations import remember, remember_all
+from standfast.server.operations.memory_operations import recall_batch, remember, remember_batch
 from standfast.server.operations.schemas import (
     ForgetBody,
     OpenRunBody,
+    RecallBatchBody,
+    RecallBody,
+    RememberBatchBody,
     RememberBody,
     decode_name,
     decode_number,
@@ -162,17 +174,68 @@ def test_an_open_run_holds_a_bounded_number_of_bytes(runs: OpenRuns, monkeypatch
     assert MAX_RUN_BYTES > 10
 
 
+def _batch(count: int, first: int = 0) -> RememberBatchBody:
+    texts = [f"Shelf {n} holds crate {n * 37}." for n in range(first, first + count)]
+    return RememberBatchBody(items=tuple(RememberBody(text=text, source=HANDBOOK) for text in texts))
+
+
 def test_a_batch_is_bounded_and_commits_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("standfast.server.operations.memory_operations.MAX_RUN_ITEMS", 2)
     gateway: Gateway = harness.gateway
-    bodies = [RememberBody(text=f"Shelf {n} holds crate {n * 37}.", source=HANDBOOK) for n in range(3)]
     with pytest.raises(InvalidValue, match="send fewer"):
-        remember_all(gateway, ROOT, "default", bodies)
-    first, second = remember_all(gateway, ROOT, "default", bodies[:2])
+        remember_batch(gateway, ROOT, "default", _batch(3))
+    response = remember_batch(gateway, ROOT, "default", _batch(2))
+
+    assert [item.verdict for item in response.items] == ["SEAL", "SEAL"]
+    assert response.receipt is not None
+    assert gateway.store.head() == response.receipt.memory_snapshot_id == 1
+
+
+def test_a_batch_under_a_request_key_has_one_effect(harness: Harness) -> None:
+    first, again = (
+        remember_batch(harness.gateway, ROOT, "default", _batch(3), request_key="k") for _ in range(2)
+    )
+    with pytest.raises(RequestReused):
+        remember_batch(harness.gateway, ROOT, "default", _batch(2), request_key="k")
 
     assert first.receipt is not None
-    assert first.receipt == second.receipt
-    assert gateway.store.head() == 1
+    assert again.receipt is not None
+    assert (first.receipt.replayed, again.receipt.replayed) == (False, True)
+    assert again.items == first.items
+    assert harness.gateway.store.head() == 1
+
+
+def test_a_batch_that_proposes_needs_that_permission(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROLES_OF_PERMISSION, Permission.PROPOSE, frozenset({KeyRole.OPERATOR}))
+    agent = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
+    plain = RememberBody(text="Ada likes tea.", source=HANDBOOK)
+    proposal = RememberBody(text="Tea is free.", source=HANDBOOK, propose=True)
+    remember_batch(harness.gateway, agent, "default", RememberBatchBody(items=(plain,)))
+    with pytest.raises(Forbidden):
+        remember_batch(harness.gateway, agent, "default", RememberBatchBody(items=(plain, proposal)))
+
+    assert harness.gateway.store.head() == 1
+
+
+def test_a_batch_of_recalls_reads_one_snapshot_within_one_budget(harness: Harness) -> None:
+    gateway = harness.gateway
+    remember_batch(gateway, ROOT, "default", _batch(2))
+    remember_batch(gateway, ROOT, "default", _batch(2, first=5))
+    queries = (
+        RecallBody(query="shelf 6", tokens=100),
+        RecallBody(query="shelf 6", tokens=100, at=1),
+        RecallBody(query="shelf 1", tokens=100),
+    )
+    found = recall_batch(gateway, ROOT, "default", RecallBatchBody(items=queries)).items
+    half = RecallBody(query="shelf", tokens=MAX_RECALL_TOKENS // 2 + 1)
+    with pytest.raises(InvalidValue, match="send fewer queries"):
+        recall_batch(gateway, ROOT, "default", RecallBatchBody(items=(half, half)))
+
+    assert [one.memory_snapshot_id for one in found] == [2, 1, 2]
+    assert ["Shelf 6" in one.text for one in found] == [True, False, True]
+    assert found[0].selected[0]["excerpt"].startswith("Shelf 6")
 
 
 def test_a_request_key_belongs_to_a_caller_and_a_namespace(harness: Harness) -> None:

@@ -65,6 +65,9 @@ _ROLES: Final = [role.value for role in KeyRole]
     show_default=True,
     help="The form of the log on standard error: one line a record.",
 )
+@click.option(
+    "--log-requests", is_flag=True, help="Log each request: id, path, status, duration, key and peer."
+)
 @store_option
 @json_option
 def serve_command(
@@ -76,6 +79,7 @@ def serve_command(
     calls_per_second: float,
     stop_seconds: float,
     log_format: str,
+    log_requests: bool,
     store_url: str | None,
     as_json: bool,
 ) -> None:
@@ -94,7 +98,7 @@ def serve_command(
     settings = load_settings(store_url=store_url)
     if host_names:
         settings = msgspec.structs.replace(settings, host_names=host_names)
-    with logging_to(log_format=LogFormat(log_format)):
+    with logging_to(log_format=LogFormat(log_format), requests=log_requests):
         gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
         try:
             has_keys = any(True for _ in gateway.keyring.valid())

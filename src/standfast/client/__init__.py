@@ -21,6 +21,7 @@ from standfast.client.client import (
     RemoteSnapshot,
     RemoteTraces,
 )
+from standfast.server.operations.schemas import RecallBody, RememberBody
 
 __all__ = [
     "AsyncClient",
@@ -30,6 +31,8 @@ __all__ = [
     "AsyncRemoteSnapshot",
     "AsyncRemoteTraces",
     "Client",
+    "RecallBody",
+    "RememberBody",
     "RemoteApprovals",
     "RemotePrompts",
     "RemoteRun",

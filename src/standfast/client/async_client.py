@@ -140,6 +140,16 @@ class AsyncClient:
             request_key=request_key,
         )
 
+    async def remember_batch(
+        self, items: Sequence[schemas.RememberBody], *, request_key: str | None = None
+    ) -> schemas.RememberBatchResponse:
+        """Judge several texts and commit them together; see ``Client.remember_batch``."""
+        return await self._threads.run(self._client.remember_batch, items, request_key=request_key)
+
+    async def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
+        """Recall for several queries; see ``Client.recall_batch``."""
+        return await self._threads.run(self._client.recall_batch, items)
+
     async def forget(
         self, subject: str, *, reason: str, request_key: str | None = None
     ) -> schemas.ForgetResponse:

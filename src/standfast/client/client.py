@@ -100,6 +100,19 @@ class Client:
             "/remember", schemas.RememberResponse, body, request_key=self._key(request_key)
         )
 
+    def remember_batch(
+        self, items: Sequence[schemas.RememberBody], *, request_key: str | None = None
+    ) -> schemas.RememberBatchResponse:
+        """Judge several texts, in their order, and commit them together.
+
+        Example:
+            client.remember_batch([RememberBody(text="VAT is 19 %."), RememberBody(text="Ada likes tea.")])
+        """
+        body = schemas.RememberBatchBody.from_json({"items": [item.as_json() for item in items]})
+        return self._calls.post(
+            "/remember/batch", schemas.RememberBatchResponse, body, request_key=self._key(request_key)
+        )
+
     def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) and erase its content. Sealed records stay."""
         body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason})
@@ -118,6 +131,11 @@ class Client:
         """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``."""
         body = _recall_body(query, tokens=tokens, max_items=max_items, at=at)
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
+
+    def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
+        """Recall for several queries. Those without ``at`` read the same snapshot, the newest."""
+        body = schemas.RecallBatchBody.from_json({"items": [item.as_json() for item in items]})
+        return self._calls.post("/recall/batch", schemas.RecallBatchResponse, body, safe=True).items
 
     def at(self, snapshot: int) -> "RemoteSnapshot":
         """Memory as of a snapshot, to recall from."""

@@ -72,7 +72,12 @@ def build_app(
     # A redirect to the path without its last slash would echo whatever host the client named.
     app.router.redirect_slashes = False
     return EdgeMiddleware(
-        app, clock=gateway.clock, metrics=context.metrics, hosts=hosts, trusted_proxies=trusted_proxies
+        app,
+        clock=gateway.clock,
+        ids=gateway.store.ids,
+        metrics=context.metrics,
+        hosts=hosts,
+        trusted_proxies=trusted_proxies,
     )
 
 

@@ -20,6 +20,7 @@ import msgspec
 from standfast.limits import MAX_LOG_LINE_CHARS, MAX_QUEUED_LOG_RECORDS
 
 _CLOSE_SECONDS: Final = 2.0
+REQUEST_LOG: Final = logging.getLogger("standfast.server.requests")
 
 
 class LogFormat(StrEnum):
@@ -112,11 +113,12 @@ class _Listener(logging.handlers.QueueListener):
 
 @contextlib.contextmanager
 def logging_to(
-    stream: IO[str] | None = None, *, log_format: LogFormat = LogFormat.TEXT, level: int = logging.WARNING
+    stream: IO[str] | None = None, *, log_format: LogFormat = LogFormat.TEXT, requests: bool = False
 ) -> Iterator[None]:
-    """Send all log records of the process to a stream (standard error by default) until the block ends.
+    """Send warnings and errors of the whole process to a stream (standard error by default) until the block ends.
 
-    ``standfast.server.access`` logs at INFO regardless of ``level``.
+    Args:
+        requests: Also log each request that the server answers.
     """
     target = logging.StreamHandler(stream or sys.stderr)
     target.setFormatter(LineFormatter(log_format))
@@ -126,7 +128,8 @@ def logging_to(
     root = logging.getLogger()
     level_before, handlers_before = root.level, root.handlers[:]
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel(logging.WARNING)
+    REQUEST_LOG.setLevel(logging.INFO if requests else logging.NOTSET)
     listener.start()
     try:
         yield
@@ -134,6 +137,7 @@ def logging_to(
         listener.stop()
         root.handlers[:] = handlers_before
         root.setLevel(level_before)
+        REQUEST_LOG.setLevel(logging.NOTSET)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from standfast.server.console.login import ConsoleSession, Login
 from standfast.server.console.page_request import Page, PageHandler, PageRequest
 from standfast.server.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, redirect, static_file
 from standfast.server.edge.context import ApiContext, peer_of
-from standfast.server.edge.middleware import OPERATION_IN_SCOPE
+from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import problem_of, status_of
 from standfast.settings import Settings
 
@@ -130,6 +130,7 @@ class Console:
         page_request: PageRequest | None = None
         try:
             caller = self._gateway.authenticate_session(session.key_id)
+            request.scope[CALLER_IN_SCOPE] = caller
             page_request = self._page_request(request, form, caller)
             if request.method == "POST":
                 self._login.require_own_form(request, session, form, caller)

@@ -13,13 +13,12 @@ from starlette.responses import Response
 from standfast.errors import Overloaded, StandfastError
 from standfast.limits import HEALTH_THREADS, MAX_WAITING_CALLS, MAX_WAITING_HEALTH_CALLS, SERVER_THREADS
 from standfast.server.access.permissions import Caller, Permission, namespace_for, require
-from standfast.server.edge.middleware import ServerMetrics
+from standfast.server.edge.middleware import CALLER_IN_SCOPE, ServerMetrics, request_fields
 from standfast.server.edge.problems import is_internal, response_of
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import CallTracer
 
 log: Final = logging.getLogger("standfast.server")
-CALLER_IN_SCOPE: Final = "standfast.caller"
 _Result = TypeVar("_Result")
 
 
@@ -117,7 +116,9 @@ class ApiContext:
             peer=peer_of(request),
         )
         if is_internal(error):
-            log.error("%s: %s [%s]", operation, error, error.code)
+            log.error(
+                "%s: %s [%s]", operation, error, error.code, extra={"fields": request_fields(request.scope)}
+            )
         return response_of(error)
 
 

@@ -8,11 +8,12 @@ error becomes a problem+json without internal details.
 import asyncio
 import ipaddress
 import logging
+import re
 import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import anyio
@@ -21,12 +22,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.clock import Clock
+from standfast.clock import Clock, IdSource
 from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
+from standfast.server.logs import REQUEST_LOG
 
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"
+CALLER_IN_SCOPE: Final = "standfast.caller"
+REQUEST_ID_IN_SCOPE: Final = "standfast.request_id"
+REQUEST_ID_HEADER: Final = "X-Request-Id"
+_REQUEST_ID: Final = re.compile("[A-Za-z0-9._-]{1,64}")
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 DEFAULT_HEADERS: Final = {
@@ -155,6 +161,7 @@ class EdgeMiddleware:
         app: ASGIApp,
         *,
         clock: Clock,
+        ids: IdSource,
         metrics: ServerMetrics,
         hosts: Iterable[str] | None = None,
         trusted_proxies: Iterable[str] = (),
@@ -162,6 +169,7 @@ class EdgeMiddleware:
     ) -> None:
         self._app = app
         self._clock = clock
+        self._ids = ids
         self._metrics = metrics
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._proxies = TrustedProxies(trusted_proxies)
@@ -173,6 +181,7 @@ class EdgeMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope[REQUEST_ID_IN_SCOPE] = self._request_id(scope)
         exchange = _Exchange(self, scope, receive, send)
         started = self._clock.monotonic()
         self._metrics.in_progress += 1
@@ -183,6 +192,12 @@ class EdgeMiddleware:
             self._buffered_bytes -= exchange.body_bytes
             seconds = self._clock.monotonic() - started
             self._metrics.finished(scope.get(OPERATION_IN_SCOPE, "other"), exchange.status, seconds)
+            _log_request(scope, exchange.status, seconds)
+
+    def _request_id(self, scope: Scope) -> str:
+        """The id that the client or its proxy gave the request, if it has the form of one; otherwise a new one."""
+        given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+        return given if _REQUEST_ID.fullmatch(given) else self._ids.new_id()
 
     async def _handle(self, exchange: "_Exchange") -> None:
         try:
@@ -196,7 +211,7 @@ class EdgeMiddleware:
                 raise
             await exchange.end_with(plain_problem(503, STOPPING, {"Connection": "close", "Retry-After": "1"}))
         except Exception:
-            log.exception("unexpected error in a request")
+            log.exception("unexpected error in a request", extra={"fields": request_fields(exchange.scope)})
             await exchange.end_with(plain_problem(500, INTERNAL_ERROR, {"Connection": "close"}))
 
     def _check(self, scope: Scope) -> None:
@@ -266,6 +281,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
+            headers[REQUEST_ID_HEADER] = self.scope[REQUEST_ID_IN_SCOPE]
             for name, value in DEFAULT_HEADERS.items():
                 headers.setdefault(name, value)
         with anyio.fail_after(SEND_SECONDS):
@@ -279,6 +295,25 @@ class _Exchange:
         if self.status:
             raise ConnectionAbortedError("the response had started")
         await response(self.scope, self._receive, self.send)
+
+
+def request_fields(scope: Scope) -> dict[str, Any]:
+    """What a log line says about a request. The query is left out, because it may hold what is remembered."""
+    caller, client = scope.get(CALLER_IN_SCOPE), scope.get("client")
+    return {
+        "request_id": scope.get(REQUEST_ID_IN_SCOPE),
+        "method": scope["method"],
+        "path": scope["path"],
+        "operation": scope.get(OPERATION_IN_SCOPE, "other"),
+        "key_id": getattr(caller, "key_id", None),
+        "peer": client[0] if client else None,
+    }
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    if REQUEST_LOG.isEnabledFor(logging.INFO):
+        fields = {**request_fields(scope), "status": status, "milliseconds": round(seconds * 1_000, 3)}
+        REQUEST_LOG.info("answered", extra={"fields": fields})
 
 
 def _too_large() -> _RequestRefused:

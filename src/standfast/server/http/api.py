@@ -27,8 +27,8 @@ from standfast.errors import (
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext
-from standfast.server.edge.middleware import METRICS_TYPE, OPERATION_IN_SCOPE
+from standfast.server.edge.context import ApiContext
+from standfast.server.edge.middleware import CALLER_IN_SCOPE, METRICS_TYPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem, response_of
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.open_runs import OpenRuns

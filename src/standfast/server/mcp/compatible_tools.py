@@ -33,6 +33,7 @@ from standfast.server.operations.schemas import (
     RecallBody,
     RecallResponse,
     RecordQuery,
+    RememberBatchBody,
     RememberBody,
     RememberResponse,
 )
@@ -201,8 +202,9 @@ class CompatibleTools:
         unique = list(dict.fromkeys(said))
 
         def observed(place: Place) -> ForeignShape:
-            body = [_observation(name, text, source, kinds.get(name)) for name, text in unique]
-            responses = memory_operations.remember_all(*place, body, workflow=WORKFLOW)
+            items = tuple(_observation(name, text, source, kinds.get(name)) for name, text in unique)
+            body = RememberBatchBody(items=items)
+            responses = memory_operations.remember_batch(*place, body, workflow=WORKFLOW).items
             by_entity: dict[str, list[dict[str, Any]]] = {}
             for (name, text), response in zip(unique, responses, strict=True):
                 one = {"observation": text, "verdict": response.verdict.value, "reasons": response.reasons}

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from standfast.errors import StandfastError, Unauthenticated
 from standfast.limits import MAX_BODY_BYTES
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.edge.context import CALLER_IN_SCOPE, ApiContext, is_same_origin
-from standfast.server.edge.middleware import OPERATION_IN_SCOPE
+from standfast.server.edge.context import ApiContext, is_same_origin
+from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
 from standfast.server.mcp.compatible_tools import CompatibleTools

@@ -3,7 +3,7 @@
 Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final
@@ -11,7 +11,13 @@ from typing import Final
 import msgspec
 
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
-from standfast.limits import MAX_DIFF_SNAPSHOTS, MAX_RUN_ITEMS, MAX_SNAPSHOTS_EXAMINED, SCAN_PAGE_RECORDS
+from standfast.limits import (
+    MAX_DIFF_SNAPSHOTS,
+    MAX_RECALL_TOKENS,
+    MAX_RUN_ITEMS,
+    MAX_SNAPSHOTS_EXAMINED,
+    SCAN_PAGE_RECORDS,
+)
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.recall.package import ContextPackage
@@ -25,11 +31,15 @@ from standfast.server.operations.schemas import (
     HistoryPage,
     HistoryQuery,
     PageQuery,
+    RecallBatchBody,
+    RecallBatchResponse,
     RecallBody,
     RecallResponse,
     RecordQuery,
     RecordsPage,
     RecordsQuery,
+    RememberBatchBody,
+    RememberBatchResponse,
     RememberBody,
     RememberResponse,
     SnapshotsPage,
@@ -58,6 +68,23 @@ def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -
     at = memory.store.head() if body.at is None else body.at
     package = memory.at(at).recall(body.query, tokens=body.tokens, max_items=body.max_items)
     return _recall_response(package, at)
+
+
+def recall_batch(
+    gateway: Gateway, caller: Caller, namespace: str, body: RecallBatchBody
+) -> RecallBatchResponse:
+    """Recall for several queries. Those without ``at`` read the same snapshot, the newest."""
+    memory = gateway.authorize(caller, Permission.RECALL, namespace)
+    if sum(item.tokens for item in body.items) > MAX_RECALL_TOKENS:
+        problem = f"the budgets together are more than {MAX_RECALL_TOKENS} tokens; send fewer queries at once"
+        raise InvalidValue(what="batch", problem=problem)
+    head = memory.store.head()
+    responses = []
+    for item in body.items:
+        at = head if item.at is None else item.at
+        package = memory.at(at).recall(item.query, tokens=item.tokens, max_items=item.max_items)
+        responses.append(_recall_response(package, at))
+    return RecallBatchResponse(items=responses)
 
 
 def recall_in(run: Run, body: RecallBody) -> RecallResponse:
@@ -220,22 +247,29 @@ def remember(
     return msgspec.structs.replace(RememberResponse.of(remembered), receipt=remembered.receipt)
 
 
-def remember_all(
+def remember_batch(
     gateway: Gateway,
     caller: Caller,
     namespace: str,
-    bodies: Sequence[RememberBody],
+    body: RememberBatchBody,
     *,
+    request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
-) -> list[RememberResponse]:
-    """Judge several texts in one run, and commit them together."""
-    if len(bodies) > MAX_RUN_ITEMS:
-        raise InvalidValue(what="request", problem=f"it has more than {MAX_RUN_ITEMS} texts; send fewer")
-    memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
-    run = memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name)
-    responses = [remember_in(run, body) for body in bodies]
-    receipt = run.commit()
-    return [msgspec.structs.replace(response, receipt=receipt) for response in responses]
+) -> RememberBatchResponse:
+    """Judge several texts in one run, in their order, and commit them together."""
+    if len(body.items) > MAX_RUN_ITEMS:
+        raise InvalidValue(what="batch", problem=f"it has more than {MAX_RUN_ITEMS} texts; send fewer")
+    for permission in sorted({remember_permission(item) for item in body.items}):
+        memory = gateway.authorize(caller, permission, namespace)
+    with _request(caller, namespace, request_key, "remember_batch") as run_id:
+        run = memory.run(
+            workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name, run_id=run_id
+        )
+        responses = [remember_in(run, item) for item in body.items]
+        receipt = run.commit()
+    # If another attempt committed first, its answers are those that hold.
+    answers = [RememberResponse.of(answer) for answer in run.answers] or responses
+    return RememberBatchResponse(items=answers, receipt=receipt)
 
 
 def remember_in(run: Run, body: RememberBody) -> RememberResponse:

@@ -17,11 +17,13 @@ from standfast.govern.approvals.queue import DecidedProposal
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_PAGE_ITEMS,
+    MAX_BATCH_RECALLS,
     MAX_NAME_CHARS,
     MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
     MAX_RECALL_ITEMS,
     MAX_RECALL_TOKENS,
+    MAX_RUN_ITEMS,
     MAX_STATEMENT_MINUTES,
     MAX_TAGS,
     MAX_TEXT_CHARS,
@@ -74,6 +76,18 @@ class RememberBody(Value, frozen=True, kw_only=True):
     refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
     propose: bool = False
     hold: Name | None = None
+
+
+class RecallBatchBody(Value, frozen=True, kw_only=True):
+    """Several questions. Their token budgets together are limited like that of one."""
+
+    items: Annotated[tuple[RecallBody, ...], Meta(min_length=1, max_length=MAX_BATCH_RECALLS)]
+
+
+class RememberBatchBody(Value, frozen=True, kw_only=True):
+    """Several texts to judge and remember, in this order."""
+
+    items: Annotated[tuple[RememberBody, ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
 
 
 class ForgetBody(Value, frozen=True, kw_only=True):
@@ -169,6 +183,19 @@ class RememberResponse(Value, frozen=True, kw_only=True):
             proposal_id=remembered.proposal_id,
             known=remembered.known,
         )
+
+
+class RecallBatchResponse(Value, frozen=True, kw_only=True):
+    """The recalled contexts, in the order of the questions."""
+
+    items: list[RecallResponse]
+
+
+class RememberBatchResponse(Value, frozen=True, kw_only=True):
+    """The verdicts, in the order of the texts, and the receipt of the one commit."""
+
+    items: list[RememberResponse]
+    receipt: Receipt | None = None
 
 
 class ForgetResponse(Value, frozen=True, kw_only=True):
