@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from standfast.client import (, RecallBody, RememberBody
+from standfast.client import (
     AsyncClient,
     AsyncRemoteApprovals,
     AsyncRemotePrompts,
@@ -18,6 +18,8 @@ from standfast.client import (, RecallBody, RememberBody
     AsyncRemoteSnapshot,
     AsyncRemoteTraces,
     Client,
+    RecallBody,
+    RememberBody,
     RemoteApprovals,
     RemotePrompts,
     RemoteRun,
