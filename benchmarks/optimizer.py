@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.measure import Ratio, at_least, at_most
 from standfast.optimize.evals.cache import InMemoryResultCache
 from standfast.optimize.evals.samples import Dataset, Sample
+from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.optimize import optimize_in_process
 from standfast.optimize.loops.proposals import Strategies
 from standfast.optimize.loops.rewriting import rewriting_strategies
@@ -55,6 +56,7 @@ def _optimize(cache: InMemoryResultCache, folder: str) -> tuple[float, int]:
         strategy=Strategies(*rewriting_strategies(), Ablation()),
         overrides_store=LocalPromptOverridesStore(Path(folder)),
         cache=cache,
+        gate=GateSettings(remove_untested=True),
         workers=WORKERS,
     )
     assert result.report.has_modifications, result.error

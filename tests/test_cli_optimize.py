@@ -57,7 +57,16 @@ def _call(*words: str) -> Result:
     return CliRunner().invoke(main, ["optimize", *words])
 
 
-RUN = ("run", "prompt.toml", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl")
+RUN = (
+    "run",
+    "prompt.toml",
+    "data.jsonl",
+    "--provider",
+    "scripted",
+    "--script",
+    "rules.jsonl",
+    "--remove-untested",
+)
 
 
 def test_a_prompt_is_optimised_applied_and_rolled_back(folder: Path) -> None:
@@ -203,15 +212,42 @@ def test_a_recall_budget_that_nothing_is_recalled_under_proves_nothing(folder: P
     ("words", "code"),
     [
         (
-            ("run", "none.toml", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl"),
+            (
+                "run",
+                "none.toml",
+                "data.jsonl",
+                "--provider",
+                "scripted",
+                "--script",
+                "rules.jsonl",
+                "--remove-untested",
+            ),
             "invalid_value",
         ),
         (
-            ("run", "data.jsonl", "data.jsonl", "--provider", "scripted", "--script", "rules.jsonl"),
+            (
+                "run",
+                "data.jsonl",
+                "data.jsonl",
+                "--provider",
+                "scripted",
+                "--script",
+                "rules.jsonl",
+                "--remove-untested",
+            ),
             "invalid_value",
         ),
         (
-            ("run", "prompt.toml", "prompt.toml", "--provider", "scripted", "--script", "rules.jsonl"),
+            (
+                "run",
+                "prompt.toml",
+                "prompt.toml",
+                "--provider",
+                "scripted",
+                "--script",
+                "rules.jsonl",
+                "--remove-untested",
+            ),
             "invalid_dataset",
         ),
         (("run", "prompt.toml", "data.jsonl", "--provider", "scripted"), "invalid_settings"),

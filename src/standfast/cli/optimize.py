@@ -81,6 +81,11 @@ def command() -> None:
     show_default=True,
     help="The risk of reporting a prompt that loses the margin.",
 )
+@click.option(
+    "--remove-untested",
+    is_flag=True,
+    help="Allow removing sentences that no sample tests. Without it they are only listed.",
+)
 @click.option("--workers", type=click.IntRange(1, 256), default=4, show_default=True)
 @click.option(
     "--cache",
@@ -109,6 +114,7 @@ def run(  # One parameter per option of the command.
     strategy: Sequence[str],
     margin: float,
     level: float,
+    remove_untested: bool,
     workers: int,
     cache_url: str,
     out: str,
@@ -143,7 +149,7 @@ def run(  # One parameter per option of the command.
             evaluator=optimize.named_evaluator(evaluator, adapter),
             memory=memory,
             cache=cache,
-            gate=optimize.GateSettings(margin=margin, level=level),
+            gate=optimize.GateSettings(margin=margin, level=level, remove_untested=remove_untested),
             tag=tag,
             workers=workers,
             progress=lambda done, left: status.update(f"{done} evaluations done, {left} to go …"),

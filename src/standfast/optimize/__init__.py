@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         Modification,
         OptimizationReport,
         RejectedModification,
+        UnchangedSection,
+        UntestedText,
         html_report,
     )
     from standfast.optimize.loops.rewriting import Rewriting, rewriting_strategies
@@ -225,6 +227,8 @@ __all__ = [
     "TokenUsage",
     "ToolContext",
     "ToolSpec",
+    "UnchangedSection",
+    "UntestedText",
     "WireCodec",
     "WorkerLoop",
     "apply_modifications",
@@ -256,7 +260,7 @@ _NAMES_OF_MODULE = {
     "loops.main": "MainLoop MainLoopRequest MainLoopResult",
     "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult optimize_in_process",
     "loops.proposals": "CompressStrategy SectionEdit Strategies StrategySession",
-    "loops.report": "Modification OptimizationReport RejectedModification html_report",
+    "loops.report": "Modification OptimizationReport RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",
     "loops.strategies": "Ablation DuplicateRemoval LLMCompressStrategy RecallBudget named_strategies",
     "loops.worker": "WorkerLoop",

@@ -145,7 +145,7 @@ class Harness:
     folder: Path
     provider: ScriptedProvider
     strategy: CompressStrategy
-    gate: GateSettings = field(default_factory=GateSettings)
+    gate: GateSettings = field(default_factory=lambda: GateSettings(remove_untested=True))
     cache: ResultCache = field(default_factory=InMemoryResultCache)
     template: PromptTemplate = TEMPLATE
     worker_type: type[EvalLoop[Any, Any]] = EvalLoop

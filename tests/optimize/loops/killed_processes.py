@@ -37,7 +37,7 @@ def mailbox(client: "redis.Redis", name: str) -> "RedisMailbox[Any, Any]":
 
 
 PLANTED = Planted(("role", "You are a calculator."), ("task", "Add ${a}."))
-GATE = GateSettings(margin=0.2)
+GATE = GateSettings(margin=0.2, remove_untested=True)
 PROVIDER = agent(needs, noise=0.02, seed=3)
 
 

@@ -44,7 +44,7 @@ def test_doing_it_again_in_another_process_costs_no_call_with_a_model_that_propo
     def optimized(request_id: str) -> tuple[OptimizationReport, int]:
         provider, cache = ScriptedProvider(script), open_result_cache(url)
         strategy = LLMCompressStrategy(provider, least_tokens=10, cache=cache)
-        gate = GateSettings(margin=0.2)
+        gate = GateSettings(margin=0.2, remove_untested=True)
         harness = Harness(tmp_path / request_id, provider, strategy, gate=gate, cache=cache)
         return harness.optimize(dataset(45), request_id=request_id), provider.calls
 

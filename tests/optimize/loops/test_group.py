@@ -108,7 +108,7 @@ def test_a_loop_that_stalls_stops_the_group(echoes: list[Echo]) -> None:
         return said
 
     stuck._act, stuck.name = hang, "stuck"
-    stuck.requests.send("hello")
+    stuck.requests.send("hello", reply_to="me")
     group = LoopGroup(loops=echoes, stall_seconds=0.2, stop_seconds=0.2)
     thread, raised = _in_thread(group)
     _until(lambda: raised)

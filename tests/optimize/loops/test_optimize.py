@@ -221,6 +221,37 @@ def test_all_strategies_together_shorten_what_can_be_shortened(tmp_path: Path) -
     assert report.pareto[0].tokens == report.candidate_token_count
 
 
+def test_what_no_sample_tests_is_listed_and_only_removed_if_that_is_allowed(tmp_path: Path) -> None:
+    strategy = Strategies(*rewriting_strategies(), Ablation())
+    needs = _needs_words("Ten and ten")
+    strict = Harness(tmp_path / "strict", agent(needs), strategy, gate=GateSettings())
+    report = strict.optimize(dataset(SAMPLES))
+
+    listed = {one.text for one in report.untested}
+    assert {"The sea is wide.", "Answer with the sum alone.", "One and one make two."} <= listed
+    assert "Ten and ten make twenty." not in listed
+    assert not any(one.removed for one in report.untested)
+    assert "The sea is wide." not in " ".join(one.proposed_body for one in report.modifications)
+    assert RejectReason.UNTESTED in _reasons(report).values()
+    assert any("kept, but no sample tests it" in line for line in summary_lines(report))
+
+    allowed = Harness(tmp_path / "allowed", agent(needs), strategy).optimize(dataset(SAMPLES))
+    assert all(one.removed for one in allowed.untested)
+    assert {one.text for one in allowed.untested} >= {"The sea is wide.", "One and one make two."}
+    assert "No sample tests" in html_report(allowed)
+
+
+def test_the_report_says_why_each_section_stayed(tmp_path: Path) -> None:
+    edits = [("role", SHORT_ROLE), ("rules", "Guess.")]
+    report = Harness(tmp_path, agent(), Planted(*edits)).optimize(dataset(SAMPLES))
+
+    assert {one.section_path[0]: one.why for one in report.unchanged} == {
+        "rules": "all proposals were rejected: 1 negation_removed",
+        "examples": "no strategy proposed anything shorter",
+        "task": "no strategy proposed anything shorter",
+    }
+
+
 def test_a_baseline_override_is_the_ground_that_edits_stand_on(tmp_path: Path) -> None:
     """A candidate's tag holds the baseline and the edit in full, never the edit on the source."""
     harness = Harness(tmp_path, agent(_needs_words("Be exact")), Planted(("role", SHORT_ROLE)))
@@ -380,7 +411,7 @@ def _accepted(folder: Path, seeds: range, *, harm: float) -> int:
             drawn = int(fingerprint(["harm", seed, number])[:8], 16) / 2**32
             return drawn >= harm or "proud" in prompt
 
-        gate = GateSettings(margin=MARGIN)
+        gate = GateSettings(margin=MARGIN, remove_untested=True)
         provider = agent(needs, noise=0.01, seed=seed)
         harness = Harness(folder / f"{harm}-{seed}", provider, Planted(("role", SHORT_ROLE)), gate=gate)
         # Small enough that chance has a chance: a larger dataset would only refuse more surely.

@@ -8,7 +8,7 @@ optimize.py        OptimizeLoop: one optimization per request; optimize_in_proce
 optimization.py    one optimization, from baseline to report
 trial.py           candidates under temporary tags, their evaluations and comparison
 gate.py            the statistics that decide: GateSettings, rulings
-protected_text.py  static checks: text that must not be lost
+protected_text.py  static checks: text that must not be lost; meaning.py compares sentences
 proposals.py       SectionEdit, CompressStrategy; strategies.py and rewriting.py implement it
 report.py          OptimizationReport, as data, text and HTML
 apply.py           applies a report and rolls back

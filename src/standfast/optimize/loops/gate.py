@@ -46,6 +46,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
         looks: After how many repeats of every sample a decision is tried.
         look_shares: The share of the level that each look spends.
         max_rounds: How often proposals are made on top of accepted ones.
+        remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
     """
 
     level: float = GATE_LEVEL
@@ -55,6 +56,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
     looks: tuple[int, ...] = (1, 3, 9)
     look_shares: tuple[float, ...] = (0.3, 0.1, 0.6)
     max_rounds: int = 2
+    remove_untested: bool = False
 
     def __post_init__(self) -> None:
         for field in ("level", "margin", "held_out_share", "choosing_level"):
@@ -158,6 +160,9 @@ class RejectReason(StrEnum):
     PLACEHOLDER_DROPPED = "placeholder_dropped"
     NEGATION_REMOVED = "negation_removed"
     PROTECTED_TEXT_LOST = "protected_text_lost"
+    MEANING_CHANGED = "meaning_changed"
+    PROTECTED_SECTION = "protected_section"
+    UNTESTED = "untested"
     NOT_SHORTER = "not_shorter"
     STALE = "stale"
     REGRESSED = "regressed"

@@ -25,12 +25,19 @@ from standfast.optimize.loops.gate import (
     samples_needed,
 )
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
-from standfast.optimize.loops.protected_text import prompt_tokens, section_cost, static_objection
+from standfast.optimize.loops.protected_text import (
+    dropped_sentences,
+    prompt_tokens,
+    section_cost,
+    static_objection,
+)
 from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,
     RejectedModification,
+    UnchangedSection,
+    UntestedText,
     pareto_front,
 )
 from standfast.optimize.loops.trial import Arm, Trial
@@ -60,6 +67,7 @@ class _Progress:
     points: list[ParetoPoint] = field(default_factory=list)
     tried: set[tuple[Path, str, int | None]] = field(default_factory=set)
     power: PowerStatement | None = None
+    untested: dict[tuple[Path, str], None] = field(default_factory=dict)
 
 
 class Optimization:
@@ -161,7 +169,7 @@ class Optimization:
             if identity in progress.tried:
                 continue
             progress.tried.add(identity)
-            rejection = self._static_rejection(edit, progress)
+            rejection = self._static_rejection(edit, progress) or self._drops_untested(edit, progress)
             if rejection is None:
                 edits.append(edit)
             else:
@@ -182,6 +190,43 @@ class Optimization:
             return None
         reason, detail = rejection
         return self._rejected(progress, edit, Ruling(reason=reason, detail=detail))
+
+    def _drops_untested(self, edit: SectionEdit, progress: _Progress) -> RejectedModification | None:
+        """Reject an edit that drops sentences, unless the settings allow it; note what no sample tests."""
+        lost = dropped_sentences(progress.current, apply_edits(progress.current, [edit]))
+        if edit.screened:
+            progress.untested |= {(edit.path, text): None for text in lost}
+        if not lost or self._gate.remove_untested:
+            return None
+        named = ", ".join(f"{text!r:.80}" for text in lost[:5])
+        detail = f"it drops {named}; set remove_untested to let the samples decide"
+        return self._rejected(progress, edit, Ruling(reason=RejectReason.UNTESTED, detail=detail))
+
+    def _unchanged(self, progress: _Progress, final: PromptDescriptor) -> tuple[UnchangedSection, ...]:
+        """Return why each section that is not modified stays as it is."""
+        stayed = []
+        for old, new in zip(self._base.sections, final.sections, strict=True):
+            if old != new:
+                continue
+            reasons = [one.reason.value for one in progress.rejected if one.section_path == old.path]
+            if old.protected:
+                why = "it is declared protected"
+            elif old.path in progress.strategies:
+                why = "its modification was not confirmed on the held-out samples"
+            elif reasons:
+                counted = ", ".join(f"{reasons.count(one)} {one}" for one in sorted(set(reasons)))
+                why = f"all proposals were rejected: {counted}"
+            else:
+                why = "no strategy proposed anything shorter"
+            stayed.append(UnchangedSection(section_path=old.path, why=why))
+        return tuple(stayed)
+
+    def _untested(self, progress: _Progress, final: PromptDescriptor) -> tuple[UntestedText, ...]:
+        gone = set(dropped_sentences(self._base, final))
+        return tuple(
+            UntestedText(section_path=path, text=text, removed=text in gone)
+            for path, text in progress.untested
+        )
 
     def _best_of_each(self, passed: Sequence[SectionEdit], progress: _Progress) -> list[SectionEdit]:
         """Return the edit that saves most for each section, largest savings first."""
@@ -261,6 +306,8 @@ class Optimization:
             baseline_token_count=prompt_tokens(self._base, self._counter),
             modifications=modifications if good else (),
             rejected=tuple(rejected),
+            unchanged=() if stopped else self._unchanged(progress, final),
+            untested=self._untested(progress, final),
             candidate_pass_rate=rates[1] if good else rates[0],
             candidate_token_count=prompt_tokens(final, self._counter),
             tokenizer=self._counter.name,

@@ -29,6 +29,8 @@ class SectionEdit(Value, frozen=True, kw_only=True):
     proposed_tokens: int
     recall_tokens: int | None = None
     strategy: str = ""
+    screened: bool = False
+    """Whether the strategy has seen that no choosing sample needs what the edit removes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ def edit_of(
     session: StrategySession,
     strategy: str,
     recall_tokens: int | None = None,
+    screened: bool = False,
 ) -> SectionEdit:
     """Return the edit that gives a section a new body, with its token counts."""
     recall = recall_tokens if recall_tokens is not None else section.recall_tokens
@@ -89,6 +92,7 @@ def edit_of(
         proposed_tokens=section_tokens(changed, session.counter),
         recall_tokens=recall,
         strategy=strategy,
+        screened=screened,
     )
 
 

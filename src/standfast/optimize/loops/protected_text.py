@@ -1,7 +1,7 @@
 """Text that a shorter prompt must not lose, and the checks that need no model.
 
 Protected are placeholders, negations with the word they negate, commands in capitals, numbers, addresses and code. Each must
-still occur somewhere in the prompt. How often does not matter, so that repeated statements can be merged.
+still occur somewhere in the prompt; and each sentence must still commit to the same (meaning.py).
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 from typing import Any, Final
 
 from standfast.optimize.loops.gate import RejectReason
+from standfast.optimize.loops.meaning import NEGATION, Sentence, dropped, meaning_change, sentences_of
 from standfast.optimize.prompts.template import (
     PromptDescriptor,
     SectionDescriptor,
@@ -113,6 +114,8 @@ def static_objection(
             lost = sorted(set(old.placeholders) - set(placeholders(new.body)))
             detail = f"lost {', '.join(lost)}" if lost else "has placeholders that the source does not have"
             return RejectReason.PLACEHOLDER_DROPPED, f"section {path_text(old.path)}: {detail}"
+        if old.protected and old.body_hash != new.body_hash:
+            return RejectReason.PROTECTED_SECTION, f"section {path_text(old.path)} is declared protected"
     needed = {one for section in before.sections for one in protected(section.body)}
     present = {one for section in after.sections for one in protected(section.body)}
     if lost_text := sorted(needed - present):
@@ -121,6 +124,10 @@ def static_objection(
             return RejectReason.NEGATION_REMOVED, f"lost {', '.join(map(repr, negations[:5]))}"
         detail = ", ".join(f"{kind} {content!r:.60}" for kind, content in lost_text[:5])
         return RejectReason.PROTECTED_TEXT_LOST, f"lost {detail}"
+    change = meaning_change(_sentences(before), _sentences(after))
+    if change is not None:
+        is_negation = change.about == NEGATION
+        return RejectReason.NEGATION_REMOVED if is_negation else RejectReason.MEANING_CHANGED, change.detail
     old_tokens, new_tokens = prompt_tokens(before, counter), prompt_tokens(after, counter)
     if new_tokens >= old_tokens:
         return (
@@ -128,6 +135,15 @@ def static_objection(
             f"{new_tokens} tokens by {counter.name}, and the baseline has {old_tokens}",
         )
     return None
+
+
+def dropped_sentences(before: PromptDescriptor, after: PromptDescriptor) -> list[str]:
+    """Return the sentences of a prompt that have no counterpart in another."""
+    return dropped(_sentences(before), _sentences(after))
+
+
+def _sentences(prompt: PromptDescriptor) -> list[Sentence]:
+    return [sentence for section in prompt.sections for sentence in sentences_of(section.body)]
 
 
 def section_tokens(section: SectionDescriptor, counter: TokenCounter) -> int:

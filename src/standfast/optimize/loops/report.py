@@ -41,6 +41,21 @@ class RejectedModification(Value, frozen=True, kw_only=True):
     strategy: str = ""
 
 
+class UnchangedSection(Value, frozen=True, kw_only=True):
+    """A section that stays as it is, and why."""
+
+    section_path: Path
+    why: str
+
+
+class UntestedText(Value, frozen=True, kw_only=True):
+    """A sentence that no sample tests: without it, no choosing sample did worse."""
+
+    section_path: Path
+    text: str
+    removed: bool
+
+
 class ParetoPoint(Value, frozen=True, kw_only=True):
     """A tried prompt that no other beats in both tokens and pass rate."""
 
@@ -59,6 +74,8 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     baseline_token_count: int
     modifications: tuple[Modification, ...] = ()
     rejected: tuple[RejectedModification, ...] = ()
+    unchanged: tuple[UnchangedSection, ...] = ()
+    untested: tuple[UntestedText, ...] = ()
     candidate_pass_rate: float = 0.0
     candidate_token_count: int = 0
     tokenizer: str = ""
@@ -140,6 +157,11 @@ def summary_lines(report: OptimizationReport) -> list[str]:
         f"  - {'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}) {one.detail}".rstrip()
         for one in report.rejected
     ]
+    lines += [f"  = {'/'.join(one.section_path)}: {one.why}" for one in report.unchanged]
+    lines += [
+        f"  {'removed, though' if one.removed else 'kept, but'} no sample tests it: {one.text!r:.100}"
+        for one in report.untested
+    ]
     if report.stopped is not None:
         lines.append(report.stopped)
     elif report.worst_loss is not None and report.settings is not None:
@@ -195,6 +217,7 @@ def html_report(report: OptimizationReport) -> str:
         "<h2>Modifications</h2>" if report.modifications else "<h2>No modifications</h2>",
         *(_modification(one) for one in report.modifications),
         _rejected(report.rejected),
+        _unchanged(report),
         _pareto(report.pareto),
         _power("Choosing samples", report.choosing_power),
         _power("Held-out samples", report.confirming_power),
@@ -249,6 +272,20 @@ def _rejected(rejected: tuple[RejectedModification, ...]) -> str:
         for one in rejected
     ]
     return "<h2>Rejected</h2>" + _table(["section", "strategy", "reason", "tokens", "detail"], rows)
+
+
+def _unchanged(report: OptimizationReport) -> str:
+    stayed = [["/".join(one.section_path), one.why] for one in report.unchanged]
+    untested = [
+        ["/".join(one.section_path), "removed" if one.removed else "kept", one.text]
+        for one in report.untested
+    ]
+    return "".join(
+        (
+            "<h2>Unchanged</h2>" + _table(["section", "why"], stayed) if stayed else "",
+            "<h2>No sample tests</h2>" + _table(["section", "", "text"], untested) if untested else "",
+        )
+    )
 
 
 def _pareto(points: tuple[ParetoPoint, ...]) -> str:

@@ -123,6 +123,8 @@ class Rewriting:
         """Propose the sections that get shorter."""
         edits = []
         for section in prompt.sections:
+            if section.protected:
+                continue
             body = section.body
             for rewrite in self._rewrites:
                 body = rewrite(body)

@@ -65,7 +65,7 @@ class DuplicateRemoval:
                 if shingles:
                     seen.append((shingles, needed))
             body = join_units(remaining)
-            if body != join_units(units_of(section.body)):
+            if not section.protected and body != join_units(units_of(section.body)):
                 edits.append(edit_of(section, body, session=session, strategy="duplicates"))
         return edits
 
@@ -113,7 +113,8 @@ class Ablation:
             return []
         screen = session.survives
         units = {section.path: units_of(section.body) for section in prompt.sections}
-        places = _removable(units)
+        protected_paths = {section.path for section in prompt.sections if section.protected}
+        places = [place for place in _removable(units) if place[0] not in protected_paths]
 
         def survive(removals: Sequence[frozenset[Place]]) -> list[bool]:
             prompts = [apply_edits(prompt, _edits(prompt, units, removal, session)) for removal in removals]
@@ -182,7 +183,8 @@ def _edits(
         removed = {number for path, number in removal if path == section.path}
         if removed:
             remaining = [unit for number, unit in enumerate(units[section.path]) if number not in removed]
-            edits.append(edit_of(section, join_units(remaining), session=session, strategy=Ablation.name))
+            body = join_units(remaining)
+            edits.append(edit_of(section, body, session=session, strategy=Ablation.name, screened=True))
     return edits
 
 
@@ -204,7 +206,7 @@ class RecallBudget:
         """Propose one edit per share and memory section."""
         edits = []
         for section in prompt.sections:
-            if section.recall_tokens is None:
+            if section.recall_tokens is None or section.protected:
                 continue
             budgets = sorted({max(int(section.recall_tokens * share), 1) for share in self._shares})
             edits += [
@@ -262,7 +264,7 @@ class LLMCompressStrategy:
         edits = [
             self._edit(section, provider, session)
             for section in prompt.sections
-            if session.counter.count(section.body) >= self._least_tokens
+            if not section.protected and session.counter.count(section.body) >= self._least_tokens
         ]
         return [edit for edit in edits if edit is not None]
 

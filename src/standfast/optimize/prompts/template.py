@@ -27,7 +27,7 @@ class Section(Value, frozen=True, kw_only=True):
     """One node of a prompt: a heading, a body with placeholders, and sections below it.
 
     A section with ``recall_tokens`` is a memory section: ``${memory}`` in its body becomes the text of a context
-    package of at most that many tokens.
+    package of at most that many tokens. The optimizer never changes a section that is ``protected``.
     """
 
     key: str
@@ -35,6 +35,7 @@ class Section(Value, frozen=True, kw_only=True):
     body: str = ""
     children: "tuple[Section, ...]" = ()
     recall_tokens: int | None = None
+    protected: bool = False
 
     def __post_init__(self) -> None:
         self._require_name("key", self.key)
@@ -111,6 +112,7 @@ class SectionDescriptor(Value, frozen=True, kw_only=True):
     recall_tokens: int | None = None
     source_hash: HexDigest
     placeholders: tuple[str, ...] = ()
+    protected: bool = False
 
     @property
     def body_hash(self) -> HexDigest:
@@ -188,6 +190,7 @@ def _descriptor(template: PromptTemplate) -> PromptDescriptor:
                 recall_tokens=section.recall_tokens,
                 source_hash=section.content_hash,
                 placeholders=placeholders(section.body),
+                protected=section.protected,
             )
             for path, section in template.walk()
         ),
