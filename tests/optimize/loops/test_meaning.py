@@ -5,7 +5,7 @@ import pytest
 
 from standfast.optimize.loops.gate import RejectReason
 from standfast.optimize.loops.meaning import LANGUAGES, dropped, meaning_change, sentences_of
-from standfast.optimize.loops.proposals import StrategySession
+from standfast.optimize.loops.proposals import Strategies, StrategySession
 from standfast.optimize.loops.protected_text import static_objection
 from standfast.optimize.loops.rewriting import plain_words, rewriting_strategies
 from standfast.optimize.loops.strategies import DuplicateRemoval, RecallBudget
@@ -155,11 +155,8 @@ def test_a_protected_section_is_left_alone_by_everybody() -> None:
     memory = msgspec.structs.replace(memory_section(tokens=400), protected=True)
     prompt = PromptTemplate(ns="n", key="k", sections=(law, memory)).descriptor
     session = StrategySession(counter=COUNTER)
-    proposed = [
-        edit
-        for strategy in (*rewriting_strategies(), DuplicateRemoval(), RecallBudget())
-        for edit in strategy.propose(prompt, adapter=None, session=session)
-    ]
+    strategy = Strategies(*rewriting_strategies(), DuplicateRemoval(), RecallBudget())
+    proposed = list(strategy.propose(prompt, adapter=None, session=session))
     sections = (msgspec.structs.replace(prompt.sections[0], body="This is the law."), prompt.sections[1])
     found = static_objection(prompt, msgspec.structs.replace(prompt, sections=sections), counter=COUNTER)
 
