@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from standfast.client import AsyncClient, Client
     from standfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
     from standfast.errors import (
+        AboveCeiling,
         ApprovalError,
         CannotOpen,
         CommitAborted,
@@ -152,6 +153,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NORMALIZATION_VERSION",
     "AbortReason",
+    "AboveCeiling",
     "ActionType",
     "AgentRun",
     "AgentTool",
@@ -312,7 +314,7 @@ _MODULES = {
     "canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",
     "client": "AsyncClient Client",
     "clock": "Clock CountedIds IdSource ManualClock RandomIds SystemClock",
-    "errors": "ApprovalError CannotOpen CommitAborted Corruption InvalidSettings InvalidValue MissingExtra NoSuchSnapshot NotAllowed NotAuthorised NotCanonical OutcomeUnknown PayloadMismatch RecallError RunOver StandfastError StoreError TraceError",
+    "errors": "AboveCeiling ApprovalError CannotOpen CommitAborted Corruption InvalidSettings InvalidValue MissingExtra NoSuchSnapshot NotAllowed NotAuthorised NotCanonical OutcomeUnknown PayloadMismatch RecallError RunOver StandfastError StoreError TraceError",
     "govern.approvals.approvals": "Approval Decision Proposal Statement",
     "govern.approvals.queue": "ApprovalQueue",
     "govern.approvals.signers": "Signers",

@@ -40,6 +40,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
     """The mode of runs that name none: ``off``, ``read_only``, ``buffered_write`` or ``live_read_write``."""
 
+    visibility_ceiling: VisibilityMode = VisibilityMode.BUFFERED_WRITE
+    """What memory may be used for at all: ``off`` for nothing, ``read_only`` for reading, ``buffered_write`` for both."""
+
     allow_live_read_write: bool = False
     """Whether runs may use ``live_read_write``, which gives up reproducibility."""
 
@@ -97,6 +100,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "live_read_write gives up reproducibility; to use it, also set allow_live_read_write = true",
             )
         self._check_server()
+        if self.visibility_ceiling is VisibilityMode.LIVE_READ_WRITE:
+            _refuse(
+                "visibility_ceiling",
+                "it must be off, read_only or buffered_write; live_read_write is allowed by allow_live_read_write = true",
+            )
         self._check_bands()
         self._check_floors()
 

@@ -131,6 +131,11 @@ class VisibilityMode(StrEnum):
         return self is not VisibilityMode.LIVE_READ_WRITE
 
     @property
+    def may_read(self) -> bool:
+        """Whether a run in this mode can read memory."""
+        return self is not VisibilityMode.OFF
+
+    @property
     def may_write(self) -> bool:
         """Whether a run in this mode can change memory."""
         return self in (VisibilityMode.BUFFERED_WRITE, VisibilityMode.LIVE_READ_WRITE)

@@ -40,6 +40,8 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         floors=FloorRegistry.shipped().configured(settings.floors),
         strict=settings.strict,
         allow_live=settings.allow_live_read_write,
+        mode=settings.visibility_mode,
+        ceiling=settings.visibility_ceiling,
         notary=notary,
         traces=TraceFolder(settings.traces, ids=store.ids) if settings.traces else None,
         budgets=budgets_of(settings),

@@ -62,6 +62,7 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "judging_context",
         "corpus",
         "warnings",
+        "require_readable",
         "patterns",
         "lift_pattern",
     }

@@ -86,6 +86,7 @@ class StandfastStore(BaseStore):
             if isinstance(op, PutOp):
                 subject_of(op.namespace, op.key)
                 puts[op.namespace, op.key] = op
+        self.memory.require_readable("use the store")
         items = _SnapshotItems(self.memory, self.memory.store.head())
         answers = [_answer(items, op) for op in operations]
         if puts:

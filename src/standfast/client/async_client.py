@@ -99,7 +99,7 @@ class AsyncClient:
 
     @asynccontextmanager
     async def run(
-        self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY
+        self, *, workflow: str, mode: VisibilityMode | str | None = None
     ) -> AsyncIterator["AsyncRemoteRun"]:
         """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
         remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode)

@@ -66,9 +66,10 @@ class Client:
 
     # Writing.
 
-    def run(self, *, workflow: str, mode: VisibilityMode | str = VisibilityMode.READ_ONLY) -> "RemoteRun":
-        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``."""
-        body = schemas.OpenRunBody.from_json({"workflow": workflow, "mode": str(mode)})
+    def run(self, *, workflow: str, mode: VisibilityMode | str | None = None) -> "RemoteRun":
+        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's."""
+        named = {} if mode is None else {"mode": str(mode)}
+        body = schemas.OpenRunBody.from_json({"workflow": workflow, **named})
         response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
         return RemoteRun(self._calls, response)
 

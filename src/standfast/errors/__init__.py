@@ -26,6 +26,7 @@
     │   ├── BrokenChain           broken_chain           an entry of the ledger is missing or was changed
     │   ├── NoSuchSnapshot        no_such_snapshot       there is no snapshot of that number
     │   ├── NotAllowed            not_allowed            the run's visibility mode forbids this
+    │   ├── AboveCeiling          above_ceiling          the deployment's visibility ceiling forbids this
     │   ├── RunOver               run_over               the run was committed or discarded already
     │   ├── CommitAborted         commit_aborted         the commit was refused; reason_code says why
     │   ├── PayloadMismatch       payload_mismatch       this commit id was used for another payload

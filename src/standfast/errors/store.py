@@ -45,6 +45,16 @@ class NotAllowed(StoreError):
     says = "A run in mode {mode} may not {operation}; open it with mode='buffered_write' to write."
 
 
+class AboveCeiling(StoreError):
+    """The deployment's visibility ceiling forbids this."""
+
+    code = "above_ceiling"
+    says = (
+        "Memory is {ceiling} in this deployment, so nobody may {operation}. "
+        "An operator can raise the setting visibility_ceiling."
+    )
+
+
 class RunOver(StoreError):
     """The run was committed or discarded already."""
 

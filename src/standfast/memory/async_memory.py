@@ -242,6 +242,8 @@ class AsyncMemory:
         floors: Iterable[Floor] | None = None,
         strict: bool = True,
         allow_live: bool = False,
+        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | Literal["auto"] | None = "auto",
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
@@ -258,6 +260,8 @@ class AsyncMemory:
             floors=floors,
             strict=strict,
             allow_live=allow_live,
+            mode=mode,
+            ceiling=ceiling,
             notary=notary,
             traces=traces,
             budgets=budgets,
@@ -274,6 +278,15 @@ class AsyncMemory:
     def namespace(self) -> str:
         """The namespace of this memory."""
         return self._memory.namespace
+
+    @property
+    def ceiling(self) -> VisibilityMode:
+        """What memory may be used for at all."""
+        return self._memory.ceiling
+
+    def require_readable(self, operation: str) -> None:
+        """Raise if the ceiling forbids to read; see ``Memory.require_readable``."""
+        self._memory.require_readable(operation)
 
     @property
     def policy_set_id(self) -> str:
@@ -335,7 +348,7 @@ class AsyncMemory:
         self,
         *,
         workflow: str,
-        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        mode: VisibilityMode | str | None = None,
         agent: str | None = None,
         model: ModelConfig | None = None,
         run_id: str | None = None,

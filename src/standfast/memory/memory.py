@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
-from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
+from standfast.errors import AboveCeiling, InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
 from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
@@ -65,6 +65,8 @@ class Memory:
         floors: The checks of the judge; by default those that ship.
         strict: Whether the write policy refuses evidence that is incomplete.
         allow_live: Whether runs in mode ``live_read_write`` are allowed. They can't claim determinism.
+        mode: The mode of runs that name none. It is lowered to the ceiling.
+        ceiling: What memory may be used for at all: ``"off"`` for nothing, ``"read_only"`` for reading, ``"buffered_write"`` for both.
         notary: Signs checkpoints of the ledger, and issues inclusion receipts.
         traces: Where the traces of runs are stored; by default they are not.
         budgets: The byte budgets of bands, at most one per band.
@@ -78,6 +80,8 @@ class Memory:
         floors: Iterable[Floor] | Judge | None = None,
         strict: bool = True,
         allow_live: bool = False,
+        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | None = None,
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] | BandBudgets = (),
@@ -85,6 +89,7 @@ class Memory:
     ) -> None:
         self.store = store
         self.namespace = _checked_namespace(namespace)
+        self._mode, self.ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
         judge = _judge_of(floors)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         described = [judge.describe(), strict, self.band_budgets.describe()]
@@ -96,6 +101,7 @@ class Memory:
             clock=store.clock,
             law_at=lambda at: self.judging_cache.at(at).vault,
             controllers=controllers,
+            require_readable=self.require_readable,
         )
         self._services = RunServices(
             store=store,
@@ -127,6 +133,8 @@ class Memory:
         floors: Iterable[Floor] | None = None,
         strict: bool = True,
         allow_live: bool = False,
+        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | Literal["auto"] | None = "auto",
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
@@ -141,6 +149,7 @@ class Memory:
             notary: ``"auto"`` signs checkpoints of a file's ledger with a key next to the file; a server needs a notary of its own.
         """
         _checked_namespace(namespace)
+        mode, ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
         judge, band_budgets = _judge_of(floors), BandBudgets(budgets)
         if not isinstance(url, str) or not url:
             raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
@@ -155,6 +164,8 @@ class Memory:
                 floors=judge,
                 strict=strict,
                 allow_live=allow_live,
+                mode=mode,
+                ceiling=ceiling,
                 notary=notary,
                 traces=traces,
                 budgets=band_budgets,
@@ -232,7 +243,7 @@ class Memory:
         self,
         *,
         workflow: str,
-        mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
+        mode: VisibilityMode | str | None = None,
         agent: str | None = None,
         model: ModelConfig | None = None,
         run_id: str | None = None,
@@ -241,7 +252,7 @@ class Memory:
 
         Args:
             workflow: The name of the workflow; runs of one workflow can be compared.
-            mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``.
+            mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``. Default: the memory's.
             agent: Who proposes; by default the workflow.
             model: The model that answers. Without it, a trace can't claim determinism.
             run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same calls
@@ -250,12 +261,18 @@ class Memory:
         Raises:
             InvalidValue: An argument is wrong.
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
+            AboveCeiling: The memory's ceiling forbids the mode.
         """
+        chosen = self._default_mode() if mode is None else _checked_mode(mode)
+        if chosen.may_read:
+            self.require_readable(f"open a run in mode {chosen}")
+        if chosen.may_write and not self.ceiling.may_write:
+            raise AboveCeiling(ceiling=self.ceiling.value, operation=f"open a run in mode {chosen}")
         identity = RunIdentity(
             run_id=self.store.ids.new_id() if run_id is None else run_id,
             workflow_id=workflow,
             memory_snapshot_id=self.store.head(),
-            visibility_mode=_checked_mode(mode),
+            visibility_mode=chosen,
             policy_set_id=self.policy_set_id,
         )
         if identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
@@ -269,6 +286,16 @@ class Memory:
             model=model,
             is_idempotent=run_id is not None,
         )
+
+    def _default_mode(self) -> VisibilityMode:
+        if self._mode.may_write and not self.ceiling.may_write:
+            return self.ceiling
+        return self._mode if self.ceiling.may_read else VisibilityMode.OFF
+
+    def require_readable(self, operation: str) -> None:
+        """Raise ``AboveCeiling`` if the memory's ceiling forbids to read. ``operation`` says what was to be done."""
+        if not self.ceiling.may_read:
+            raise AboveCeiling(ceiling=self.ceiling.value, operation=operation)
 
     # Reading.
 
@@ -310,10 +337,12 @@ class Memory:
 
     def history(self, subject: str) -> list[HistoryEntry]:
         """Return every version of a subject or memory id in every band, with verdict and evidence, oldest first."""
+        self.require_readable("read history")
         return history_of(self.store, self.namespace, subject)
 
     def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
         """Return the records that differ between two snapshots; ``new`` defaults to the newest."""
+        self.require_readable("compare snapshots")
         return changes_between(self.store, self.namespace, old, self.store.head() if new is None else new)
 
     def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
@@ -444,6 +473,14 @@ def _checked_mode(mode: VisibilityMode | str) -> VisibilityMode:
         return VisibilityMode(mode)
     except ValueError:
         raise InvalidValue(what="mode", problem=f"it {none_of(mode, VisibilityMode)}") from None
+
+
+def _checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
+    checked = _checked_mode(ceiling)
+    if not checked.is_deterministic:
+        problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
+        raise InvalidValue(what="ceiling", problem=problem)
+    return checked
 
 
 def _judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:

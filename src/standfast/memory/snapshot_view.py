@@ -36,6 +36,7 @@ class SnapshotReader:
     Args:
         clock: Tells how old a memory is when ``explain`` says how far it may be trusted.
         law_at: Gives the records of VAULT that a snapshot shows.
+        require_readable: Raises if reading is not allowed; takes what was to be done.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class SnapshotReader:
         clock: Clock,
         law_at: Callable[[int], Iterable[Record]],
         controllers: ControllerRegistry | None = None,
+        require_readable: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.store = store
         self.namespace = namespace
         self.clock = clock
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
         self._law_at = law_at
+        self.require_readable = require_readable
         self._lock = threading.Lock()
         self._corpora: dict[Band, StoreCorpus] = {}
 
@@ -64,6 +67,7 @@ class SnapshotReader:
         token_counter: TokenCounter | None = None,
     ) -> RecallAnswer:
         """Recall from a snapshot, by default the newest, and explain the answer."""
+        self.require_readable("recall")
         self.controllers.get(controller)
         head = self.store.head()
         snapshot = head if at is None else at
@@ -74,6 +78,7 @@ class SnapshotReader:
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS, *, at: int | None = None) -> list[Source]:
         """The bands as sources for a controller. A record is hidden where VAULT, also read, has one with its id."""
+        self.require_readable("recall")
         head = self.store.head()
         return self._sources(bands, head if at is None else at, head)
 
@@ -164,6 +169,7 @@ class SnapshotView:
 
     def records(self, *, band: Band | None = None) -> Iterator[Record]:
         """Yield every record that the snapshot shows, by band and id. Proposals are in ``Memory.approvals``."""
+        self._reader.require_readable("list records")
         for one in (band,) if band else Band:
             if one is not Band.PHOENIX:
                 rows = self._reader.store.scan(
@@ -173,6 +179,7 @@ class SnapshotView:
 
     def history(self, subject: str) -> list[HistoryEntry]:
         """Every version of a subject (or memory id) up to this snapshot, oldest first."""
+        self._reader.require_readable("read history")
         entries = history_of(self._reader.store, self._reader.namespace, subject)
         return [entry for entry in entries if entry.memory_snapshot_id <= self.memory_snapshot_id]
 

@@ -35,6 +35,7 @@ STATUS_OF_CODE: Final = {
     "store": 500,
     "no_such_snapshot": 404,
     "not_allowed": 409,
+    "above_ceiling": 403,
     "run_over": 409,
     "commit_aborted": 409,
     "payload_mismatch": 409,

@@ -94,7 +94,8 @@ class OpenRuns:
             known = self._runs.get((namespace, run.identity.run_id))
             if known is not None:
                 identity = known.run.identity
-                if (identity.workflow_id, identity.visibility_mode) != (body.workflow, body.mode):
+                asked = run.identity.visibility_mode
+                if (identity.workflow_id, identity.visibility_mode) != (body.workflow, asked):
                     raise RequestReused(request_key=request_key)
                 return known.response()
             if len(self._runs) >= MAX_OPEN_RUNS:

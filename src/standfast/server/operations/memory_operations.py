@@ -105,6 +105,7 @@ def _recall_response(package: ContextPackage, at: int) -> RecallResponse:
 def list_records(gateway: Gateway, caller: Caller, namespace: str, query: RecordsQuery) -> RecordsPage:
     """List the records of one snapshot by band and id. Later pages show the same snapshot."""
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    memory.require_readable("list records")
     at, after = _existing(memory, query.at), ""
     if query.cursor is not None:
         at, after = decode_place(query.cursor)
@@ -130,6 +131,7 @@ def _rows(memory: Memory, band: Band | None, at: int, after: str) -> Iterator[Ve
 def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQuery) -> RecordsPage:
     """Return one record from each band that holds it."""
     memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
+    memory.require_readable("read records")
     at = _existing(memory, query.at)
     records = records_of(memory, query.memory_id, at)
     if not records:

@@ -98,10 +98,10 @@ class ForgetBody(Value, frozen=True, kw_only=True):
 
 
 class OpenRunBody(Value, frozen=True, kw_only=True):
-    """A run to open. Without a mode it is read-only."""
+    """A run to open. Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise."""
 
     workflow: Name
-    mode: VisibilityMode = VisibilityMode.READ_ONLY
+    mode: VisibilityMode | None = None
 
 
 class RecordsQuery(Value, frozen=True, kw_only=True):
