@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from standfast import InvalidValue
 from standfast.bench.entrants import Entrant
@@ -32,6 +33,7 @@ from standfast.bench.sources.openapi import (
     versions_from_git,
 )
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.cli import main
 from standfast.errors import BadFile
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.features import ObservationKind, kind_of
@@ -305,6 +307,135 @@ def test_every_kind_of_note_has_a_class() -> None:
     )]  # fmt: skip
 
     assert {kind_of_note(note) for note in notes} <= set(CLASS_OF_KIND)
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "kind"),
+    [
+        ("Added", "Add a command that finds removed and deprecated fields", "added"),
+        ("Fixed", "Fix a crash when a breaking change was detected", "fix"),
+        ("Bug Fixes", "Drop the lock before deleting", "fix"),
+        ("Removed", "The old client", "removal"),
+        ("Deprecated", "The old client", "deprecation"),
+        ("⚠ BREAKING CHANGES", "New names", "breaking"),
+        ("Security", "Rotate keys", "security"),
+        ("Fixed > Breaking", "New names", "breaking"),
+        ("Added", "**BREAKING**: new names", "breaking"),
+        ("Changed", "Breaking: new names", "breaking"),
+        ("Changed", "Removed the old client", "removal"),
+        ("", "This is not a breaking change", "other"),
+        ("", "No breaking changes", "other"),
+        ("", "The field is no longer deprecated", "other"),
+        ("", "The file isn't removed at exit", "other"),
+        ("", "Handle the word `deprecated` in paths", "other"),
+        ("", 'Add the state "removed" to invoices', "added"),
+        ("", "It is a breaking change", "breaking"),
+        ("", "The client is no longer supported", "removal"),
+        ("Internal changes", "Remove a helper", "internal"),
+        ("React DOM docs", "Remove a page", "docs"),
+    ],
+)
+def test_headings_decide_before_words_and_quoted_or_negated_words_do_not_count(
+    section: str, text: str, kind: str
+) -> None:
+    note = ChangelogNote(version="1.0", date=None, heading=section, section=section, text=text, raw=text)
+
+    assert kind_of_note(note) == kind
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf"])
+def test_a_body_that_gets_alternatives_loses_no_parameter(word: str) -> None:
+    other = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
+    old = operations(_with(BODY), source="pay")
+    new = operations(_with({word: [BODY, other]}), source="pay")
+    kinds = {kind for kinds in operation_changes(old, new).values() for kind in kinds}
+
+    assert kinds == {"optional_params_added", "required_relaxed"}
+    back = {kind for kinds in operation_changes(new, old).values() for kind in kinds}
+    assert back == {"params_removed", "param_made_required"}
+
+
+def test_a_field_is_enumerated_if_every_alternative_that_has_it_says_so() -> None:
+    def enums(*alternatives: dict[str, Any]) -> dict[str, frozenset[str]]:
+        bodies = [{"properties": {"state": one}} for one in alternatives]
+        (operation,) = operations(
+            _with({"oneOf": [*bodies, {"properties": {"x": {}}}]}), source="pay"
+        ).values()
+        return {field: values for field, values in operation.enums.items() if field.startswith("in.")}
+
+    assert enums({"enum": ["a"]}, {"enum": ["b"]}) == {"in.state": frozenset({"a", "b"})}
+    assert enums({"enum": ["a"]}, {"type": "string"}) == {}
+
+
+def test_a_page_that_becomes_a_notebook_lives_on(tmp_path: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(30))
+    cells = [
+        {"cell_type": "markdown", "source": ["# Use\n", words]},
+        {"cell_type": "code", "source": "print(1)"},
+    ]
+    for version in ("v1", "v2", "v3"):
+        (tmp_path / version).mkdir()
+    (tmp_path / "v1/page.md").write_text(f"# Use\n{words}\n", encoding="utf-8")
+    (tmp_path / "v2/page.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    (tmp_path / "v3/page.ipynb").write_text("{broken", encoding="utf-8")
+    (tmp_path / "v3/other.md").write_text("New.", encoding="utf-8")
+    reported: list[str] = []
+    episode = docs_episode(
+        [str(tmp_path / version) for version in ("v1", "v2", "v3")],
+        source="d",
+        skipped=lambda what, why: reported.append(f"{Path(what).name} {why}"),
+    )
+    kinds = list(episode.labels.raw["event_kinds"].values())
+
+    assert kinds == [["edited"], ["section_added"]]
+    assert len(reported) == 1
+    assert reported[0].startswith("v3: page.ipynb Expecting property name")
+
+
+def test_versions_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    empty = json.dumps({"openapi": "3.0.0", "paths": {}})
+    texts = [json.dumps(_with(BODY)), "{broken", None, empty, json.dumps(_with(BODY, deprecated=True))]
+    for day, text in enumerate(texts, 1):
+        file = tmp_path / "api.json"
+        if text is None:
+            file.unlink()
+        else:
+            file.write_text(text, encoding="utf-8")
+        subprocess.run([*git, "add", "-A"], check=True)
+        stamp = f"2026-01-0{day}T12:00:00Z"
+        environment = {
+            "GIT_AUTHOR_DATE": stamp,
+            "GIT_COMMITTER_DATE": stamp,
+            "PATH": "/usr/bin:/bin:/usr/local/bin",
+        }
+        subprocess.run([*git, "commit", "-qm", "x"], check=True, env=environment)
+    out = tmp_path / "e.jsonl"
+    run = CliRunner().invoke(
+        main,
+        [
+            "bench",
+            "import",
+            "openapi",
+            "--git",
+            str(tmp_path),
+            "--path",
+            "api.json",
+            "--out",
+            str(out),
+            "--json",
+        ],
+    )
+    answer = json.loads(run.stdout)
+
+    assert [one["what"].split()[0] for one in answer["skipped"]] == ["2026-01-02", "2026-01-03", "2026-01-04"]
+    assert [
+        "can't be read" in run.stderr,
+        "deleted or moved" in run.stderr,
+        "considered broken" in run.stderr,
+    ] == [True] * 3
+    assert answer["steps"] == 1
 
 
 @pytest.mark.parametrize("name", CHANGELOGS if PAIRS else [])

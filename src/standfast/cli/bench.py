@@ -97,15 +97,38 @@ def _source_option(default: str) -> Callable[[_F], _F]:
     )
 
 
-def _write_episode(episode: "Episode", out: str, *, as_json: bool) -> None:
+class _Skipped:
+    """Collects what an importer left out, and says so on the standard error."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, str]] = []
+
+    def __call__(self, what: str, why: str) -> None:
+        """Report one thing that was left out."""
+        self.found.append({"what": what, "why": why})
+        click.echo(f"skipped {what}: {why}", err=True)
+
+
+def _write_episode(
+    episode: "Episode", out: str, *, as_json: bool, skipped: Sequence[dict[str, str]] = ()
+) -> None:
     from standfast.bench.episodes import file_hash, write_jsonl  # noqa: PLC0415  # As above.
 
     write_jsonl(out, [episode])
     steps, critical = len(episode.steps), len(episode.labels.critical_steps)
     if as_json:
-        print_json({"file": out, "steps": steps, "critical": critical, "sha256": file_hash(out)})
+        print_json(
+            {
+                "file": out,
+                "steps": steps,
+                "critical": critical,
+                "sha256": file_hash(out),
+                "skipped": list(skipped),
+            }
+        )
     else:
-        click.echo(f"{steps} steps, {critical} of them critical, in {out}")
+        left_out = f"; {len(skipped)} skipped" if skipped else ""
+        click.echo(f"{steps} steps, {critical} of them critical, in {out}{left_out}")
 
 
 @import_.command("openapi")
@@ -135,23 +158,25 @@ def openapi(  # noqa: PLR0917  # One argument for each option.
 ) -> None:
     """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
 
-    With --git and --path, the versions are the last of each day in that repository's history.
+    With --git and --path, the versions are the last of each day in that repository's history. Versions that can't be read, or
+    that lost most of their operations, are left out and reported.
     """
     from standfast.bench.sources import openapi as source_module  # noqa: PLC0415  # As above.
 
     if (repository is None) != (path is None) or (repository is None) == (len(versions) == 0):
         raise click.UsageError("give two or more VERSIONS, or --git and --path")
+    skipped = _Skipped()
     if repository is not None and path is not None:
-        found = source_module.versions_from_git(repository, path)
+        found = source_module.versions_from_git(repository, path, skipped=skipped)
     else:
         found = (
             source_module.SpecVersion(label=Path(file).stem, document=source_module.load_description(file))
             for file in versions
         )
     episode = source_module.openapi_episode(
-        found, source=source, with_host=host, redundancy=redundancy, seed=seed
+        found, source=source, with_host=host, redundancy=redundancy, seed=seed, skipped=skipped
     )
-    _write_episode(episode, out, as_json=as_json)
+    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
 
 
 @import_.command("changelog")
@@ -173,10 +198,15 @@ def changelog(file: str, out: str, source: str, as_json: bool) -> None:
 @_source_option("docs")
 @json_option
 def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None:
-    """Import what changed between versions of a documentation: FOLDERS of Markdown, oldest first."""
+    """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest first.
+
+    Pages that can't be read are reported and count as unchanged.
+    """
     from standfast.bench.sources.markdown import docs_episode  # noqa: PLC0415  # As above.
 
-    _write_episode(docs_episode(folders, source=source), out, as_json=as_json)
+    skipped = _Skipped()
+    episode = docs_episode(folders, source=source, skipped=skipped)
+    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
 
 
 @command.command("run")

@@ -6,7 +6,7 @@ utility. ``priority`` is half the utility (scaled to 0 to 1) and half a hash of 
 only the privileged track sees it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -87,6 +87,14 @@ CLASS_OF_KIND: Final = {
     "baseline": DriftClass.BASELINE,
     "unchanged": DriftClass.REDUNDANT,
 }
+
+
+ReportSkipped = Callable[[str, str], None]
+"""Receives what an importer left out, and why."""
+
+
+def ignore_skipped(what: str, why: str) -> None:
+    """Report nothing."""
 
 
 class DriftEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,16 @@
 In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold, or a note that only
 introduces deeper ones. A note's kind is the first of these that applies:
 
-    breaking      its section is "breaking changes", or it is marked as breaking or with a warning sign
-    security      its section is about security, or it names a CVE or a vulnerability
-    internal,docs its section says so
+    breaking      it carries a mark: a warning sign, "**Breaking", or "Breaking:" at its start
+    as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed, Added, Internal, Docs
+    breaking      it says that it is a breaking change
+    security      it names a CVE or a vulnerability
     deprecation   it says that something is deprecated
     removal       it says that something is removed, dropped or no longer supported
     fix, internal, docs, added, changed    by its words, in that order
     other         anything else
+
+Words in quotes or in code, and negated words ("no breaking changes", "is not removed"), do not count.
 
 The same text in the same section again is a duplicate.
 
@@ -23,6 +26,7 @@ In a documentation, a section is the text under a heading; its name is the page 
     edited             fewer than all, or text that only moved to another heading
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,7 +36,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.episodes import Episode
-from standfast.bench.sources.labelling import DriftEvent, label_episode
+from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
 from standfast.errors import BadFile, InvalidValue
 from standfast.limits import MAX_SOURCE_BYTES
 
@@ -60,10 +64,32 @@ _KIND_WORDS: Final = {
     "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\brenam|\bmov(?:e|ed)\b|\bimprov",
 }
 _KINDS: Final = {kind: re.compile(words, re.IGNORECASE) for kind, words in _KIND_WORDS.items()}
-_BREAKING: Final = re.compile(r"⚠|\bbreaking changes?\b|\*\*\(?breaking", re.IGNORECASE)
+_MARKED: Final = re.compile(r"⚠|\*\*\W*breaking|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE)
+_BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
 _SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
+_NEGATED: Final = re.compile(
+    r"(?:\bnot|\bnever|n['’]t|\bwithout|\bno longer|\bno|\bnon|\bun)[\s-]+(?:(?:a|an|any|be|been|being|yet|longer)\s+)*"  # As people type it.
+    r"(?:deprecat\w*|remov\w*|drop\w*|delet\w*|breaking(?: changes?)?|vulnerab\w*)",
+    re.IGNORECASE,
+)
+# Headings that name a kind. "Changed" names none: what is removed or breaks is often there.
+_HEADED: Final = {
+    kind: re.compile(words)
+    for kind, words in {
+        "breaking": r"(?:potentially |major )?breaking(?: changes?)?|backwards? incompatible(?: changes?)?",
+        "security": r"security(?: \w+)?|vulnerabilit\w+",
+        "deprecation": r"deprecat(?:ed|ions?)(?: \w+)?",
+        "removal": r"remov(?:ed|als?)(?: \w+)?",
+        "fix": r"(?:bug ?)?fix(?:ed|es)?|bugs",
+        "added": r"added|additions?|(?:new )?features?|new",
+        "internal": r"\b(?:internals?(?: \w+)?|chores?|tests?)\b",
+        "docs": r"\b(?:docs?|documentation)\b",
+    }.items()
+}
 
-SUFFIXES: Final = frozenset((".md", ".mdx", ".markdown"))
+NOTEBOOK: Final = ".ipynb"
+SUFFIXES: Final = frozenset((".md", ".mdx", ".markdown", NOTEBOOK))
 CONTENT_CHARS: Final = 1_000
 _ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
 _WARNS: Final = re.compile(
@@ -127,15 +153,22 @@ def _changelog_events(notes: list[ChangelogNote], source: str) -> Iterator[Drift
 
 def kind_of_note(note: ChangelogNote) -> str:
     """Return the kind of a note by the rules of this module."""
-    if _BREAKING.search(note.section) or _BREAKING.search(note.raw):
+    if _MARKED.search(note.raw):
         return "breaking"
-    if _SECURITY.search(note.section) or _SECURITY.search(note.raw):
+    for heading in reversed(note.section.split(" > ")):
+        plain = " ".join(re.sub(r"[^\w ]+", " ", heading).casefold().split())
+        named = next((kind for kind, words in _HEADED.items() if words.fullmatch(plain)), None)
+        if named is not None:
+            return named
+    for kind in ("internal", "docs"):
+        if _HEADED[kind].search(note.section.casefold()):
+            return kind
+    said = _NEGATED.sub(" ", _QUOTED.sub(" ", note.text))
+    if _BREAKING.search(said) or _BREAKING.search(note.section):
+        return "breaking"
+    if _SECURITY.search(said) or _SECURITY.search(note.section):
         return "security"
-    if re.search(r"\binternal|\bchore|\btests?\b", note.section, re.IGNORECASE):
-        return "internal"
-    if re.search(r"\bdocs?\b|\bdocumentation\b", note.section, re.IGNORECASE):
-        return "docs"
-    return next((kind for kind, words in _KINDS.items() if words.search(note.text)), "other")
+    return next((kind for kind, words in _KINDS.items() if words.search(said)), "other")
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:
@@ -214,16 +247,25 @@ def _newest_first(notes: list[ChangelogNote]) -> bool:
     return not dates or dates[0] >= dates[-1]
 
 
-def docs_episode(folders: Sequence[str], *, source: str, labels: Sequence[str] | None = None) -> Episode:
-    """Return what changed between folders, oldest first, as one stream. Each step shows a section's new state."""
+def docs_episode(
+    folders: Sequence[str],
+    *,
+    source: str,
+    labels: Sequence[str] | None = None,
+    skipped: ReportSkipped = ignore_skipped,
+) -> Episode:
+    """Return what changed between folders, oldest first, as one stream. Each step shows a section's new state.
+
+    A page that can't be read in a version is reported to ``skipped`` and counts as unchanged there.
+    """
     if len(folders) < 2:
         raise InvalidValue(what="Episode", problem="it needs at least two versions")
     names = list(labels) if labels is not None else [Path(folder).name for folder in folders]
-    first = last = sections_of(folders[0], source)
+    first = last = _read_pages(folders[0], source, {}, skipped)
     events: list[DriftEvent] = []
     shown_at: dict[str, int] = {}
     for number, (folder, label) in enumerate(zip(folders[1:], names[1:], strict=True), 1):
-        new = sections_of(folder, source)
+        new = _read_pages(folder, source, last, skipped)
         for api, kinds in section_changes(last, new).items():
             distance = number - shown_at.get(api, number)
             shown_at[api] = number
@@ -282,21 +324,57 @@ def _same_words(left: str, right: str) -> float:
     return 2 * (ours & theirs).total() / total if total else 1.0
 
 
-def sections_of(folder: str, source: str) -> dict[str, str]:
-    """Return the text of each section of each page in a folder by its name."""
+def _read_pages(folder: str, source: str, last: dict[str, str], skipped: ReportSkipped) -> dict[str, str]:
+    """Return the sections of a version. Pages that can't be read are reported and stay as they were."""
+    found, unreadable = sections_of(folder, source)
+    for page, why in unreadable.items():
+        skipped(f"{folder}: {page}", why)
+    kept = {f"{source}:{Path(page).with_suffix('').as_posix()}" for page in unreadable}
+    return {api: text for api, text in last.items() if api.partition("#")[0] in kept} | found
+
+
+def sections_of(folder: str, source: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the text of each section of each page in a folder by its name, and why pages can't be read, by their path.
+
+    A notebook is a page with the text of its cells, so a page that becomes a notebook lives on.
+    """
     root = Path(folder)
     pages = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
     if not pages:
         raise BadFile(file=folder, problem=f"it has no {', '.join(sorted(SUFFIXES))} files")
     found: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     for path in pages:
-        page = path.relative_to(root).with_suffix("").as_posix()
-        if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise BadFile(file=str(path), problem=f"it is larger than {MAX_SOURCE_BYTES} bytes")
-        text = path.read_text(encoding="utf-8", errors="replace")
-        for anchor, content in _sections(text).items():
+        name = path.relative_to(root)
+        page = name.with_suffix("").as_posix()
+        try:
+            sections = _sections(_page_text(path))
+        except (OSError, ValueError, RecursionError) as error:
+            unreadable[name.as_posix()] = str(error)
+            continue
+        for anchor, content in sections.items():
             found[f"{source}:{page}#{anchor}"] = content
-    return found
+    return found, unreadable
+
+
+def _page_text(path: Path) -> str:
+    """Return the text of a page. Of a notebook: Markdown cells as they are, code in fences."""
+    if path.stat().st_size > MAX_SOURCE_BYTES:
+        raise ValueError(f"it is larger than {MAX_SOURCE_BYTES} bytes")
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != NOTEBOOK:
+        return text
+    notebook = json.loads(text)
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if cells is None or not isinstance(cells, list):
+        raise ValueError("it is not a notebook: it has no cells")
+    parts = []
+    for cell in cells:
+        source = cell.get("source", "") if isinstance(cell, dict) else ""
+        content = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        is_code = isinstance(cell, dict) and cell.get("cell_type") == "code"
+        parts.append(f"```\n{content}\n```" if is_code else content)
+    return "\n\n".join(parts)
 
 
 def _sections(text: str) -> dict[str, str]:

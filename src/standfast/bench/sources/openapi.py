@@ -3,21 +3,22 @@
 Reads OpenAPI 3 and Swagger 2, JSON and YAML. Of each operation it uses what a caller depends on: the names of query and cookie
 parameters and of the top-level properties of the body, which of them are required, whether the operation is deprecated, and the
 values of enumerated fields in the request and in the first successful response (there also one level inside a list). Path and
-header parameters are ignored.
+header parameters are ignored. A body with alternatives (``oneOf``, ``anyOf``) has the properties of all of them; required is what
+every alternative requires, and a field is enumerated if it is in every alternative that has it.
 """
 
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from standfast.bench.episodes import Episode
-from standfast.bench.sources.labelling import DriftEvent, label_episode
+from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
 from standfast.canon import fingerprint
 from standfast.clock import seeded
 from standfast.errors import BadFile, InvalidValue, MissingExtra
@@ -122,6 +123,32 @@ def _yaml(content: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
+class _Fields(NamedTuple):
+    """The fields of a body: their names, which are required, and the values of those that are enumerated."""
+
+    params: set[str]
+    required: set[str]
+    enums: dict[str, frozenset[str]]
+
+    def add(self, other: "_Fields") -> None:
+        """Add the fields of another part of the same body."""
+        self.params.update(other.params)
+        self.required.update(other.required)
+        self.enums.update(other.enums)
+
+
+def _either(alternatives: Sequence[_Fields]) -> _Fields:
+    """Return the fields of a body that is one of these."""
+    params = set[str]().union(*(one.params for one in alternatives))
+    required = alternatives[0].required.intersection(*(one.required for one in alternatives))
+    enums = {}
+    for field in sorted(params):
+        having = [one for one in alternatives if field in one.params]
+        if all(field in one.enums for one in having):
+            enums[field] = frozenset[str]().union(*(one.enums[field] for one in having))
+    return _Fields(params, required, enums)
+
+
 class _Reader:
     """Reads a description and follows its references."""
 
@@ -167,11 +194,27 @@ class _Reader:
     def _body(
         self, schema: dict[str, Any], params: set[str], required: set[str], enums: dict[str, frozenset[str]]
     ) -> None:
-        for part in self._parts(schema):
-            for field, inner in _dict(part.get("properties")).items():
-                params.add(field)
-                self._enum(f"in.{field}", self.resolve(inner), enums)
-            required.update(field for field in _list(part.get("required")) if isinstance(field, str))
+        fields = self._fields(schema)
+        params |= fields.params
+        required |= fields.required
+        enums.update({f"in.{field}": values for field, values in fields.enums.items()})
+
+    def _fields(self, schema: dict[str, Any], depth: int = 0) -> "_Fields":
+        """Return the fields of a schema, of all parts of its ``allOf``, and of its alternatives."""
+        found: dict[str, frozenset[str]] = {}
+        properties = _dict(schema.get("properties"))
+        for field, inner in properties.items():
+            self._enum(field, self.resolve(inner), found)
+        required = {field for field in _list(schema.get("required")) if isinstance(field, str)}
+        fields = _Fields(set(properties), required, found)
+        if depth < MAX_REF_HOPS:
+            for part in _list(schema.get("allOf")):
+                fields.add(self._fields(self.resolve(part), depth + 1))
+            for name in ("oneOf", "anyOf"):
+                alternatives = [self._fields(self.resolve(one), depth + 1) for one in _list(schema.get(name))]
+                if alternatives:
+                    fields.add(_either(alternatives))
+        return fields
 
     def _answer(self, operation: dict[str, Any], enums: dict[str, frozenset[str]]) -> None:
         # YAML reads status codes as numbers.
@@ -285,12 +328,13 @@ def openapi_episode(
     with_host: bool = False,
     redundancy: float = 0.0,
     seed: int = 0,
+    skipped: ReportSkipped = ignore_skipped,
 ) -> Episode:
     """Return what changed from version to version as one stream.
 
     Each changed operation is one step that shows its new state, not the difference. The stream starts with some unchanged
     operations of the first version, one for every five changes. A version with fewer than 60 % of the last one's operations
-    is considered broken and skipped.
+    is considered broken; it is skipped and reported.
 
     Args:
         versions: The versions, oldest first.
@@ -298,8 +342,9 @@ def openapi_episode(
         with_host: Whether the server's host is part of the names.
         redundancy: How many unchanged observations of earlier operations are added for each change.
         seed: For the choice of those.
+        skipped: Receives the label of each version that is left out, and why.
     """
-    stream = _Stream(source)
+    stream = _Stream(source, skipped)
     for version in versions:
         stream.advance(version, operations(version.document, source=source, with_host=with_host))
     if not stream.events:
@@ -312,8 +357,9 @@ def openapi_episode(
 class _Stream:
     """The versions so far: the last state of each operation, and all changes."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, skipped: ReportSkipped) -> None:
         self.source = source
+        self._skipped = skipped
         self.events: list[DriftEvent] = []
         self._first: tuple[str, dict[str, ApiOperation]] | None = None
         self._last: dict[str, ApiOperation] = {}
@@ -327,6 +373,8 @@ class _Stream:
             self._names = {identity: operation.name for identity, operation in new.items()}
             return
         if len(new) < BROKEN_SHARE * len(self._last):
+            why = f"it has {len(new)} operations, the version before it {len(self._last)}; it is considered broken"
+            self._skipped(version.label, why)
             return
         self._number += 1
         for identity, kinds in operation_changes(self._last, new).items():
@@ -373,8 +421,13 @@ def _with_repetitions(events: list[DriftEvent], redundancy: float, seed: int) ->
             yield DriftEvent(observation=again, kinds=("unchanged",), date=event.date)
 
 
-def versions_from_git(repository: str, path: str, *, most: int = 10_000) -> Iterator[SpecVersion]:
-    """Yield the versions of a file along a repository's first parents: the last of each day, oldest first."""
+def versions_from_git(
+    repository: str, path: str, *, most: int = 10_000, skipped: ReportSkipped = ignore_skipped
+) -> Iterator[SpecVersion]:
+    """Yield the versions of a file along a repository's first parents: the last of each day, oldest first.
+
+    Versions that can't be read are left out and reported to ``skipped``.
+    """
     form = ("--date=format-local:%Y-%m-%d", "--format=%cd %H")
     log = _git(repository, "log", "--first-parent", "--reverse", *form, "--", path).decode("ascii", "replace")
     last_of_day = dict(line.split(" ", 1) for line in log.splitlines())
@@ -384,9 +437,14 @@ def versions_from_git(repository: str, path: str, *, most: int = 10_000) -> Iter
         try:
             content = _git(repository, "show", f"{commit}:{path}")
         except BadFile:
-            # This commit deleted or moved the file.
+            skipped(f"{day} {commit[:12]}", "the commit deleted or moved the file")
             continue
-        yield SpecVersion(label=day, document=parse_description(content, f"{commit[:12]}:{path}"))
+        try:
+            document = parse_description(content, f"{commit[:12]}:{path}")
+        except BadFile as error:
+            skipped(f"{day} {commit[:12]}", error.facts["problem"])
+            continue
+        yield SpecVersion(label=day, document=document)
 
 
 def _git(repository: str, *arguments: str) -> bytes:
