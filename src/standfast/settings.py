@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     band_byte_models: dict[Band, Literal["spec-v0", "indexed-v0"]] = {}
     """How the items of a band with a budget are priced; ``spec-v0`` if it is not said."""
 
-    floors: dict[str, dict[str, bool | int | float]] = {}
+    floors: dict[str, dict[str, bool | int | float | str]] = {}
     """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard`` and those of a single floor."""
 
     def __post_init__(self) -> None:

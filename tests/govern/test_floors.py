@@ -234,11 +234,22 @@ def test_hidden_characters_are_found_in_tags_and_refs_too() -> None:
     assert not _passes(ClarityFloor(), claim(FACT, tags=("a\x00b",)))
 
 
-def test_personal_data_can_be_allowed() -> None:
-    one = claim("Contact: lena.vogt@example.org, mobile +49 151 5550 1234")
+def test_personal_data_is_a_setting_by_kind() -> None:
+    mail, card = claim("Write to ada.lovelace@example.org."), claim("The card is 4539 5787 6362 1486.")
 
-    assert _reason(SecrecyFloor(), one).startswith("contains personal data (a person's e-mail address")
-    assert _passes(SecrecyFloor(personal=False), one)
+    assert _passes(SecrecyFloor(), mail)
+    assert (
+        _reason(SecrecyFloor(emails="refuse"), mail) == "contains personal data (e-mail address). Remove it"
+    )
+    assert _passes(SecrecyFloor(cards="allow"), card)
+    reviewed = Judge([SecrecyFloor(cards="review")]).judge(card)
+    assert (reviewed.verdict, reviewed.reasons) == (
+        Verdict.PARTIAL,
+        ("needs review: contains personal data (payment card number) [F5_Secrecy]",),
+    )
+    assert Judge([SecrecyFloor()]).judge(card).verdict is Verdict.VOID
+    with pytest.raises(InvalidValue, match="option cards must be one of allow, review, refuse"):
+        SecrecyFloor(cards="perhaps")
 
 
 @pytest.mark.parametrize("where", ["subject", "tags", "source", "refs"])

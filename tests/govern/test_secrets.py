@@ -9,6 +9,7 @@ import pytest
 from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
 from standfast.govern.judge.floors import SecrecyFloor
+from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
 from standfast.govern.judge.personal_data import _is_luhn, find_national_id
 from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
@@ -67,7 +68,6 @@ def test_every_known_form_begins_with_its_prefix() -> None:
         for sign, kind, pattern in (*secrets.ISSUED_FORMS, *secrets._SPACED_FORMS)
         if not sign or not kind or not pattern.groups
     ] == []
-    assert len({sign for sign, _, _ in secrets.ISSUED_FORMS}) == len(secrets.ISSUED_FORMS)
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,69 @@ def test_luhn_catches_every_single_wrong_digit() -> None:
 
     assert _is_luhn(digits)
     assert not any(map(_is_luhn, others))
+
+
+ALPHABET_OF = {
+    "a": string.ascii_letters + string.digits,
+    "h": HEX,
+    "H": HEX,
+    "w": string.ascii_letters + string.digits,
+    "u": string.ascii_uppercase + "234567",
+    "l": string.ascii_lowercase + string.digits,
+    "b": string.ascii_letters + string.digits,
+    "L": string.ascii_letters,
+}
+
+
+def test_there_are_at_least_two_hundred_key_formats() -> None:
+    assert len({form.prefix for form in KEY_FORMATS}) == len(KEY_FORMATS) >= 200
+
+
+@pytest.mark.parametrize("form", KEY_FORMATS, ids=lambda form: form.prefix)
+def test_a_key_of_each_documented_format_is_found(form: KeyFormat) -> None:
+    body = "".join(random.Random(form.prefix).choices(ALPHABET_OF[form.characters], k=form.least))
+
+    assert _kind(f"The job logs in with {form.prefix}{body}, as agreed.").startswith("contains a secret (")
+    assert _kind(f"The job logs in with {form.prefix}{'x' * form.least}, as agreed.") == ""
+
+
+DISCORD_TOKEN = "MTE5NDc2NzM2NDk4MzEyMzQ1Ng." + "GkR2xQ.b7Yc0dUZ4nT1sV9wLq3eXh8mKpRj2fAo5iHg6u"
+IBAN_OF_ALBANIA = "AL35" + "2021110900000000" + "01234567"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("She paid with 4539 5787 6362 1486 yesterday.", "payment card number"),
+        ("His NI number is QQ 12 34 56 C.".replace("QQ", "AB"), "national insurance number"),
+        (f"The supplier's account is {IBAN_OF_ALBANIA}.", "bank account number"),
+        (
+            "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 1\n" + "AAAAIHk2",
+            "private key block",
+        ),
+        (f"The bot runs with {DISCORD_TOKEN}.", "Discord token"),
+        ("machine api.example.org login deploy password correcthorse", "password in a .netrc file"),
+        ('{"user": "deploy", "pass": "Tr0ub4dor&3x"}', "password or key next to a word for it"),
+        ("Use " + "AKIA" + " Q3EG R7ZP 2MX5 TN4B for uploads.", "AWS access key id"),
+        ("The wifi password is sunflower.", "network password"),
+        ("Our Wi-Fi password: bluebirdlane", "network password"),
+    ],
+)
+def test_what_used_to_pass_is_found(text: str, kind: str) -> None:
+    assert f"({kind})" in _kind(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The wifi password is required.",
+        "The wifi password is printed on the router.",
+        "The router password is wrong.",
+        "Order id 4539 5787 6362 1486 was shipped.",
+        "re_compile_all_patterns_of_the_project is slow.",
+        "The function sk_live_mode_is_enabled_for_tests returns a bool.",
+        "The departmental id is 7.",
+    ],
+)
+def test_what_is_ordinary_is_no_secret(text: str) -> None:
+    assert _kind(text) == ""

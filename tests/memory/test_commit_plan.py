@@ -147,7 +147,8 @@ def test_one_commit_holds_it_all_and_the_ledger_is_told() -> None:
     every = [
         judged(),
         judged("US refunds take 30 days.", memory_id="m2", source=None, band=Band.PHOENIX),
-        judged(f"{ATTACK} {SECRET}", memory_id="m3"),
+        judged(ATTACK, memory_id="m3"),
+        judged(SECRET, memory_id="m4"),
     ]
     commit = planned(*every)
 
@@ -187,11 +188,11 @@ def test_equal_content_is_not_written_again_and_other_content_gets_a_version() -
 
 
 def test_content_that_is_refused_twice_is_noted_once() -> None:
-    store, void = in_memory_store(), judged(SECRET)
+    store, void = in_memory_store(), judged(ATTACK)
     first = planned(void, store=store)
     assert first is not None
     store.commit(first)
-    again = planned(judged(SECRET, memory_id="m2"), store=store)
+    again = planned(judged(ATTACK, memory_id="m2"), store=store)
 
     assert void.refused_reading is not None
     assert refused_key(void.refused_reading) in rows(first)

@@ -22,6 +22,7 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
+from standfast.govern.judge.redaction import SECRECY_FLOOR, redacted
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
@@ -46,7 +47,7 @@ class JudgedRecord:
     proposal: Proposal | None
     author: str
     reading: str
-    """The fingerprint of the text without case, spaces and punctuation."""
+    """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret."""
     refused_reading: str | None = None
     """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
     known: str | None = None
@@ -122,12 +123,14 @@ def admit(
     """
     judgement = judge.judge(claim, context, minimum=minimum, reason=reason)
     verdict = judgement.verdict
-    evidence = build_evidence([content_check(claim.record), *judgement.floor_checks], verdict, now)
+    has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
+    content = redacted(claim.record) if has_secret else claim.record
+    evidence = build_evidence([content_check(content), *judgement.floor_checks], verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
     decision = policy.should_write(verdict, evidence, target)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
-    record = msgspec.structs.replace(claim.record, band=band, verdict=verdict, evidence=evidence)
+    record = msgspec.structs.replace(content, band=band, verdict=verdict, evidence=evidence)
     known = judgement.known if verdict in _KNOWN_VERDICTS and not is_meant_as_law else None
     waits = (
         known is None
@@ -140,8 +143,10 @@ def admit(
         decision=decision,
         proposal=_proposal(record, run, namespace, author, now) if waits else None,
         author=author,
-        reading=claim.reading.fingerprint,
-        refused_reading=claim.reading.fingerprint if _is_refused_for_its_content(judgement) else None,
+        reading="" if has_secret else claim.reading.fingerprint,
+        refused_reading=claim.reading.fingerprint
+        if _is_refused_for_its_content(judgement) and not has_secret
+        else None,
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
     )
@@ -174,6 +179,10 @@ def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) 
 def witness_prefix(memory_id: str) -> str:
     """The start of the ids of all witness rows of a record."""
     return f"witness/{fingerprint(memory_id)[:32]}/"
+
+
+def _failed(judgement: Judgement, floor: str) -> bool:
+    return any(check.floor == floor and not check.passed for check in judgement.floor_checks)
 
 
 def _is_refused_for_its_content(judgement: Judgement) -> bool:

@@ -23,6 +23,7 @@ from standfast.errors import (
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, Judge
+from standfast.govern.judge.redaction import redacted_request
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_REBASES
 from standfast.memory.band_budgets import BandBudgets
@@ -55,7 +56,7 @@ from standfast.vocabulary import (
     normal_tags,
 )
 
-FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
+FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS, Band.VOID)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _A = TypeVar("_A", bound=Remembered | None)
@@ -204,7 +205,8 @@ class Run:
         )
         self._require_writable("remember")
         call = ["remember", request.as_json()]
-        return self.recorder.remember(request, lambda: self._once(call, lambda: self._judge(request)))
+        recorded = redacted_request(request)
+        return self.recorder.remember(recorded, lambda: self._once(call, lambda: self._judge(request)))
 
     def _once(self, call: list[Any], apply: Callable[[], _A]) -> _A:
         """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""

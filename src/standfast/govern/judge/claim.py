@@ -35,6 +35,12 @@ class Finding(NamedTuple):
     reason: str = ""
 
 
+class NeedsReview(Finding):
+    """A finding that a human should decide on, also if its floor is hard."""
+
+    __slots__ = ()
+
+
 CLEAN: Final = Finding(1.0)
 OVERLONG: Final = Finding(0.0, f"longer than the {READ_CHARS} characters that can be checked. Split it")
 

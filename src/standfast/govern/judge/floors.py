@@ -29,11 +29,12 @@ from standfast.govern.judge.claim import (
     Claim,
     Finding,
     JudgingContext,
+    NeedsReview,
     sources_of,
 )
 from standfast.govern.judge.folding import plain
 from standfast.govern.judge.lexicon import AMBIGUOUS_MONTHS, MONTHS, OPPOSITES, WEEKDAYS, word_set
-from standfast.govern.judge.personal_data import find_personal_data
+from standfast.govern.judge.personal_data import personal_data_in
 from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import KnownText, says_nothing_new
@@ -288,20 +289,33 @@ _SINGLE_CHARS: Final = frozenset(string.ascii_lowercase + string.digits)
 _MIN_SINGLE_CHARS: Final = 8
 
 
+_TREATMENTS: Final = ("allow", "review", "refuse")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecrecyFloor:
-    """Holds no keys, tokens, passwords, key blocks, card numbers, bank accounts, national ids or contact data.
+    """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
 
     Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The reason names the
     kind and never the value. Placeholders from documentation pass. It does not recognise secrets without a known form that no
-    word announces, secrets that are encoded or split, and personal data without a form: names, addresses, health. Set
-    ``personal`` to False where storing people's data is the purpose.
+    word announces, secrets that are encoded, and personal data without a form: names, addresses, health. Each kind of personal
+    data is ``"allow"``, ``"review"`` (a human decides) or ``"refuse"``.
     """
 
     name: str = "F5_Secrecy"
     threshold: float = 0.5
     hard: bool = True
-    personal: bool = True
+    cards: str = "refuse"
+    accounts: str = "refuse"
+    national_ids: str = "refuse"
+    emails: str = "allow"
+    phones: str = "allow"
+
+    def __post_init__(self) -> None:
+        for group in ("cards", "accounts", "national_ids", "emails", "phones"):
+            if (given := getattr(self, group)) not in _TREATMENTS:
+                problem = f"option {group} must be one of {', '.join(_TREATMENTS)}, not {given!r:.80}"
+                raise InvalidValue(what="SecrecyFloor", problem=problem)
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
         """0 for a secret, 0.2 for personal data, 1 for neither."""
@@ -323,9 +337,14 @@ class SecrecyFloor:
     def _find_in(self, reading: TextReading) -> Finding:
         if (kind := find_secret(reading.text, reading.longest_run_chars)) is not None:
             return Finding(0.0, f"contains a secret ({kind}). Remove it")
-        if self.personal and (kind := find_personal_data(reading)) is not None:
-            return Finding(0.2, f"contains personal data ({kind}). Remove it")
-        return CLEAN
+        to_review = None
+        for found in personal_data_in(reading):
+            match getattr(self, found.group):
+                case "refuse":
+                    return Finding(0.2, f"contains personal data ({found.kind}). Remove it")
+                case "review":
+                    to_review = to_review or NeedsReview(0.2, f"contains personal data ({found.kind})")
+        return to_review or CLEAN
 
 
 # F7_Humility.

@@ -18,8 +18,18 @@ from math import isfinite
 from numbers import Real
 from typing import Any, Final, NamedTuple, Self
 
+import msgspec
+
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.judge.claim import CLEAN, NOTHING_KNOWN, Claim, Finding, Floor, JudgingContext
+from standfast.govern.judge.claim import (
+    CLEAN,
+    NOTHING_KNOWN,
+    Claim,
+    Finding,
+    Floor,
+    JudgingContext,
+    NeedsReview,
+)
 from standfast.govern.judge.clarity import ClarityFloor
 from standfast.govern.judge.floors import (
     AuthorityFloor,
@@ -244,7 +254,8 @@ class CheckedFloor(NamedTuple):
         if score is None:
             problem = f"error: the floor gave no score between 0 and 1, but a {type(raw_score).__name__}"
             return self._result(0.0, problem, passed=False)
-        return self._result(score, reason)
+        result = self._result(score, reason)
+        return msgspec.structs.replace(result, hard=False) if isinstance(finding, NeedsReview) else result
 
     def _result(self, score: float, reason: object, *, passed: bool = True) -> FloorCheck:
         return FloorCheck(

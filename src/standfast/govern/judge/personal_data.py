@@ -1,4 +1,4 @@
-"""Personal data: finds card numbers, bank accounts, national ids, and e-mail addresses with phone numbers, by their form.
+"""Personal data: finds card numbers, bank accounts, national ids, e-mail addresses and phone numbers, by their form.
 
 ``find_personal_data`` returns the kind and never the value, because the answer is stored. Checksums are computed as they are
 published. Published test numbers pass, and so does a number that its own text calls an order, a part or a tracking number. A
@@ -7,11 +7,13 @@ dates are not recognised.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.text_reading import TextReading
+
+CONTACT_GROUPS: Final = ("emails", "phones")
 
 
 class _Form(NamedTuple):
@@ -28,20 +30,24 @@ class _Form(NamedTuple):
 _LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
 
 
-def find_national_id(reading: TextReading, *, has_long_number: bool = True) -> str | None:
-    """The kind of the first national id found, in a fixed order of kinds, or None.
+def find_national_id(reading: TextReading) -> str | None:
+    """The kind of the first national id found, in a fixed order of kinds, or None."""
+    return next((kind for kind, _ in national_ids_in(reading)), None)
 
-    Pass ``has_long_number=False`` if the text has no match of ``__LONG_NUMBER``.
+
+def national_ids_in(reading: TextReading, *, has_long_number: bool = True) -> Iterator[tuple[str, str]]:
+    """Yields kind and text of each national id, in a fixed order of kinds.
+
+    Pass ``has_long_number=False`` if the text has no match of ``_LONG_NUMBER``.
     """
     longest, words = reading.longest_run_chars, reading.vocabulary
     if not has_long_number and words.isdisjoint(_ID_WORDS) and not _ITALIAN.search(reading.text):
-        return None
+        return
     for form in _FORMS:
         if form.min_run_chars <= longest and not (form.words and words.isdisjoint(form.words)):
             for found in form.pattern.finditer(reading.text):
                 if form.is_valid(_NO_PART.sub("", found[0]).upper()):
-                    return form.kind
-    return None
+                    yield form.kind, found[0]
 
 
 def _is_luhn(digits: str) -> bool:
@@ -185,7 +191,7 @@ _ID_WORDS: Final = frozenset[str]().union(*(form.words for form in _FORMS))
 _ITALIAN: Final = re.compile(r"[A-Z][A-Z]{5}\d\d")
 
 # Nothing that is searched here has fewer digits.
-_LEAST_DIGITS: Final = 7
+_LEAST_DIGITS: Final = 6
 _LEAST_CARD_DIGITS: Final = 13
 # The look-behind stands after the first digit, so that the pattern is only tried at digits.
 _DIGITS: Final = re.compile(r"\d(?<![\w.+-]\d)(?:[ -]?\d){12,18}(?![\w-])")
@@ -203,8 +209,8 @@ _TEST_CARDS: Final = word_set(
 )
 _CARD_WORDS: Final = re.compile(r"card|visa|master|amex|karte|carte|tarjeta|cvv|cvc|卡", re.IGNORECASE)
 _OTHER_WORDS: Final = re.compile(
-    r"order|invoice|ticket|track|serial|imei|part|batch|lot|isbn|ean|sku|bestell|auftrag|rechnung|commande|facture|"
-    r"timestamp|epoch|version|build|id\b|number|nummer|num[eé]ro|订单",
+    r"(?<![^\W\d_])(?:order|invoice|ticket|track|serial|imei|part|batch|lot|isbn|ean|sku|bestell|auftrag|rechnung|commande|facture|"
+    r"timestamp|epoch|version|build|id\b|number|nummer|num[eé]ro)|订单",
     re.IGNORECASE,
 )
 _NEAR_CHARS: Final = 40
@@ -215,8 +221,10 @@ _IBAN: Final = re.compile(
 _IBAN_LENGTHS: Final = {
     pair[:2]: int(pair[2:])
     for pair in word_set(
-        "AD24 AE23 AT20 BE16 BG22 CH21 CY28 CZ24 DE22 DK18 EE20 ES24 FI18 FR27 GB22 GR27 HR21 HU28 IE22 IL23 IS26 IT27 LI21 "
-        "LT20 LU20 LV21 MC27 MT31 NL18 NO15 PL28 PT25 RO24 RS22 SA24 SE24 SI19 SK24 SM27 TR26 UA29"
+        "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 "
+        "FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 "
+        "LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 "
+        "SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
     )
 }
 _TEST_IBANS: Final = frozenset(
@@ -266,44 +274,71 @@ _WORDS: Final = _ID_WORDS | _SOCIAL_WORDS | _SOCIAL_SHORT_WORDS | _INSURANCE_WOR
 _CAPITALS: Final = re.compile(r"[A-Z][A-Z]\d\d")
 
 
+class FoundData(NamedTuple):
+    """Personal data in a text: its group (a setting of the floor), its kind, and the part of the text that has to go."""
+
+    group: str
+    kind: str
+    part: str
+
+
 def find_personal_data(reading: TextReading) -> str | None:
-    """The kind of the first personal data found, in a fixed order of kinds, or None."""
+    """The kind of the first personal data found, in a fixed order of kinds, or None. Contact data is left out."""
+    found = (one.kind for one in personal_data_in(reading) if one.group not in CONTACT_GROUPS)
+    return next(found, None)
+
+
+def personal_data_in(reading: TextReading) -> Iterator[FoundData]:
+    """Yields the personal data of a text, in a fixed order of kinds."""
     text = reading.text
     words = reading.vocabulary
     has_long_number = _LONG_NUMBER.search(text) is not None
     if not (has_long_number or "@" in text or not words.isdisjoint(_WORDS) or _CAPITALS.search(text)):
-        return None
+        return
     digits = sum(map(text.count, "0123456789"))
-    if digits < _LEAST_DIGITS:
-        return None
-    if (
-        has_long_number
-        and digits >= _LEAST_CARD_DIGITS
-        and any(_is_card(text, f) for f in _DIGITS.finditer(text))
-    ):
-        return "payment card number"
-    if has_long_number and any(_is_card(text, f, needs_card_word=True) for f in _DOTTED.finditer(text)):
-        return "payment card number"
-    if any(_is_iban(found[0].replace(" ", "")) for found in _IBAN.finditer(text)):
-        return "bank account number"
-    is_social = not words.isdisjoint(_SOCIAL_WORDS) or words >= _SOCIAL_SECURITY
-    if is_social and any(one not in _TEST_SOCIALS for one in _SOCIAL.findall(text)):
-        return "social security number"
-    if words >= _SORT_CODE_WORDS and _SORT_CODE.search(text) and _BRITISH_ACCOUNT.search(text):
-        return "bank account number"
-    if not words.isdisjoint(_SOCIAL_SHORT_WORDS) and _SOCIAL_UNGROUPED.search(text):
-        return "social security number"
-    if not words.isdisjoint(_INSURANCE_WORDS) and _INSURANCE.search(text):
-        return "national insurance number"
-    if (kind := find_national_id(reading, has_long_number=has_long_number)) is not None:
-        return kind
-    if (
-        "@" in text
-        and _has_personal_address(text)
-        and any(phone.search(text) for phone in (_PHONE, _NATIONAL_PHONE, _PHONE_AFTER_WORD))
-    ):
-        return "a person's e-mail address with a phone number"
-    return None
+    if digits >= _LEAST_DIGITS:
+        if has_long_number and digits >= _LEAST_CARD_DIGITS:
+            yield from _cards_in(text)
+        yield from _accounts_in(text, words)
+        yield from _ids_in(reading, has_long_number)
+        for pattern in (_PHONE, _NATIONAL_PHONE, _PHONE_AFTER_WORD):
+            yield from (FoundData("phones", "phone number", found[0]) for found in pattern.finditer(text))
+    if "@" in text:
+        for found in _EMAIL.finditer(text):
+            if not _OFFICE_MAILBOX.match(found[1]):
+                yield FoundData("emails", "e-mail address", found[0])
+
+
+def _cards_in(text: str) -> Iterator[FoundData]:
+    for pattern, needs_card_word in ((_DIGITS, False), (_DOTTED, True)):
+        for found in pattern.finditer(text):
+            if _is_card(text, found, needs_card_word=needs_card_word):
+                yield FoundData("cards", "payment card number", found[0])
+
+
+def _accounts_in(text: str, words: frozenset[str]) -> Iterator[FoundData]:
+    for found in _IBAN.finditer(text):
+        if _is_iban(found[0].replace(" ", "")):
+            yield FoundData("accounts", "bank account number", found[0])
+    if words >= _SORT_CODE_WORDS and _SORT_CODE.search(text):
+        for found in _BRITISH_ACCOUNT.finditer(text):
+            yield FoundData("accounts", "bank account number", found[0])
+
+
+def _ids_in(reading: TextReading, has_long_number: bool) -> Iterator[FoundData]:
+    text, words = reading.text, reading.vocabulary
+    if not words.isdisjoint(_SOCIAL_WORDS) or words >= _SOCIAL_SECURITY:
+        for found in _SOCIAL.finditer(text):
+            if found[0] not in _TEST_SOCIALS:
+                yield FoundData("national_ids", "social security number", found[0])
+    if not words.isdisjoint(_SOCIAL_SHORT_WORDS):
+        for found in _SOCIAL_UNGROUPED.finditer(text):
+            yield FoundData("national_ids", "social security number", found[0])
+    if not words.isdisjoint(_INSURANCE_WORDS):
+        for found in _INSURANCE.finditer(text):
+            yield FoundData("national_ids", "national insurance number", found[0])
+    for kind, part in national_ids_in(reading, has_long_number=has_long_number):
+        yield FoundData("national_ids", kind, part)
 
 
 def _is_card(text: str, found: re.Match[str], *, needs_card_word: bool = False) -> bool:
@@ -324,7 +359,3 @@ def _is_iban(account: str) -> bool:
     if account in _TEST_IBANS or len(account) != _IBAN_LENGTHS.get(account[:2]):
         return False
     return int("".join(str(int(char, 36)) for char in account[4:] + account[:4])) % 97 == 1
-
-
-def _has_personal_address(text: str) -> bool:
-    return any(not _OFFICE_MAILBOX.match(found[1]) for found in _EMAIL.finditer(text))

@@ -8,79 +8,56 @@ UUID or commit id does not.
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from math import log2
-from typing import Final
+from typing import Final, NamedTuple
 
+from standfast.govern.judge.key_formats import KEY_FORMATS
 from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
 
 _AFTER: Final = r"(?<![A-Za-z0-9_])"
 _HEX: Final = "[0-9a-f]"
 _ALNUM: Final = "[A-Za-z0-9]"
 
-# (kind, prefix, what follows it), one line for each form. The first group of a pattern is the random part; if that part is
-# a placeholder, it is no key.
+# Forms of several parts: (kind, prefix, what follows it). The first group of a pattern is the random part; if that part is a
+# placeholder, it is no key. Forms of one part are in ``key_formats.py``.
 _PREFIXED: Final = (
-    ("AWS access key id", "AKIA", r"([A-Z2-7]{16})(?![A-Za-z0-9])"),
-    ("AWS access key id", "ASIA", r"([A-Z2-7]{16})(?![A-Za-z0-9])"),
-    ("AWS session token", "IQoJb3JpZ2lu", r"([A-Za-z0-9+/=]{60,2000})"),
-    ("Alibaba access key id", "LTAI", rf"({_ALNUM}{{12,24}})(?!\w)"),
-    ("Google API key", "AIza", r"([\w-]{35})(?![\w-])"),
-    ("Google client secret", "GOCSPX-", r"([\w-]{28})(?!\w)"),
-    ("Google access token", "ya29.", r"([\w-]{30,400})"),
-    *(("GitHub token", f"gh{kind}_", rf"({_ALNUM}{{36,250}})") for kind in "pousr"),
-    ("GitHub token", "github_pat_", r"(\w{22,250})"),
-    *(
-        ("GitLab token", f"gl{kind}-", r"([\w-]{20,64})")
-        for kind in ("pat", "dt", "rt", "ptt", "oas", "soat", "ft")
-    ),
-    ("Slack token", "xox", r"[abeoprs]-([0-9A-Za-z-]{18,250})"),
     ("Slack token", "xapp-", r"\d-([0-9A-Za-z-]{18,250})"),
-    ("Stripe key", "sk_live_", r"([0-9A-Za-z]{16,250})"),
-    ("Stripe key", "rk_live_", r"([0-9A-Za-z]{16,250})"),
-    ("Stripe key", "sk_test_", r"([0-9A-Za-z]{16,250})"),
-    ("Stripe key", "rk_test_", r"([0-9A-Za-z]{16,250})"),
-    ("Stripe webhook secret", "whsec_", r"([0-9A-Za-z+/]{24,80})"),
-    ("Square token", "sq0", r"(?:atp|csp|idp)-([\w-]{20,60})"),
-    ("Shopify token", "shp", r"(?:at|ca|pa|ss)_([0-9a-fA-F]{32})(?!\w)"),
-    ("Anthropic API key", "sk-ant-", r"(?:[a-z0-9]{3,12}-)?([\w-]{20,250})"),
-    ("OpenAI API key", "sk-", r"(?:proj-|svcacct-|admin-|or-v1-)?([A-Za-z0-9][\w-]{31,250})"),
-    ("Hugging Face token", "hf_", r"([A-Za-z]{30,40})(?!\w)"),
-    ("Groq API key", "gsk_", rf"({_ALNUM}{{40,64}})(?!\w)"),
-    ("Replicate token", "r8_", rf"({_ALNUM}{{36,42}})(?!\w)"),
-    ("xAI API key", "xai-", rf"({_ALNUM}{{60,100}})(?!\w)"),
-    ("Perplexity API key", "pplx-", rf"({_ALNUM}{{32,64}})(?!\w)"),
+    ("Slack token", "xoxe.xox", r"[bp]-\d-([A-Z0-9]{100,200})"),
+    ("OpenAI API key", "sk-", r"([A-Za-z0-9][\w-]{31,250})"),
     ("LangSmith key", "lsv2_", rf"(?:pt|sk)_({_HEX}{{32}}_{_HEX}{{8,12}})"),
-    ("npm token", "npm_", rf"({_ALNUM}{{36}})(?!\w)"),
-    ("PyPI token", "pypi-AgE", r"([\w-]{50,250})"),
-    ("RubyGems key", "rubygems_", rf"({_HEX}{{48}})(?!\w)"),
-    ("Docker token", "dckr_pat_", r"([\w-]{24,64})"),
     ("SendGrid key", "SG.", r"([\w-]{16,32}\.[\w-]{32,64})"),
-    ("Mailgun key", "key-", rf"({_HEX}{{32}})(?!\w)"),
-    ("Twilio key", "SK", rf"({_HEX}{{32}})(?!\w)"),
-    ("Atlassian token", "ATATT3", r"([\w=-]{50,250})"),
-    ("Linear key", "lin_api_", rf"({_ALNUM}{{32,64}})"),
-    ("Notion token", "ntn_", rf"({_ALNUM}{{40,60}})"),
-    ("Figma token", "figd_", r"([\w-]{36,60})"),
     ("Postman key", "PMAK-", rf"({_HEX}{{24}}-{_HEX}{{34}})"),
-    ("New Relic key", "NRAK-", r"([A-Z0-9]{27})(?!\w)"),
     ("Grafana token", "glsa_", rf"({_ALNUM}{{32}}_{_HEX}{{8}})"),
-    ("Grafana token", "glc_", r"([A-Za-z0-9+/=]{32,400})"),
-    ("Sentry token", "sntry", r"[su]_([A-Za-z0-9+/=_]{40,250})"),
-    ("DigitalOcean token", "do", rf"[opr]_v1_({_HEX}{{64}})(?!\w)"),
-    ("Databricks token", "dapi", rf"({_HEX}{{32}})(?!\w)"),
-    ("Supabase token", "sbp_", rf"({_HEX}{{40}})(?!\w)"),
-    ("PlanetScale token", "pscale_", r"(?:tkn|oauth|pw)_([\w.-]{30,64})"),
-    ("Doppler token", "dp.", rf"(?:pt|st|ct|sa)\.({_ALNUM}{{40,44}})"),
-    ("Pulumi token", "pul-", rf"({_HEX}{{40}})(?!\w)"),
-    ("Tailscale key", "tskey-", r"(?:auth|api|client)-([\w-]{20,80})"),
-    ("Fly token", "fo1_", r"([\w-]{40,60})"),
-    ("Vault token", "hvs.", r"([\w-]{24,250})"),
-    ("Vault token", "hvb.", r"([\w-]{24,400})"),
-    ("age key", "AGE-SECRET-KEY-1", r"([0-9A-Z]{58})"),
+    ("Doppler token", "dp.", rf"(?:pt|st|ct|sa|scim|audit)\.({_ALNUM}{{40,44}})"),
+    (
+        "1Password secret key",
+        "A3-",
+        r"([A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3})",
+    ),
+    ("Airtable token", "pat", rf"({_ALNUM}{{14}}\.{_HEX}{{64}})"),
+    ("Harness key", "pat.", rf"([\w-]{{22}}\.{_ALNUM}{{24}}\.{_ALNUM}{{20}})"),
+    ("Dynatrace token", "dt0c01.", rf"({_ALNUM}{{24}}\.{_ALNUM}{{64}})"),
+    ("Sourcegraph token", "sgp_local_", rf"({_HEX}{{40}})"),
+    ("42 client secret", "s-s4t2", rf"(?:ud|af)-({_HEX}{{64}})"),
 )
 _ELSEWHERE: Final = (
     ("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w{6,12}/B\w{6,12}/(\w{20,32})"),
     ("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{17,20}/([\w-]{40,80})"),
+    ("Slack webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:workflows|triggers)/([A-Za-z0-9+/]{40,80})"),
+    (
+        "Teams webhook",
+        ".webhook.office.com/",
+        r"webhook\.office\.com/webhookb2/([\w@-]{36,80}/IncomingWebhook/[0-9a-f]{32})",
+    ),
+    (
+        "Discord token",
+        ".",
+        r"(?<![\w.-])([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})(?![\w-])",
+    ),
+    ("Terraform token", ".atlasv1.", r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.([\w=-]{60,70})"),
+    ("MaxMind key", "_mmk", r"(?<!\w)([A-Za-z0-9]{6}_[A-Za-z0-9]{29})_mmk(?!\w)"),
+    ("Facebook token", "|", r"(?<![\w|])\d{15,16}\|([0-9A-Za-z_-]{27,40})(?![\w|-])"),
     ("Telegram bot token", ":AA", r"(?<!\d)\d{8,10}:AA([\w-]{32,34})(?![\w-])"),
     ("Mailchimp key", "-us", rf"(?<!\w)({_HEX}{{32}})-us\d{{1,2}}(?!\w)"),
     ("Azure client secret", "Q~", r"(?<![\w~.-])([\w~.-]{3}[0-9]Q~[\w~.-]{31,34})(?![\w~-])"),
@@ -117,6 +94,7 @@ _ELSEWHERE: Final = (
 ISSUED_FORMS: Final = tuple(
     (prefix, kind, re.compile(pattern))
     for kind, prefix, pattern in (
+        *((one.kind, one.prefix, f"{_AFTER}{re.escape(one.prefix)}{one.pattern}") for one in KEY_FORMATS),
         *((kind, prefix, f"{_AFTER}{re.escape(prefix)}{rest}") for kind, prefix, rest in _PREFIXED),
         *_ELSEWHERE,
     )
@@ -155,9 +133,14 @@ _SPACED_FORMS: Final = tuple(
         (
             "PRIVATE KEY",
             "private key block",
-            r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)",
+            r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)(?s:.*)",
         ),
-        ("PuTTY-User-Key", "private key block", r"PuTTY-User-Key-File-\d()"),
+        ("PuTTY-User-Key", "private key block", r"(PuTTY-User-Key-File-\d: ?[\w-]{3,40})(?s:.*)"),
+        (
+            "machine",
+            "password in a .netrc file",
+            r"machine\s{1,4}\S{1,200}\s{1,4}login\s{1,4}\S{1,100}\s{1,4}password\s{1,4}(\S{4,200})",
+        ),
         (
             "://",
             "password in a URL",
@@ -190,7 +173,7 @@ _LEAST_RUN_CHARS: Final = 20
 
 # A value next to the word for it: `db_password = "…"`, `the password for the router is …`.
 _NAMED: Final = (
-    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot de passe|contrase[ñn]a|"
+    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=[\"']?\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot de passe|contrase[ñn]a|"
     r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|비밀번호|"
     r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption[ _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
@@ -216,6 +199,14 @@ _NO_VALUE: Final = re.compile(
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
+# A network's password is said aloud and is often a plain word; what follows in other sentences says how it is.
+_NETWORK_PASSWORD: Final = re.compile(
+    r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|lautet)\s{1,3}"
+    r"[\"'`]?(?!(?:the|a|an|not|on|in|at|for|same|required|needed|wrong|correct|incorrect|unknown|changed|stored|printed|written|expired|"
+    r"different|reset|shared|missing|invalid|secret|hidden|listed|posted|provided|protected|available|empty|too|very|always|never|now|also|"
+    r"nicht|falsch|auf|im|am|das|der|die|ein|weak|strong|long|short|safe|public|visible|taped)(?!\w))([^\s\"'`,;]{4,64})[\"'`]?(?=[.,;!)]|\s{0,3}$)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _PIN: Final = re.compile(
     r"(?<!\w)(?:pin(?:[ -]?code)?|passcode|cvv|cvc)\s{0,3}(?:is|:|=|ist)\s{0,3}(\d{3,8})(?!\w)", re.IGNORECASE
 )
@@ -278,6 +269,11 @@ _CONTEXT: Final = re.compile(
     r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
     re.IGNORECASE,
 )
+_GROUPS: Final = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(re.escape(one.prefix) for one in KEY_FORMATS if len(one.prefix) > 3)})[\w-]{{0,12}}(?: [\w-]{{2,12}}){{2,40}}"
+)
+# A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and lower case.
+_IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
 _LEAST_BITS: Final = 3.5
 _LEAST_VARIETY: Final = 8
 
@@ -297,57 +293,81 @@ _HASH_OR_ID: Final = re.compile(
 
 def find_secret(text: str, longest_run_chars: int) -> str | None:
     """The kind of the first secret found, in a fixed order of kinds, or None."""
+    found = next(secrets_in(text, longest_run_chars), None)
+    return None if found is None else found.kind
+
+
+class FoundSecret(NamedTuple):
+    """A secret in a text: its kind, and the part of the text that has to go."""
+
+    kind: str
+    part: str
+
+
+def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
+    """Yields the secrets of a text, in a fixed order of kinds."""
     if any(map(text.__contains__, _SPACED_PREFIXES)):
         for prefix, kind, pattern in _SPACED_FORMS:
-            if prefix in text and any(_is_issued(found[1]) for found in pattern.finditer(text)):
-                return kind
-    if longest_run_chars >= _LEAST_RUN_CHARS and (issued := _issued_in(text)) is not None:
-        return issued
+            if prefix in text:
+                yield from (FoundSecret(kind, f[0]) for f in pattern.finditer(text) if _is_issued(f[1]))
+    if longest_run_chars >= _LEAST_RUN_CHARS:
+        yield from _issued_in(text)
     lowered = text.lower()
     if any(map(lowered.__contains__, _NAME_WORDS)):
-        if any(_is_given(found) for found in _GIVEN.finditer(text)):
-            return "password or key next to a word for it"
-        if any(_is_random_next_to_a_word_for_it(text, found) for found in _TOKEN.finditer(text)):
-            return "random token next to a word for a secret"
-    if ("bearer" in lowered or "basic" in lowered) and any(_is_random(f[1]) for f in _BEARER.finditer(text)):
-        return "authorization header"
-    if ("pin" in lowered or "cv" in lowered or "passcode" in lowered) and _PIN.search(text):
-        return "PIN or card code"
+        for found in _GIVEN.finditer(text):
+            if _is_given(found):
+                yield FoundSecret("password or key next to a word for it", found["value"])
+        for found in _TOKEN.finditer(text):
+            if _is_random_next_to_a_word_for_it(text, found):
+                yield FoundSecret("random token next to a word for a secret", found[0])
+    yield from _split_keys_in(text)
+    yield from _codes_in(text, lowered)
+    yield from _phrases_in(text, lowered)
+    if any(map(lowered.__contains__, ("cookie", "sess", "sid=", "auth", "remember_"))):
+        for found in _SESSION_COOKIE.finditer(text):
+            if _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]):
+                yield FoundSecret("session cookie", found[1])
+    if "priv" in lowered:
+        for found in _HEX_OF_256_BITS.finditer(text):
+            if _is_private_key(text, found):
+                yield FoundSecret("private key", found[0])
+
+
+def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
+    """Headers, network passwords, PINs, door codes, recovery codes, and logins with their passwords."""
+    if any(map(lowered.__contains__, ("wifi", "wi-fi", "wlan", "hotspot", "network", "router"))):
+        for found in _NETWORK_PASSWORD.finditer(text):
+            if not _is_placeholder(found[1]):
+                yield FoundSecret("network password", found[1])
+    if "bearer" in lowered or "basic" in lowered:
+        for found in _BEARER.finditer(text):
+            if _is_random(found[1]):
+                yield FoundSecret("authorization header", found[1])
+    if "pin" in lowered or "cv" in lowered or "passcode" in lowered:
+        yield from (FoundSecret("PIN or card code", found[1]) for found in _PIN.finditer(text))
     if "code" in lowered or "combination" in lowered:
-        if _DOOR_CODE.search(text):
-            return "code that opens a door"
-        if _RECOVERY_CODES.search(text):
-            return "recovery codes"
-    if "PIN" in text and _CARD_PIN.search(text):
-        return "PIN or card code"
-    if (
-        "/" in text
-        and any(map(lowered.__contains__, _PAIR_WORDS))
-        and any(not _is_placeholder(found[1]) for found in _PAIR.finditer(text))
-    ):
-        return "login with its password"
-    if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))) and any(
-        len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0])
-        for found in _OTP_SEED.finditer(text)
-    ):
-        return "seed of one-time passwords"
-    if ("phrase" in lowered or "words" in lowered) and _SEED.search(text):
-        return "wallet recovery phrase"
-    if any(map(lowered.__contains__, _ROW_WORDS)) and any(map(_is_recovery_phrase, _WORD_ROW.findall(text))):
-        return "wallet recovery phrase"
-    if (
-        "cookie" in lowered
-        or "sess" in lowered
-        or "sid=" in lowered
-        or "auth" in lowered
-        or "remember_" in lowered
-    ) and any(
-        _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]) for found in _SESSION_COOKIE.finditer(text)
-    ):
-        return "session cookie"
-    if "priv" in lowered and any(_is_private_key(text, found) for found in _HEX_OF_256_BITS.finditer(text)):
-        return "private key"
-    return None
+        yield from (FoundSecret("code that opens a door", found[1]) for found in _DOOR_CODE.finditer(text))
+        yield from (FoundSecret("recovery codes", found[0]) for found in _RECOVERY_CODES.finditer(text))
+    if "PIN" in text:
+        yield from (FoundSecret("PIN or card code", found[1]) for found in _CARD_PIN.finditer(text))
+    if "/" in text and any(map(lowered.__contains__, _PAIR_WORDS)):
+        for found in _PAIR.finditer(text):
+            if not _is_placeholder(found[1]):
+                yield FoundSecret("login with its password", found[1])
+
+
+def _phrases_in(text: str, lowered: str) -> Iterator[FoundSecret]:
+    """Seeds of one-time passwords, and the words that recover a wallet."""
+    if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))):
+        for found in _OTP_SEED.finditer(text):
+            if len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0]):
+                yield FoundSecret("seed of one-time passwords", found[0])
+    if "phrase" in lowered or "words" in lowered:
+        yield from (FoundSecret("wallet recovery phrase", found[0]) for found in _SEED.finditer(text))
+    if any(map(lowered.__contains__, _ROW_WORDS)):
+        for row in _WORD_ROW.findall(text):
+            if _is_recovery_phrase(row):
+                yield FoundSecret("wallet recovery phrase", row)
 
 
 def _is_recovery_phrase(row: str) -> bool:
@@ -362,17 +382,29 @@ def _is_private_key(text: str, found: re.Match[str]) -> bool:
     return _PRIVATE_KEY.search(around) is not None and _A_DIGEST.search(around) is None
 
 
-def _issued_in(text: str) -> str | None:
+def _issued_in(text: str) -> Iterator[FoundSecret]:
     runs = " ".join(run for run in text.split() if len(run) >= _LEAST_RUN_CHARS)
     for prefix, kind, pattern in ISSUED_FORMS:
-        if prefix in runs and any(_is_issued(found[1]) for found in pattern.finditer(runs)):
-            return kind
-    if any(
-        _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in _HARMLESS_PREFIXES
-        for found in _GENERIC_FORM.finditer(runs)
-    ):
-        return "token in the form of an issued key"
-    return None
+        if prefix in runs:
+            for found in pattern.finditer(runs):
+                if _is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
+                    yield FoundSecret(kind, found[0])
+    for found in _GENERIC_FORM.finditer(runs):
+        if _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in _HARMLESS_PREFIXES:
+            yield FoundSecret("token in the form of an issued key", found[0])
+
+
+def _split_keys_in(text: str) -> Iterator[FoundSecret]:
+    """Keys whose characters stand in groups with spaces between them."""
+    for found in _GROUPS.finditer(text):
+        groups = found[0].split(" ")
+        forms = [form for form in ISSUED_FORMS if groups[0].startswith(form[0])]
+        for count in range(len(groups), 2, -1):
+            joined = "".join(groups[:count])
+            for _, kind, pattern in forms:
+                key = pattern.fullmatch(joined)
+                if key is not None and _is_issued(key[1]) and len(_DIGIT_RUNS.findall(key[1])) >= 2:
+                    yield FoundSecret(kind, " ".join(groups[:count]))
 
 
 def _mixes_digits_in(body: str) -> bool:

@@ -21,7 +21,7 @@ from standfast.limits import (
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.recall.package import ContextPackage
-from standfast.server.access.permissions import Caller, Permission, is_allowed, namespace_for
+from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.operations.gateway import VERSION, Gateway
 from standfast.server.operations.schemas import (
     DiffQuery,
@@ -57,6 +57,17 @@ from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
 DEFAULT_WORKFLOW: Final = "server"
 # Proposals have their own operations.
 _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
+
+
+def _listed_bands(caller: Caller) -> tuple[Band, ...]:
+    """The bands whose records the caller may read. Rejected content is for people, not for agents."""
+    if caller.role is KeyRole.AGENT:
+        return tuple(band for band in _LISTED_BANDS if band is not Band.VOID)
+    return _LISTED_BANDS
+
+
+def _may_read(caller: Caller, key: str) -> bool:
+    return key.partition("/")[0] in (*_listed_bands(caller), Band.PHOENIX)
 
 
 # Reading.
@@ -112,7 +123,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
         if after.partition("/")[0] not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
     page, cursor = paginate(
-        _rows(memory, query.band, at, after),
+        _rows(memory, query.band, at, after, _listed_bands(caller)),
         limit=query.limit,
         size=lambda version: len(version.content or b""),
         position=lambda version: (at, version.key),
@@ -120,10 +131,12 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     return RecordsPage(memory_snapshot_id=at, records=[record_of(version) for version in page], next=cursor)
 
 
-def _rows(memory: Memory, band: Band | None, at: int, after: str) -> Iterator[Version]:
+def _rows(
+    memory: Memory, band: Band | None, at: int, after: str, readable: Sequence[Band]
+) -> Iterator[Version]:
     start = _LISTED_BANDS.index(Band(after.partition("/")[0])) if after else 0
     for one in _LISTED_BANDS[start:]:
-        if band in (None, one):
+        if band in (None, one) and one in readable:
             after_key = after if after.startswith(f"{one}/") else ""
             yield from memory.store.scan(memory.namespace, prefix=f"{one}/", after=after_key, at=at)
 
@@ -133,7 +146,7 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
     memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
     memory.require_readable("read records")
     at = _existing(memory, query.at)
-    records = records_of(memory, query.memory_id, at)
+    records = [record for record in records_of(memory, query.memory_id, at) if _may_read(caller, record.key)]
     if not records:
         raise NotFound(what=f"record {query.memory_id!r:.80} in snapshot {at}")
     return RecordsPage(memory_snapshot_id=at, records=records)
@@ -151,7 +164,11 @@ def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuer
     memory = gateway.authorize(caller, Permission.HISTORY, namespace)
     after = decode_place(query.cursor)
     page, cursor = paginate(
-        (chapter for chapter in memory.history(query.subject) if _position(chapter) > after),
+        (
+            chapter
+            for chapter in memory.history(query.subject)
+            if _position(chapter) > after and _may_read(caller, chapter.key)
+        ),
         limit=query.limit,
         size=lambda chapter: len(chapter.record.text) if chapter.record else 0,
         position=_position,
@@ -192,7 +209,8 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
     if not 0 <= new - old <= MAX_DIFF_SNAPSHOTS:
         problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
         raise InvalidValue(what="diff", problem=problem)
-    return DiffResponse(old=old, new=new, changes=memory.diff(old, new))
+    changes = [change for change in memory.diff(old, new) if _may_read(caller, change.key)]
+    return DiffResponse(old=old, new=new, changes=changes)
 
 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:

@@ -1,0 +1,101 @@
+"""Redaction: a refused secret is replaced by its kind before anything of its record is stored.
+
+``redacted`` returns a record without secrets and personal data. Evidence, ledger, notes and traces are made from that one, so that
+neither the secret nor a fingerprint of it exists anywhere. What is found only in disguise, or spread over fields, can't be cut out;
+then the whole content is replaced.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from standfast.govern.judge.claim import NOTHING_KNOWN, Claim
+from standfast.govern.judge.floors import SecrecyFloor
+from standfast.govern.judge.personal_data import CONTACT_GROUPS, personal_data_in
+from standfast.govern.judge.secrets import secrets_in
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.vocabulary import Record, RememberRequest, normal_tags
+
+SECRECY_FLOOR: Final = SecrecyFloor().name
+_TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
+_KIND: Final = re.compile(r"\((.*)\)")
+
+
+def redacted(record: Record) -> Record:
+    """The record with every secret replaced by its kind; the same object if it has none."""
+    reason = _reason(record)
+    if not reason:
+        return record
+    parts = _parts(Claim(record=record).whole)
+    cut = _rebuilt(record, lambda text: _cut(text, parts))
+    if not _reason(cut):
+        return cut
+    kind = _KIND.search(reason)
+    return _rebuilt(record, lambda _: f"[redacted: {kind[1] if kind else _TOO_LONG}]")
+
+
+def redacted_request(request: RememberRequest) -> RememberRequest:
+    """The request as a trace may record it; the same object if it has no secret."""
+    record = Record(
+        memory_id="request",
+        text=request.text,
+        subject=request.subject,
+        source=request.source,
+        refs=request.refs,
+        tags=normal_tags(request.tags),
+    )
+    without = redacted(record)
+    if without is record:
+        return request
+    return msgspec.structs.replace(
+        request,
+        text=without.text,
+        subject=without.subject,
+        source=without.source,
+        refs=without.refs,
+        tags=without.tags,
+    )
+
+
+def _reason(record: Record) -> str:
+    return SecrecyFloor().check(Claim(record=record), NOTHING_KNOWN).reason
+
+
+def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
+    """The record with every text in it changed. Its id changes if the id was its subject and that one changed."""
+    subject = None if record.subject is None else change(record.subject)
+    return msgspec.structs.replace(
+        record,
+        memory_id=record.memory_id if subject == record.subject or subject is None else subject,
+        text=change(record.text),
+        subject=subject,
+        tags=normal_tags(tuple(map(change, record.tags))),
+        source=_changed(record.source, change),
+        refs=tuple(_changed(ref, change) for ref in record.refs),
+    )
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(str(name)): _changed(member, change) for name, member in value.items()}
+    return [_changed(member, change) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _parts(whole: TextReading) -> list[tuple[str, str]]:
+    """The secrets of a claim, each as its kind and its text, longest first."""
+    parts = {(found.kind, found.part) for found in secrets_in(whole.text, whole.longest_run_chars)}
+    parts |= {
+        (found.kind, found.part) for found in personal_data_in(whole) if found.group not in CONTACT_GROUPS
+    }
+    return sorted(parts, key=lambda found: (-len(found[1]), found))
+
+
+def _cut(text: str, parts: list[tuple[str, str]]) -> str:
+    """The text with each secret replaced, in any case, together with the characters that are attached to it."""
+    for kind, part in parts:
+        text = re.sub(rf"\S*{re.escape(part)}\S*", f"[redacted: {kind}]", text, flags=re.IGNORECASE)
+    return text
