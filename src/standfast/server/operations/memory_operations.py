@@ -3,7 +3,7 @@
 Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final
