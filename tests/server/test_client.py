@@ -13,6 +13,7 @@ import pytest
 from standfast.client import (
     AsyncClient,
     AsyncRemoteApprovals,
+    AsyncRemoteKeys,
     AsyncRemotePrompts,
     AsyncRemoteRun,
     AsyncRemoteSnapshot,
@@ -21,6 +22,7 @@ from standfast.client import (
     RecallBody,
     RememberBody,
     RemoteApprovals,
+    RemoteKeys,
     RemotePrompts,
     RemoteRun,
     RemoteSnapshot,
@@ -288,6 +290,7 @@ def test_an_async_client_needs_a_connection(max_connections: Any) -> None:
         (RemoteSnapshot, AsyncRemoteSnapshot),
         (RemoteApprovals, AsyncRemoteApprovals),
         (RemoteTraces, AsyncRemoteTraces),
+        (RemoteKeys, AsyncRemoteKeys),
         (RemotePrompts, AsyncRemotePrompts),
     ],
 )
@@ -301,6 +304,26 @@ def test_the_async_client_has_the_same_verbs_with_the_same_parameters(
             inspect.signature(getattr(plain, verb)).parameters
             == inspect.signature(getattr(asynchronous, verb)).parameters
         ), verb
+
+
+def test_an_operator_manages_keys(client: Client, served: Served) -> None:
+    made = client.keys().create("desk-bot", namespaces=["desk"], role="agent", days=9)
+    listed = [one for one in client.keys().list() if one.key_id == made.key.key_id]
+    with Client(served.address, key=made.token, namespace="desk") as bot:
+        bot.remember("Ada likes tea.", source=HANDBOOK)
+        theirs = bot.namespaces()
+        revoked = client.keys().revoke(made.key.key_id)
+        with pytest.raises(Unauthenticated):
+            bot.status()
+    still = [one.key_id for one in client.keys().list()]
+    ever = {one.key_id for one in client.keys().list(revoked=True)}
+
+    assert [one.name for one in listed] == ["desk-bot"]
+    assert theirs == ["desk"]
+    assert "desk" in client.namespaces()
+    assert revoked.revoked_at is not None
+    assert made.key.key_id not in still
+    assert made.key.key_id in ever
 
 
 def test_batches_are_answered_in_order(client: Client) -> None:
@@ -341,9 +364,16 @@ def test_the_async_client_reads_and_writes(served: Served) -> None:
             )
             forgotten = await memory.forget("refunds", reason="asked to")
             entries = [entry.seq async for entry in memory.entries()]
+            made = await memory.keys().create("bot", namespaces=["async"])
+            keys = [key.key_id async for key in memory.keys().list()]
+            revoked = await memory.keys().revoke(made.key.key_id)
+            namespaces = await memory.namespaces()
             batch = await memory.remember_batch([RememberBody(text="Ada likes tea.", source=HANDBOOK)])
             (about_tea,) = await memory.recall_batch([RecallBody(query="tea", tokens=100)])
 
+        assert made.key.key_id in keys
+        assert revoked.revoked_at is not None
+        assert "async" in namespaces
         assert batch.receipt is not None
         assert "tea" in about_tea.text
         assert run.receipt is not None

@@ -26,7 +26,11 @@ from standfast.server.access.permissions import (
     namespace_for,
     require,
 )
+from standfast.server.operations import key_operations
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.schemas import CreateKeyBody, KeysQuery
 from standfast.store.store import Store, open_store
+from tests.server.harness import Harness
 
 
 @pytest.fixture
@@ -275,3 +279,76 @@ def test_the_command_line_shows_how_long_a_key_is_valid(
     assert "valid" in listed
     assert "until 20" in listed
     assert sorted(key["expires_at"] is None for key in until) == [False, True]
+
+
+def _operator(gateway: Gateway, *namespaces: str, days: int | None = None) -> Caller:
+    lifetime = None if days is None else timedelta(days=days)
+    key, _ = gateway.keyring.create(name="ops", role="operator", namespaces=namespaces, lifetime=lifetime)
+    return key.caller
+
+
+def test_a_key_manages_only_keys_for_namespaces_that_it_covers(harness: Harness) -> None:
+    gateway = harness.gateway
+    north, everywhere = _operator(gateway, "north"), _operator(gateway, "*")
+    own = key_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=("north",)))
+    foreign = key_operations.create_key(
+        gateway, everywhere, CreateKeyBody(name="bot", namespaces=("north", "south"))
+    )
+    for namespaces in (("south",), ("north", "south"), ("*",)):
+        with pytest.raises(Forbidden, match="does not cover"):
+            key_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=namespaces))
+    with pytest.raises(NotFound):
+        key_operations.revoke_key(gateway, north, foreign.key.key_id)
+    with pytest.raises(NotFound):
+        key_operations.revoke_key(gateway, north, everywhere.key_id)
+    seen = {key.key_id for key in key_operations.list_keys(gateway, north, KeysQuery()).keys}
+    all_of_it = {key.key_id for key in key_operations.list_keys(gateway, everywhere, KeysQuery()).keys}
+    revoked = key_operations.revoke_key(gateway, north, own.key.key_id)
+
+    assert seen == {north.key_id, own.key.key_id}
+    assert all_of_it == {north.key_id, everywhere.key_id, own.key.key_id, foreign.key.key_id}
+    assert revoked.revoked_at is not None
+    assert {key.key_id for key in key_operations.list_keys(gateway, north, KeysQuery()).keys} == {
+        north.key_id
+    }
+
+
+def test_a_key_creates_none_that_outlives_it(harness: Harness) -> None:
+    """A key that was stolen for a day must not become one for ever."""
+    gateway = harness.gateway
+    brief = _operator(gateway, "*", days=10)
+    for days in (None, 11):
+        with pytest.raises(Forbidden, match="fewer days"):
+            key_operations.create_key(gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=days))
+
+    assert key_operations.create_key(gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=9)).token
+
+
+def test_the_ledger_says_which_key_created_and_revoked_a_key(harness: Harness) -> None:
+    gateway = harness.gateway
+    operator = _operator(gateway, "*")
+    made = key_operations.create_key(gateway, operator, CreateKeyBody(name="bot", namespaces=("a",)))
+    key_operations.revoke_key(gateway, operator, made.key.key_id)
+    entries = [entry.read() for entry in gateway.store.entries()]
+    told = [entry["body"]["told"] for entry in entries if entry["kind"] == "key"]
+
+    assert [(fact["event"], fact["by"]) for fact in told] == [
+        ("created", None),
+        ("created", operator.key_id),
+        ("revoked", operator.key_id),
+    ]
+
+
+def test_a_page_of_keys_leads_to_the_next(harness: Harness) -> None:
+    operator = _operator(harness.gateway, "*")
+    made = {operator.key_id} | {_operator(harness.gateway, "a").key_id for _ in range(4)}
+    seen: list[str] = []
+    query = KeysQuery(limit=2)
+    while True:
+        page = key_operations.list_keys(harness.gateway, operator, query)
+        seen += [key.key_id for key in page.keys]
+        if page.next is None:
+            break
+        query = KeysQuery(limit=2, cursor=page.next)
+
+    assert seen == sorted(made)

@@ -152,6 +152,7 @@ def test_a_cursor_is_described_as_what_its_list_takes() -> None:
         "snapshots": "^[0-9]{1",
         "list_proposals": "^([0-9a-",
         "ledger": "^[0-9]{1",
+        "list_keys": "^([0-9a-",
         "list_traces": "^([0-9a-",
     }
 

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
-from standfast.limits import CALLS_PER_SECOND, STOP_SECONDS
+from standfast.limits import CALLS_PER_SECOND, MAX_KEY_DAYS, STOP_SECONDS
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
@@ -193,7 +193,7 @@ def keys_command() -> None:
     multiple=True,
     help="A namespace the key is for, or * for all; repeatable. Default: the setting `namespace`.",
 )
-@click.option("--days", type=click.IntRange(1, 36_500), help="Expire after this many days. [never]")
+@click.option("--days", type=click.IntRange(1, MAX_KEY_DAYS), help="Expire after this many days. [never]")
 @store_option
 @json_option
 def create_key(

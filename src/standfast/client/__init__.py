@@ -8,6 +8,7 @@ transport.py      HTTP connections, retries, errors
 from standfast.client.async_client import (
     AsyncClient,
     AsyncRemoteApprovals,
+    AsyncRemoteKeys,
     AsyncRemotePrompts,
     AsyncRemoteRun,
     AsyncRemoteSnapshot,
@@ -16,6 +17,7 @@ from standfast.client.async_client import (
 from standfast.client.client import (
     Client,
     RemoteApprovals,
+    RemoteKeys,
     RemotePrompts,
     RemoteRun,
     RemoteSnapshot,
@@ -26,6 +28,7 @@ from standfast.server.operations.schemas import RecallBody, RememberBody
 __all__ = [
     "AsyncClient",
     "AsyncRemoteApprovals",
+    "AsyncRemoteKeys",
     "AsyncRemotePrompts",
     "AsyncRemoteRun",
     "AsyncRemoteSnapshot",
@@ -34,6 +37,7 @@ __all__ = [
     "RecallBody",
     "RememberBody",
     "RemoteApprovals",
+    "RemoteKeys",
     "RemotePrompts",
     "RemoteRun",
     "RemoteSnapshot",

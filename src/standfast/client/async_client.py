@@ -22,6 +22,7 @@ from standfast.client.client import (
     TIMEOUT_SECONDS,
     Client,
     RemoteApprovals,
+    RemoteKeys,
     RemotePrompts,
     RemoteRun,
     RemoteSnapshot,
@@ -34,6 +35,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
@@ -225,6 +227,14 @@ class AsyncClient:
 
     # Traces, bench results, prompts.
 
+    def keys(self) -> "AsyncRemoteKeys":
+        """The API keys of the server, for operators."""
+        return AsyncRemoteKeys(self._threads, self._client.keys())
+
+    async def namespaces(self) -> list[str]:
+        """The namespaces of this key; see ``Client.namespaces``."""
+        return await self._threads.run(self._client.namespaces)
+
     def traces(self) -> "AsyncRemoteTraces":
         """The recorded traces of the server."""
         return AsyncRemoteTraces(self._threads, self._client.traces())
@@ -352,6 +362,33 @@ class AsyncRemoteApprovals:
     async def decide(self, statement: Statement, signature: str) -> Receipt:
         """Submit the armored SSH signature over a statement's text."""
         return await self._threads.run(self._approvals.decide, statement, signature)
+
+
+class AsyncRemoteKeys:
+    """The API keys; see ``RemoteKeys``."""
+
+    def __init__(self, threads: _Threads, keys: RemoteKeys) -> None:
+        self._threads = threads
+        self._keys = keys
+
+    def list(self, *, revoked: bool = False) -> AsyncIterator[schemas.KeyInfo]:
+        """Yield the valid keys, by id; with ``revoked``, all."""
+        return self._threads.iterate(self._keys.list(revoked=revoked))
+
+    async def create(
+        self,
+        name: str,
+        *,
+        namespaces: Sequence[str],
+        role: KeyRole | str = KeyRole.AGENT,
+        days: int | None = None,
+    ) -> schemas.CreatedKey:
+        """Create a key; see ``RemoteKeys.create``."""
+        return await self._threads.run(self._keys.create, name, namespaces=namespaces, role=role, days=days)
+
+    async def revoke(self, key_id: str) -> schemas.KeyInfo:
+        """Revoke a key, at once and for good."""
+        return await self._threads.run(self._keys.revoke, key_id)
 
 
 class AsyncRemoteTraces:

@@ -23,6 +23,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange
@@ -208,6 +209,14 @@ class Client:
 
     # Traces, bench results, prompts.
 
+    def keys(self) -> "RemoteKeys":
+        """The API keys of the server, for operators."""
+        return RemoteKeys(self._calls)
+
+    def namespaces(self) -> list[str]:
+        """The namespaces of this key; with a key for all, every namespace that ever held a record."""
+        return self._calls.get("/v1/namespaces", schemas.NamespacesResponse).namespaces
+
     def traces(self) -> "RemoteTraces":
         """The recorded traces of the server."""
         return RemoteTraces(self._calls)
@@ -359,6 +368,45 @@ class RemoteApprovals:
             "/proposals", schemas.ProposalsPage, schemas.ProposalsQuery(decided=decided)
         )
         return (one for page in pages for one in page.proposals)
+
+
+class RemoteKeys:
+    """The API keys. An operator manages the keys for namespaces that its own key covers."""
+
+    def __init__(self, calls: ApiCalls) -> None:
+        self._calls = calls
+
+    def list(self, *, revoked: bool = False) -> Iterator[schemas.KeyInfo]:
+        """Yield the valid keys, by id; with ``revoked``, also those that were revoked or have expired."""
+        pages = self._calls.pages("/v1/keys", schemas.KeysPage, schemas.KeysQuery(all=revoked))
+        return (one for page in pages for one in page.keys)
+
+    def create(
+        self,
+        name: str,
+        *,
+        namespaces: Sequence[str],
+        role: KeyRole | str = KeyRole.AGENT,
+        days: int | None = None,
+    ) -> schemas.CreatedKey:
+        """Create a key. Its token is not shown again, so the call is never retried.
+
+        Args:
+            name: Whose key it is. An agent's name is the author of its proposals.
+            namespaces: The namespaces that it is for; ``["*"]`` means all.
+            days: How long it is valid; without it, until it is revoked.
+        """
+        if isinstance(namespaces, str):
+            raise InvalidValue(what="namespaces", problem="it must be a list of names, not a single string")
+        body = schemas.CreateKeyBody.from_json(
+            {"name": name, "namespaces": list(namespaces), "role": str(role), "days": days}
+        )
+        return self._calls.post("/v1/keys", schemas.CreatedKey, body)
+
+    def revoke(self, key_id: str) -> schemas.KeyInfo:
+        """Revoke a key, at once and for good."""
+        _require_text("key_id", key_id)
+        return schemas.KeyInfo.from_json(self._calls.delete(f"/v1/keys/{quote(key_id, safe='')}"))
 
 
 class RemoteTraces:

@@ -170,9 +170,9 @@ class ApiCalls:
         answer = self.transport.send(method, self._url(path), body.as_json(), if_version=if_version)
         return kind.from_json(answer)
 
-    def delete(self, path: str) -> None:
-        """Delete something."""
-        self.transport.send("DELETE", self._url(path))
+    def delete(self, path: str) -> Any:
+        """Delete something, and return the answer."""
+        return self.transport.send("DELETE", self._url(path))
 
     def _url(self, path: str) -> str:
         return path if path.startswith("/v1/") else f"{self._prefix}{path}"

@@ -87,12 +87,14 @@ class Keyring:
         role: KeyRole | str,
         namespaces: Sequence[str],
         lifetime: timedelta | None = None,
+        by: str | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key and return its row and its token. The token cannot be shown again.
 
         Args:
             namespaces: The namespaces that the key is for; ``"*"`` means all.
             lifetime: How long the key is valid; without one, until it is revoked.
+            by: The id of the key that asked for it, for the ledger; None for the command line.
         """
         if isinstance(namespaces, str):
             raise InvalidValue(
@@ -120,18 +122,23 @@ class Keyring:
             expires_at=expires_at,
             secret_hash=_hashed(secret),
         )
-        self._write(key, ActionType.WRITE, "created")
+        self._write(key, ActionType.WRITE, "created", by)
         return key, f"{KEY_PREFIX}_{key.key_id}_{secret}"
 
-    def revoke(self, key_id: str) -> ApiKey:
-        """Revoke a key at once and for good. Revoking it again changes nothing."""
+    def find(self, key_id: str) -> ApiKey:
+        """Return a key, valid or not. ``NotFound`` if there is none with this id."""
         key = self._find(key_id)
         if key is None:
             raise NotFound(what=f"key {key_id!r:.80}")
+        return key
+
+    def revoke(self, key_id: str, *, by: str | None = None) -> ApiKey:
+        """Revoke a key at once and for good. Revoking it again changes nothing."""
+        key = self.find(key_id)
         if key.revoked_at is not None:
             return key
         revoked = msgspec.structs.replace(key, revoked_at=utc_text(self._store.clock.now()))
-        self._write(revoked, ActionType.MERGE, "revoked")
+        self._write(revoked, ActionType.MERGE, "revoked", by)
         return revoked
 
     def all(self) -> Iterator[ApiKey]:
@@ -175,8 +182,8 @@ class Keyring:
         found = self._store.read(SYSTEM_NAMESPACE, [row])
         return _read(found[row]) if row in found else None
 
-    def _write(self, key: ApiKey, action: ActionType, event: str) -> Receipt:
-        fact = Fact.of("key", {"event": event, **key.as_shown()})
+    def _write(self, key: ApiKey, action: ActionType, event: str, by: str | None) -> Receipt:
+        fact = Fact.of("key", {"event": event, "by": by, **key.as_shown()})
         write = Write.of(SYSTEM_NAMESPACE, _row(key.key_id), action, key.as_json())
         return self._store.commit(
             Commit.of(

@@ -3,8 +3,8 @@
 Every endpoint and every tool needs one permission, and the gateway checks it before any memory is reached. The roles:
 
     agent      reads its namespaces; remembers, proposes and forgets there
-    operator   everything an agent may; also submits signatures, runs retention, signs checkpoints, reads the ledger and
-               changes prompts
+    operator   everything an agent may; also submits signatures, runs retention, signs checkpoints, reads the ledger,
+               changes prompts and manages keys for its own namespaces
     auditor    reads everything and changes nothing
 
 No role can seal a record as law. That takes a person's signature, which is verified no matter who submits it.
@@ -59,6 +59,10 @@ class Permission(StrEnum):
     READ_PROMPT = "read_prompt"
     CHANGE_PROMPT = "change_prompt"
     METRICS = "metrics"
+    LIST_NAMESPACES = "list_namespaces"
+    LIST_KEYS = "list_keys"
+    CREATE_KEY = "create_key"
+    REVOKE_KEY = "revoke_key"
 
 
 class KeyScope(StrEnum):
@@ -107,6 +111,10 @@ ROLES_OF_PERMISSION: Final = {
     Permission.READ_PROMPT: _ALL,
     Permission.CHANGE_PROMPT: _OPERATORS,
     Permission.METRICS: _OVERSEERS,
+    Permission.LIST_NAMESPACES: _ALL,
+    Permission.LIST_KEYS: _OVERSEERS,
+    Permission.CREATE_KEY: _OPERATORS,
+    Permission.REVOKE_KEY: _OPERATORS,
 }
 CHANGING_PERMISSIONS: Final = frozenset(
     {
@@ -120,6 +128,8 @@ CHANGING_PERMISSIONS: Final = frozenset(
         Permission.SWEEP,
         Permission.CHECKPOINT,
         Permission.CHANGE_PROMPT,
+        Permission.CREATE_KEY,
+        Permission.REVOKE_KEY,
     }
 )
 # The ledger covers every namespace. Traces, bench results and prompts belong to no namespace, and a trace may contain
@@ -135,6 +145,10 @@ SCOPE_OF_PERMISSION: Final = {
     Permission.VERIFY: KeyScope.ANY,
     Permission.RECEIPT: KeyScope.ANY,
     Permission.METRICS: KeyScope.ANY,
+    Permission.LIST_NAMESPACES: KeyScope.ANY,
+    Permission.LIST_KEYS: KeyScope.ANY,
+    Permission.CREATE_KEY: KeyScope.ANY,
+    Permission.REVOKE_KEY: KeyScope.ANY,
 }
 assert set(ROLES_OF_PERMISSION) == set(SCOPE_OF_PERMISSION) == set(Permission)
 assert all(KeyRole.OPERATOR in roles for roles in ROLES_OF_PERMISSION.values()), (

@@ -14,6 +14,7 @@ from standfast.server.access.permissions import Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
 from standfast.server.operations import governance_operations as governance
+from standfast.server.operations import key_operations as keys
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
 from standfast.vocabulary import Value
@@ -30,6 +31,7 @@ PARAMETERS: Final = INPUTS | {
     "run_id",
     "proposal_id",
     "ledger_seq",
+    "key_id",
     "ns",
     "prompt_key",
     "request_key",
@@ -141,6 +143,10 @@ ENDPOINTS: Final = (
     _of("receipt", Permission.RECEIPT, "GET /v1/ledger/{seq}/receipt", governance.receipt),
     _of("checkpoint", Permission.CHECKPOINT, "POST /v1/ledger/checkpoint", governance.checkpoint),
     _of("verify", Permission.VERIFY, "POST /v1/verify", governance.verify),
+    _of("list_namespaces", Permission.LIST_NAMESPACES, "GET /v1/namespaces", keys.list_namespaces),
+    _of("list_keys", Permission.LIST_KEYS, "GET /v1/keys", keys.list_keys),
+    _of("create_key", Permission.CREATE_KEY, "POST /v1/keys", keys.create_key, status=201),
+    _of("revoke_key", Permission.REVOKE_KEY, "DELETE /v1/keys/{key_id}", keys.revoke_key),
     _of("list_traces", Permission.READ_TRACES, "GET /v1/traces", artifacts.list_traces),
     # Must come before the endpoint of one trace, whose path would match it too.
     _of("compare_traces", Permission.READ_TRACES, "GET /v1/traces/compare", artifacts.compare_traces),

@@ -18,6 +18,8 @@ from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_PAGE_ITEMS,
     MAX_BATCH_RECALLS,
+    MAX_KEY_DAYS,
+    MAX_KEY_NAMESPACES,
     MAX_NAME_CHARS,
     MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
@@ -31,6 +33,7 @@ from standfast.limits import (
 )
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.server.access.permissions import KeyRole
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
 
@@ -271,6 +274,55 @@ class StatusResponse(Value, frozen=True, kw_only=True):
 
 
 # Governance.
+
+
+class KeysQuery(Value, frozen=True, kw_only=True):
+    """Which keys to list: valid ones, or ``all`` that ever were."""
+
+    all: bool = False
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: NameCursor | None = None
+
+
+class CreateKeyBody(Value, frozen=True, kw_only=True):
+    """A key to create. ``namespaces`` may be ``["*"]``, for all. Without ``days`` it is valid until it is revoked."""
+
+    name: Name
+    namespaces: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_KEY_NAMESPACES)]
+    role: KeyRole = KeyRole.AGENT
+    days: Annotated[int, Meta(ge=1, le=MAX_KEY_DAYS)] | None = None
+
+
+class KeyInfo(Value, frozen=True, kw_only=True):
+    """A key, without its secret."""
+
+    key_id: str
+    name: str
+    role: KeyRole
+    namespaces: tuple[str, ...]
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+
+
+class CreatedKey(Value, frozen=True, kw_only=True):
+    """A new key and its token, which is not shown again."""
+
+    key: KeyInfo
+    token: str
+
+
+class KeysPage(Value, frozen=True, kw_only=True):
+    """Keys, by id."""
+
+    keys: list[KeyInfo]
+    next: str | None = None
+
+
+class NamespacesResponse(Value, frozen=True, kw_only=True):
+    """Namespaces, sorted."""
+
+    namespaces: list[str]
 
 
 class ProposalsQuery(Value, frozen=True, kw_only=True):
