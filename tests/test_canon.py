@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from standfast import canon
 from standfast.canon import canonical_bytes, fingerprint, parse, utc_text
 from standfast.errors import MalformedJson, NotCanonical, StandfastError, TooDeep, TooLarge, UnsupportedType
+from standfast.limits import MAX_DEPTH_LEVELS
 from tests.json_values import hostile_values, values
 
 # How many code points Unicode 14.0 gives a canonical decomposition or a combining class, and their fingerprint.
@@ -231,3 +232,10 @@ def test_errors_name_the_place() -> None:
 
     assert refusal.value.facts["path"] == "$.runs[0].scores[1]"
     assert "$.runs[0].scores[1]" in str(refusal.value)
+
+
+def test_reading_refuses_nesting_beyond_the_limit_by_itself() -> None:
+    levels = MAX_DEPTH_LEVELS
+    assert parse("[" * levels + "]" * levels) is not None
+    with pytest.raises(TooDeep):
+        parse("[" * (levels + 1) + "]" * (levels + 1))

@@ -351,3 +351,11 @@ def test_the_fingerprint_covers_the_content_and_nothing_else(
 
     assert (content_fingerprint(changed) != content_fingerprint(record)) is is_content
     assert content_check(changed).reason == f"sha256:{content_fingerprint(changed)}"
+
+
+def test_the_content_check_passes_and_covers_the_time() -> None:
+    record = Record(memory_id="m1", text="x", ts_utc="2026-01-01T00:00:00Z")
+    later = Record(memory_id="m1", text="x", ts_utc="2026-01-02T00:00:00Z")
+
+    assert content_check(record).passed
+    assert len({content_check(one).reason for one in (record, later, Record(memory_id="m1", text="x"))}) == 3

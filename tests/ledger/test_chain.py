@@ -211,3 +211,7 @@ def test_a_break_names_its_cause() -> None:
     for cause, broken in causes.items():
         with pytest.raises(BrokenChain, match=cause):
             check(broken)
+
+
+def test_the_chain_starts_from_a_hash_of_64_zeros() -> None:
+    assert (Tip().seq, Tip().hash) == (0, "0" * 64)

@@ -268,3 +268,19 @@ def test_a_proposal_is_of_the_content_that_would_be_sealed() -> None:
     assert one.proposal is not None
     assert one.proposal.payload_fingerprint == content_fingerprint(one.record)
     assert one.proposal.key == "VAULT/m1"
+
+
+def test_a_commit_may_hold_exactly_as_many_writes_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(":memory:", create=True, clock=ManualClock(NOW), ids=CountedIds())
+
+    def planned() -> Commit | None:
+        budgets = BandBudgets(())
+        return plan_commit([judged()], {}, run=RUN, namespace="default", store=store, budgets=budgets)
+
+    commit = planned()
+    assert commit is not None
+    monkeypatch.setattr("standfast.memory.commit_plan.MAX_COMMIT_WRITES", len(commit.writes))
+    assert planned() is not None
+    monkeypatch.setattr("standfast.memory.commit_plan.MAX_COMMIT_WRITES", len(commit.writes) - 1)
+    with pytest.raises(InvalidValue, match="one commit holds"):
+        planned()

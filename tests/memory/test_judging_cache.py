@@ -138,3 +138,19 @@ def test_seeing_nothing_else_changes_nothing(refused: frozenset[str], recalled: 
     assert seen == fresh
     assert (seen is law) == (not refused and not recalled)
     assert JUDGE.judge(claim, seen) == JUDGE.judge(claim, fresh)
+
+
+def test_law_that_another_process_sealed_right_after_the_cached_snapshot_is_seen() -> None:
+    mine = memory_store()
+    theirs = Store(mine._storage, clock=mine.clock, ids=CountedIds())
+    for name in range(3):
+        _committed(mine, "default", Band.VAULT, name, ends=False)
+    cache = JudgingCache(mine, "default")
+    cache.at(3)
+    _committed(theirs, "default", Band.VAULT, 7, ends=False)
+    _committed(theirs, "default", Band.LEDGER, 8, ends=False)
+
+    assert [law.memory_id for law in cache.at(5).vault] == [
+        law.memory_id for law in _anew(mine, "default", 5).vault
+    ]
+    assert len(cache.at(5).vault) == 4

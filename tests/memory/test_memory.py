@@ -457,3 +457,11 @@ def test_the_trace_of_a_discarded_run_says_why(memory: Memory) -> None:
     ]
 
     assert reasons == [["RunOver"], ["ZeroDivisionError"]]
+
+
+def test_the_reason_of_a_hold_is_in_the_answer(memory: Memory) -> None:
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        held = run.remember("Refunds may change in May.", source=HANDBOOK, hold="legal has to confirm")
+
+    assert held.verdict is Verdict.HOLD
+    assert any("legal has to confirm" in reason for reason in held.reasons)

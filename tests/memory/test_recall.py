@@ -199,3 +199,14 @@ def test_what_was_erased_is_in_no_snapshot_not_even_in_one_that_was_read_before(
         run.forget("a", reason="asked for by the customer")
 
     assert memory.at(1).recall("refunds", tokens=100).selection.selected == ()
+
+
+def test_with_now_utc_phase6_prefers_newer_records(memory: Memory, clock: ManualClock) -> None:
+    for text in ("Gate closes at 5.", "Gate closes at 6."):
+        memory.remember(text, source=HANDBOOK)
+        days(clock, 30)
+    old_first = memory.recall("gate closes", tokens=200, controller="phase6-v1")
+    newest = memory.recall("gate closes", tokens=200, controller="phase6-v1", now_utc="2026-03-02T00:00:00Z")
+
+    assert newest.selection.selected[0].excerpt == "Gate closes at 6."
+    assert newest.selection.selected[0].score != old_first.selection.selected[0].score

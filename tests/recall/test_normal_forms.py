@@ -127,3 +127,12 @@ def test_where_rounding_hangs_on_the_last_place_decimal_arithmetic_decides() -> 
             exact = Decimal("0.5") ** (Decimal(near) / Decimal(half_life))
 
             assert recency(0, near, 1_000_000) == round(exact * 10**6)
+
+
+def test_times_with_seconds_offsets_and_impossible_parts() -> None:
+    start = exact_time("2026-01-15T10:30Z")
+
+    assert time_of("2026-01-15T10:30:59Z") == start + 59_000_000
+    assert time_of("2026-01-15T11:29:30+00:59") == start + 30_000_000
+    for impossible in ("2026-01-15T10:30:60Z", "2026-01-15T10:30:1xZ", "2026-01-15T10:30:00+00:60"):
+        assert time_of(impossible) == MISSING

@@ -504,3 +504,13 @@ def test_the_order_of_writes_does_not_change_a_commit() -> None:
 
     assert forward == backward
     assert [one.key for one in backward.writes] == ["a", "b"]
+
+
+def test_a_refused_commit_submitted_twice_in_one_batch_is_refused_once() -> None:
+    stale = commit("r", merge("a", "y"), at=3)
+    changes, answers = pipeline.decide_commits(
+        _view(head=9, latest={"a": LIVE}), [Submission(stale, None), Submission(stale, None)]
+    )
+
+    assert [type(answer) for answer in answers] == [CommitAborted, CommitAborted]
+    assert [buffer.state for buffer in changes.buffers] == [BufferState.ABORTED]
