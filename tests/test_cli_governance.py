@@ -228,7 +228,14 @@ def test_verify_prints_what_it_verified() -> None:
     text, answer = call("verify"), answer_of("verify")
 
     assert text.output == "standfast.db: 1 snapshots and 2 ledger entries verified\n"
-    assert answer == {"store": "standfast.db", "snapshots": 1, "entries": 2, "problems": []}
+    assert answer == {
+        "store": "standfast.db",
+        "snapshots": 1,
+        "entries": 2,
+        "problems": [],
+        "restored": [],
+        "warnings": [],
+    }
 
 
 def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:

@@ -56,10 +56,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """File with revoked public keys, one a line. Empty: none are revoked."""
 
     log_key: str = ""
-    """Private key file that signs the ledger's checkpoints. Empty: ``<store>-log.key`` for a SQLite store, else none."""
+    """Private key file that signs the ledger's checkpoints. Empty: ``<store>-log.key``, or in ``standfast-log`` for a server."""
 
     checkpoints: str = ""
-    """File of the signed checkpoints. Empty: ``<store>-log.checkpoints`` for a SQLite store, else none."""
+    """File of the signed checkpoints. Empty: ``<store>-log.checkpoints``, or in ``standfast-log`` for a server."""
 
     traces: str = ""
     """Folder for the traces of runs. Empty: traces are not stored."""

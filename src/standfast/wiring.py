@@ -12,7 +12,7 @@ from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.policies import BandBudget, ByteModel
 from standfast.settings import Settings
-from standfast.store.store import Store, open_store
+from standfast.store.store import Store, is_file_url, open_store
 from standfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
@@ -64,24 +64,23 @@ def budgets_of(settings: Settings) -> list[BandBudget]:
 def notary_of(settings: Settings, store: Store) -> Notary | None:
     """The notary that signs a store's checkpoints.
 
-    Its files are named by the settings or, for a SQLite store, lie next to the store's file. A server without these
-    settings has no notary.
+    Its files are named by the settings. Otherwise they lie next to a store's file, or in the folder ``standfast-log`` for
+    a store on a server. A store in memory has no notary.
     """
-    is_file = settings.store != ":memory:" and "://" not in settings.store
-    path = Path(settings.store)
-    if is_file and not settings.log_key and not settings.checkpoints:
-        return Notary.for_store_file(path, store.entries)
     if not settings.log_key and not settings.checkpoints:
-        return None
+        return Notary.for_store(settings.store, store.entries, store.branches)
     if not settings.log_key or not settings.checkpoints:
         raise InvalidSettings(
             name="log_key" if settings.log_key else "checkpoints",
             source="settings",
             problem="log_key and checkpoints are used together; set both or neither",
         )
-    name = log_name(path) if is_file else "standfast/log"
+    name = log_name(Path(settings.store)) if is_file_url(settings.store) else "standfast/log"
     return Notary(
-        KeyFile(Path(settings.log_key), name=name), CheckpointFile(settings.checkpoints), store.entries
+        KeyFile(Path(settings.log_key), name=name),
+        CheckpointFile(settings.checkpoints),
+        store.entries,
+        store.branches,
     )
 
 

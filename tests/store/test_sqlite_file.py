@@ -150,7 +150,7 @@ def test_an_older_copy_of_the_file_is_noticed(tmp_path: Path) -> None:
     store.commit(commit("r2", write("b"), at=1))
     store.close()
     (tmp_path / "store.db").write_bytes(older)
-    with pytest.raises(Corruption, match=r"remove .*store\.db-head"):
+    with pytest.raises(Corruption, match=r"run: standfast restore --store .*store\.db"):
         sqlite_store(tmp_path / "store.db")
     (tmp_path / "store.db-head").unlink()
 

@@ -29,6 +29,7 @@ SECTIONS: Final = {
     "Store": {
         "init": "Create a store, settings and keys in this folder.",
         "backup": "Copy a store and verify the copy.",
+        "restore": "Put a backup back, and begin a new branch there.",
         "export": "Write records as JSON lines.",
         "import": "Read records from JSON lines.",
         "doctor": "Check a store for damage.",
@@ -55,7 +56,7 @@ _MODULES: Final = {
     "approvals": ("approvals",),
     "patterns": ("patterns",),
     "verify": ("verify", "receipt", "doctor", "canon"),
-    "store": ("init", "backup", "export", "import", "recover", "retention"),
+    "store": ("init", "backup", "restore", "export", "import", "recover", "retention"),
     "server": ("serve", "mcp", "keys"),
     "trace": ("trace",),
     "bench": ("bench",),

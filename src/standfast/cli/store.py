@@ -1,4 +1,4 @@
-"""``standfast init``, ``backup``, ``export``, ``import``, ``recover`` and ``retention``."""
+"""``standfast init``, ``backup``, ``restore``, ``export``, ``import``, ``recover`` and ``retention``."""
 
 import os
 from collections import Counter
@@ -18,9 +18,11 @@ from standfast.cli.options import (
 )
 from standfast.cli.output import json_option, print_json
 from standfast.settings import FILE_NAME
+from standfast.store.restore import accept_restored, restore_copy
 from standfast.store.store import open_store
 from standfast.store.transfer import export_lines, import_lines
 from standfast.vocabulary import Receipt
+from standfast.wiring import notary_of
 
 _SETTINGS_FILE: Final = """\
 # Settings of this deployment. Each can also be set by an environment variable (STANDFAST_STORE, …), which wins.
@@ -91,6 +93,34 @@ def backup_command(target: str, store_url: str | None, as_json: bool) -> None:
         print_json({"target": target, "head": head, "copied": head - before})
     else:
         click.echo(f"{target}: {head - before} snapshots copied, now at {head}")
+
+
+@click.command("restore")
+@click.argument("backup", required=False)
+@click.option("--replace", is_flag=True, help="Set a store's file that is there aside, under another name.")
+@click.option("--reason", default="restored from a backup", show_default=True, help="Goes into the ledger.")
+@store_option
+@json_option
+def restore_command(
+    backup: str | None, replace: bool, reason: str, store_url: str | None, as_json: bool
+) -> None:
+    """Put BACKUP, a copy made by `standfast backup`, in the place of the store, and begin a new branch there.
+
+    Without BACKUP, accept the store as it is: you put an older copy there yourself, or the server's tools did. The ledger
+    records the restore and what was left behind; the store verifies and can be written again.
+    """
+    settings = load_settings(store_url=store_url)
+    aside = None if backup is None else restore_copy(backup, settings.store, replace=replace)
+    restored = accept_restored(
+        settings.store, reason=reason, notary_of=lambda store: notary_of(settings, store)
+    )
+    if as_json:
+        print_json({"store": settings.store, "set_aside": aside, **restored.as_json()})
+        return
+    click.echo(f"{settings.store}: {restored.summary}")
+    if aside is not None:
+        click.echo(f"The store before is kept as {aside}.")
+    click.echo("Next: standfast verify")
 
 
 @click.command("export")

@@ -12,6 +12,13 @@ from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import VerifyingKey
+from standfast.store.restore import Restoration, restorations_of
+from standfast.wiring import notary_of
+
+_NO_WITNESS = (
+    "no signed checkpoint of this store is kept here, so commits cut off its end would not be seen; sign one where the store "
+    "is written (any command that writes does), and set log_key and checkpoints to files that are kept"
+)
 
 
 @click.command("verify")
@@ -32,6 +39,8 @@ def verify_command(receipt: str | None, public_key: str | None, store_url: str |
         return
     problems: list[str] = []
     counts: dict[str, int | None] = {"snapshots": None, "entries": None}
+    restored: list[Restoration] = []
+    warnings: list[str] = []
     try:
         # Verifying must not sign a head that may turn out to be wrong.
         with (
@@ -40,12 +49,19 @@ def verify_command(receipt: str | None, public_key: str | None, store_url: str |
         ):
             problems += memory.verify()
             counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
+            restored = restorations_of(memory.store)
+            notary = notary_of(load_settings(store_url=store_url), memory.store)
+            if counts["entries"] and (notary is None or not notary.checkpoints()[0]):
+                warnings.append(_NO_WITNESS)
     except (Corruption, BrokenChain) as error:
         if str(error) not in problems:
             problems.append(str(error))
     if as_json:
-        print_json({"store": store, **counts, "problems": problems})
+        told = [one.as_json() for one in restored]
+        print_json({"store": store, **counts, "problems": problems, "restored": told, "warnings": warnings})
     else:
+        for line in [*(one.summary for one in restored), *(f"Warning: {warning}" for warning in warnings)]:
+            click.echo(line)
         verified = f"{counts['snapshots']} snapshots and {counts['entries']} ledger entries verified"
         _print_problems(store, problems, verified)
     if problems:

@@ -32,6 +32,7 @@
     │   ├── PayloadMismatch       payload_mismatch       this commit id was used for another payload
     │   ├── StaleFence            stale_fence            another worker owns this staged commit
     │   ├── StoreBusy             store_busy             other writers blocked the store for too long
+    │   ├── ReadOnlyStore         read_only_store        the store is on media that can only be read
     │   ├── StoreFailed           store_failed           the disk or the server failed; nothing was changed
     │   ├── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied; submit it again
     │   ├── CheckpointFileFailed  checkpoint_file_failed  the file of checkpoints can't be read or written

@@ -93,6 +93,13 @@ class StoreBusy(StoreError):
     says = "Other writers blocked the store for {waited_seconds} seconds; try again."
 
 
+class ReadOnlyStore(StoreError):
+    """The store is on media that can only be read."""
+
+    code = "read_only_store"
+    says = "The store {store} can only be read: its disk or its permissions allow no writing. Recall, history and verify work; to write, copy the file to a disk that can be written."
+
+
 class StoreFailed(StoreError):
     """The disk or the server failed, and nothing was changed."""
 

@@ -11,26 +11,32 @@ the checkpoints; it is used if it leads to the root that was signed, and otherwi
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+from urllib.parse import urlsplit
 
 from standfast.errors import BrokenChain, InvalidValue, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
 from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name
 from standfast.ledger.tree import Tree, TreeEdge
-from standfast.limits import SCAN_PAGE_RECORDS
+from standfast.limits import MAX_LOG_NAME_CHARS, SCAN_PAGE_RECORDS
 
 EntriesAfter = Callable[[int], Iterable[Entry]]
 """Returns the ledger's entries behind a sequence number, in order."""
 Branches = Callable[[], Sequence[Branch]]
 """Returns the branches of the ledger, by number."""
 
-_EDGE_FORMAT = "standfast-edge/v1"
+LOG_FOLDER: Final = "standfast-log"
+"""Where the key and the checkpoints of a store on a server are, if nobody says otherwise."""
+
+_EDGE_FORMAT: Final = "standfast-edge/v1"
+_NOT_IN_A_FILE_NAME: Final = re.compile("[^A-Za-z0-9._-]+")
 
 
 class Notary:
@@ -66,6 +72,34 @@ class Notary:
         return cls(
             KeyFile(path.with_name(path.name + "-log.key"), name=log_name(path)),
             CheckpointFile(path.with_name(path.name + "-log.checkpoints")),
+            entries_after,
+            branches,
+        )
+
+    @classmethod
+    def for_store(
+        cls,
+        url: str,
+        entries_after: EntriesAfter,
+        branches: Branches = tuple,
+        *,
+        folder: Path = Path(LOG_FOLDER),
+    ) -> Self | None:
+        """The notary of a store by its URL: its files are next to a store's file, or in a folder for a store on a server.
+
+        The folder is created. A store in memory has no notary.
+        """
+        if url == ":memory:":
+            return None
+        if "://" not in url:
+            return cls.for_store_file(Path(url), entries_after, branches)
+        with suppress(OSError):
+            # Whoever can't create it gets a warning when a checkpoint is due.
+            folder.mkdir(mode=0o700, exist_ok=True)
+        name = _database_name(url)
+        return cls(
+            KeyFile(folder / f"{name}.key", name=f"standfast/{name[:MAX_LOG_NAME_CHARS]}"),
+            CheckpointFile(folder / f"{name}.checkpoints"),
             entries_after,
             branches,
         )
@@ -226,6 +260,13 @@ class Notary:
             self._tip = entry.tip
 
 
+def _database_name(url: str) -> str:
+    """The server and database of a URL, in characters that a file can have. It holds no password."""
+    parts = urlsplit(url)
+    place = f"{parts.netloc.rpartition('@')[2]}-{parts.path.strip('/')}"
+    return _NOT_IN_A_FILE_NAME.sub("-", place).strip("-.") or "database"
+
+
 def contradiction(
     checkpoint: Checkpoint, size: int, root: Callable[[], str], sound_size: int = 0
 ) -> str | None:
@@ -240,7 +281,8 @@ def contradiction(
     signed = checkpoint.size
     if signed > size:
         return (
-            f"a signed checkpoint covers {signed} entries, but from {size + 1} on they are missing or broken"
+            f"a signed checkpoint covers {signed} entries, but from {size + 1} on they are missing or broken "
+            "(if you put an older copy there yourself, run: standfast restore)"
         )
     if root() != checkpoint.root_hash:
         return f"a signed checkpoint of {signed} entries has another root; entries between {sound_size + 1} and {signed} were changed"
@@ -297,17 +339,16 @@ def shared_and_left(
 ) -> tuple[int, int]:
     """How far a restored ledger agrees with the checkpoints, and how many entries these cover at most."""
     tree = Tree(entry.hash for entry in walk(entries))
-    shared = left = len(tree)
-    agreed = 0
     checkpoints: list[Checkpoint] = []
     for note in notes:
         with suppress(StandfastError):
-            checkpoints.append(Checkpoint.verify(note, keys))
+            checkpoint = Checkpoint.verify(note, keys)
+            if not checkpoint.is_left(branches):
+                checkpoints.append(checkpoint)
+    left = max((checkpoint.size for checkpoint in checkpoints), default=0)
+    agreed = 0
     for checkpoint in sorted(checkpoints, key=lambda one: one.size):
-        left = max(left, checkpoint.size)
-        if checkpoint.is_left(branches) or checkpoint.size > len(tree):
-            continue
-        if _contradiction_with(checkpoint, tree):
-            return agreed, max(left, *(one.size for one in checkpoints))
-        agreed = checkpoint.size
-    return shared, left
+        if checkpoint.size <= len(tree) and _contradiction_with(checkpoint, tree):
+            return agreed, left
+        agreed = min(checkpoint.size, len(tree))
+    return len(tree), left

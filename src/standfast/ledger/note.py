@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
@@ -150,6 +151,7 @@ class KeyFile:
                     self._create()
                 self._loaded = SigningKey.parse(self.path.read_text(encoding="ascii").strip())
                 self._publish(self._loaded.verifying_key)
+                self._clean()
             except (OSError, UnicodeDecodeError) as error:
                 raise self._failed(error) from error
         return self._loaded
@@ -179,10 +181,22 @@ class KeyFile:
         try:
             # A link fails if the file exists, where a rename would replace another process's key.
             os.link(draft, self.path)
-        except FileExistsError:
-            return
+        except (FileExistsError, FileNotFoundError):
+            # Another process was faster, and may have cleaned this draft away.
+            if not self.path.exists():
+                raise
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
+
+    def _clean(self) -> None:
+        """Remove what processes that were killed while they created the key left: drafts with secrets of no use."""
+        drafts = re.compile(
+            f"{re.escape(self.path.name)}\\.[0-9a-f]{{8}}|{re.escape(self.public_path.name)}\\.[0-9]+"
+        )
+        with suppress(OSError):
+            for file in self.path.parent.iterdir():
+                if drafts.fullmatch(file.name) and file.name not in (self.path.name, self.public_path.name):
+                    file.unlink(missing_ok=True)
 
     def _publish(self, key: VerifyingKey) -> None:
         """Write the public half if it is missing. Not every process that signs may write there."""

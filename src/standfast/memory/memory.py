@@ -4,7 +4,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -146,7 +145,8 @@ class Memory:
 
         Args:
             create: Whether to create the store if it does not exist.
-            notary: ``"auto"`` signs checkpoints of a file's ledger with a key next to the file; a server needs a notary of its own.
+            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in the folder
+                ``standfast-log``.
         """
         _checked_namespace(namespace)
         mode, ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
@@ -156,8 +156,7 @@ class Memory:
         store = open_store(url, create=create, clock=clock, ids=ids)
         try:
             if notary == "auto":
-                is_file = url != ":memory:" and "://" not in url
-                notary = Notary.for_store_file(Path(url), store.entries) if is_file else None
+                notary = Notary.for_store(url, store.entries, store.branches)
             return cls(
                 store,
                 namespace=namespace,

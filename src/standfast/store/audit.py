@@ -7,13 +7,22 @@ that differ from it, or that it does not mention, are problems.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from standfast.canon import fingerprint_of_bytes
 from standfast.errors import Corruption, NotCanonical, StandfastError
-from standfast.ledger.chain import Entry
+from standfast.ledger.chain import Branch, Entry
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.limits import SCAN_PAGE_RECORDS
-from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Fact, Write, payload_fingerprint_of
+from standfast.store.commit import (
+    COMMIT_KIND,
+    ERASURE_KIND,
+    RESTORE_KIND,
+    Fact,
+    Write,
+    payload_fingerprint_of,
+)
 from standfast.store.protocol import AppliedCommit, Erasure, RecordKey, Storage, Version, VersionQuery
 from standfast.vocabulary import ActionType
 
@@ -37,7 +46,9 @@ def problems_of(
 ) -> Iterator[str]:
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first."""
     yield from storage.check(rebuild_indexes=rebuild_indexes)
-    yield from problems_of_ledger(_all_entries(storage), notes, keys, storage.branches())
+    branches = storage.branches()
+    yield from problems_of_ledger(_all_entries(storage), notes, keys, branches)
+    yield from _problems_of_branches(storage, branches)
     erased: dict[RecordKey, list[int]] = {}
     for erasure in erasures_in(_all_entries(storage)):
         erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
@@ -52,6 +63,24 @@ def problems_of(
             yield f"{_title_of(applied)}: {error}"
         expected = applied.memory_snapshot_id + 1
     yield from _problems_of_orphans(ledger.take_rest())
+
+
+def _problems_of_branches(storage: Storage, branches: Sequence[Branch]) -> Iterator[str]:
+    """Each branch must be what the ledger tells, and the ledger must not tell of others."""
+    if not branches or branches[0].number:
+        yield "the store's identity is missing"
+        return
+    rows = {branch.ledger_seq: branch for branch in branches[1:]}
+    marker = b'"kind":"%s"' % RESTORE_KIND.encode()
+    for entry in _all_entries(storage):
+        if marker not in entry.content or (told := _EntryReader(entry)).kind != RESTORE_KIND:
+            continue
+        row = rows.pop(entry.seq, None)
+        expected = None if row is None else {**asdict(row), "store_id": branches[0].branch_id}
+        if expected is None or any(told.body.get(name) != value for name, value in expected.items()):
+            yield f"entry {entry.seq} of the ledger tells of a restore, but the store's branches do not"
+    for branch in rows.values():
+        yield f"the ledger does not tell of branch {branch.number} of the store"
 
 
 def _problems_of_commit(

@@ -13,6 +13,7 @@ from standfast.vocabulary import ActionType, Value
 # Kinds of ledger entries that only the store itself writes; a caller's fact can't pass for one of these.
 COMMIT_KIND: Final = "commit"
 ERASURE_KIND: Final = "erasure"
+RESTORE_KIND: Final = "restore"
 _WRITE_ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
 
 
@@ -31,7 +32,7 @@ class Fact(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("kind", self.kind)
         self._require(
-            self.kind not in (COMMIT_KIND, ERASURE_KIND),
+            self.kind not in (COMMIT_KIND, ERASURE_KIND, RESTORE_KIND),
             f"the kind {self.kind} is reserved for the store; choose another",
         )
 

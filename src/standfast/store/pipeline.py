@@ -17,9 +17,9 @@ import msgspec
 
 from standfast.canon import utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
-from standfast.ledger.chain import Entry, Tip, extend
+from standfast.ledger.chain import Branch, Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, Commit, Fact, Write
+from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, RESTORE_KIND, Commit, Fact, Write
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -160,6 +160,33 @@ def decide_fact(view: StateView, fact: Fact) -> tuple[Changes, Entry]:
     """Append a fact that belongs to no commit to the ledger."""
     entry = extend(view.tip, kind=fact.kind, at=_instant(view), body={"told": fact.read()})
     return Changes(entries=[entry]), entry
+
+
+def decide_branch(
+    view: StateView,
+    branches: Sequence[Branch],
+    *,
+    branch_id: str,
+    shared_seq: int,
+    left_seq: int,
+    reason: str,
+) -> tuple[Changes, Branch]:
+    """Begin a branch at the present head, and tell of it in the ledger."""
+    branch = Branch(
+        number=len(branches),
+        branch_id=branch_id,
+        ledger_seq=view.tip.seq + 1,
+        shared_seq=min(shared_seq, view.tip.seq),
+        left_seq=max(left_seq, view.tip.seq),
+    )
+    body = {
+        **msgspec.structs.asdict(branch),
+        "store_id": branches[0].branch_id,
+        "memory_snapshot_id": view.head,
+        "reason": reason,
+    }
+    entry = extend(view.tip, kind=RESTORE_KIND, at=_instant(view), body=body)
+    return Changes(entries=[entry], branches=[branch]), branch
 
 
 def _instant(view: StateView) -> str:

@@ -6,6 +6,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -15,6 +16,7 @@ from standfast.errors import (
     CommitAborted,
     NoSuchSnapshot,
     OutcomeUnknown,
+    ReadOnlyStore,
     StoreError,
     StoreFailed,
 )
@@ -342,6 +344,24 @@ class Store:
         """Append a fact that belongs to no commit to the ledger, durably. Each call appends an entry."""
         return self._transact(StateQuery(), lambda view: pipeline.decide_fact(view, fact))
 
+    def begin_branch(self, *, shared_seq: int, left_seq: int, reason: str) -> Branch:
+        """Begin a branch, because an older copy was restored; see ``restore.py``.
+
+        Args:
+            shared_seq: The ledger that was left has the same entries up to this one.
+            left_seq: The last entry that it is known to have had.
+            reason: Why it was restored, for the ledger.
+        """
+        branches, branch_id = self._storage.branches(), self.ids.new_id()
+        branch = self._transact(
+            StateQuery(),
+            lambda view: pipeline.decide_branch(
+                view, branches, branch_id=branch_id, shared_seq=shared_seq, left_seq=left_seq, reason=reason
+            ),
+        )
+        self._identity = None
+        return branch
+
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """The entries of the ledger behind a sequence number, in order. They are read in pages."""
         while page := self._storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
@@ -418,7 +438,13 @@ class Lease:
 
 
 def open_store(
-    url: str, *, create: bool, clock: Clock | None = None, ids: IdSource | None = None, recover: bool = True
+    url: str,
+    *,
+    create: bool,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    recover: bool = True,
+    restored: bool = False,
 ) -> Store:
     """Open the store at a path or URL.
 
@@ -428,14 +454,17 @@ def open_store(
         clock: The system's, if None.
         ids: Random ones, if None.
         recover: Whether to finish what crashed workers left.
+        restored: Whether a file may be behind what it has acknowledged, because an older copy was put there.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     if not create and not _exists(url):
         problem = "there is no such store; check the path, or --store and STANDFAST_STORE"
         raise CannotOpen(store=url, problem=problem)
-    store = Store(_storage_at(url, clock, ids), clock=clock, ids=ids)
+    store = Store(_storage_at(url, clock, ids, restored=restored), clock=clock, ids=ids)
     if recover:
-        store.recover()
+        # What crashed workers left in a store that can only be read is finished where it can be written.
+        with suppress(ReadOnlyStore):
+            store.recover()
     return store
 
 
@@ -443,11 +472,16 @@ def _exists(url: str) -> bool:
     return url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
 
 
+def is_file_url(url: str) -> bool:
+    """Whether a URL is the path of a file."""
+    return url != ":memory:" and "://" not in url
+
+
 def _is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-def _storage_at(url: str, clock: Clock, ids: IdSource) -> Storage:
+def _storage_at(url: str, clock: Clock, ids: IdSource, *, restored: bool) -> Storage:
     if _is_postgres(url):
         from standfast.store.postgres import PostgresStorage  # noqa: PLC0415  # Only its users pay for its import.
 
@@ -458,4 +492,4 @@ def _storage_at(url: str, clock: Clock, ids: IdSource) -> Storage:
         return InMemoryStorage(clock, ids.new_id())
     from standfast.store.sqlite import SQLiteStorage  # noqa: PLC0415  # As above.
 
-    return SQLiteStorage(url, clock=clock, ids=ids)
+    return SQLiteStorage(url, clock=clock, ids=ids, restored=restored)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Final
+from urllib.parse import quote
 
 import apsw
 import apsw.sqlite_extra
@@ -112,8 +113,12 @@ def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
     seed = int(new_id, 16)
     _refuse_unsafe_sqlite(path)
     _refuse_network_file_system(path)
+    is_new = not os.path.exists(path)  # noqa: PTH110  # Strings throughout; SQLite takes nothing else.
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
+        if is_new:
+            # It is still empty. SQLite gives its log the same permissions.
+            os.chmod(path, 0o600)  # noqa: PTH101  # As above.
         connection.set_busy_handler(_busy_handler(clock, seed))
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
@@ -126,6 +131,12 @@ def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
         close_untouched(connection)
         raise
     return connection
+
+
+def is_read_only(path: str) -> bool:
+    """Whether there is a file that this process can read and not write, or whose log it could not create."""
+    folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120  # Strings throughout.
+    return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(folder, os.W_OK))  # noqa: PTH110  # As above.
 
 
 def close_untouched(connection: apsw.Connection) -> None:
@@ -168,18 +179,43 @@ def _settle(connection: apsw.Connection, path: str) -> None:
         raise Corruption(what=path, problem="it was cut off in the middle of a page")
 
 
-def open_reader(path: str, clock: Clock, seed: int) -> apsw.Connection:
-    """Open a connection that only reads. It never waits for the writer, only for recovery after a crash."""
-    connection = _connect(path, apsw.SQLITE_OPEN_READONLY)
+def open_reader(path: str, clock: Clock, seed: int, *, unchanging: bool = False) -> apsw.Connection:
+    """Open a connection that only reads. It never waits for the writer, only for recovery after a crash.
+
+    ``unchanging`` says that nobody can write the file, so that neither locks nor a log are needed.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY
+    connection = (
+        _connect(path, flags | apsw.SQLITE_OPEN_URI, unchanging=True) if unchanging else _connect(path, flags)
+    )
     connection.set_busy_handler(_busy_handler(clock, seed))
     _set_pragmas(connection, path, READER_PRAGMAS)
     return connection
 
 
-def _connect(path: str, flags: int) -> apsw.Connection:
-    _load_checksums(path)
+def check_unchanging(path: str, clock: Clock, seed: int) -> None:
+    """Refuse a file that can only be read and that is no whole store of the current version."""
+    _refuse_unsafe_sqlite(path)
+    with suppress(FileNotFoundError):
+        if os.stat(path + "-wal").st_size:  # noqa: PTH116  # Strings throughout.
+            problem = "it can only be read, and its newest commits are still in its log; copy all its files to a disk that can be written"
+            raise CannotOpen(store=path, problem=problem)
+    connection = open_reader(path, clock, seed, unchanging=True)
     try:
-        connection = apsw.Connection(path, flags=flags, vfs=CHECKSUM_VFS, statementcachesize=64)
+        _refuse_foreign_database(connection, path)
+        if (version := _version(connection, path)) < len(MIGRATIONS):
+            problem = f"it can only be read, and its schema has version {version}; open it once where it can be written, to upgrade it"
+            raise CannotOpen(store=path, problem=problem)
+    finally:
+        close_quietly(connection)
+
+
+def _connect(path: str, flags: int, *, unchanging: bool = False) -> apsw.Connection:
+    _load_checksums(path)
+    # The URI form is needed only to say that nobody can write the file.
+    name = f"file:{quote(os.path.abspath(path))}?immutable=1" if unchanging else path  # noqa: PTH100  # Strings throughout.
+    try:
+        connection = apsw.Connection(name, flags=flags, vfs=CHECKSUM_VFS, statementcachesize=64)
     except apsw.CantOpenError:
         folder = os.path.dirname(path) or "."  # noqa: PTH120  # Strings throughout; SQLite takes nothing else.
         known = os.path.isdir(folder)  # noqa: PTH112  # As above.

@@ -1,5 +1,6 @@
 """The SQLite backend: one file, one writer at a time, readers that never wait."""
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,15 +11,17 @@ import msgspec
 from msgspec.structs import astuple
 
 from standfast.clock import Clock, IdSource
-from standfast.errors import Corruption, OutcomeUnknown, StoreBusy, StoreFailed
+from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.store.protocol import AppliedCommit, Changes, StateQuery, StateView, Version, VersionQuery
 from standfast.store.sqlite import schema
 from standfast.store.sqlite.file import (
     HeadFile,
+    check_unchanging,
     close_quietly,
     close_untouched,
+    is_read_only,
     open_reader,
     open_writer,
     translate,
@@ -37,7 +40,7 @@ class _Ends(NamedTuple):
 class SQLiteStorage:
     """A backend in one file."""
 
-    def __init__(self, path: str, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, path: str, *, clock: Clock, ids: IdSource, restored: bool = False) -> None:
         self._path = path
         self.clock = clock
         self._ids = ids
@@ -46,27 +49,36 @@ class SQLiteStorage:
         self._head_file = HeadFile(path)
         self._known_ends: tuple[int, _Ends] | None = None
         self._in_doubt = False
+        self._may_be_behind = restored
+        self._is_read_only = is_read_only(path)
+        self._file_id: tuple[int, int] | None = None
         self._open()
 
     def _open(self) -> None:
         self._known_ends = None
         with translated(self._path):
+            if self._is_read_only:
+                check_unchanging(self._path, self.clock, int(self._ids.new_id(), 16))
+                with _Reading(self) as connection:
+                    self._check_nothing_was_lost(connection, self._head_file.peek())
+                return
             self._writer = open_writer(self._path, self.clock, self._ids.new_id())
             try:
-                self._check_nothing_was_lost(self._head_file.open())
+                self._file_id = _file_id(self._path)
+                self._check_nothing_was_lost(self._writer, self._head_file.open())
             except BaseException:
                 close_untouched(self._writer)
                 self._close()
                 raise
 
-    def _check_nothing_was_lost(self, acknowledged: Tip) -> None:
-        if acknowledged.seq == 0:
+    def _check_nothing_was_lost(self, connection: apsw.Connection, acknowledged: Tip) -> None:
+        if acknowledged.seq == 0 or self._may_be_behind:
             return
-        found = self._writer.execute("SELECT hash FROM ledger WHERE seq = ?", (acknowledged.seq,)).get
+        found = connection.execute("SELECT hash FROM ledger WHERE seq = ?", (acknowledged.seq,)).get
         if found != acknowledged.hash:
             problem = (
                 f"entry {acknowledged.seq} of the ledger was acknowledged and is {'another' if found else 'missing'}; "
-                f"if you put an older copy there yourself, remove {self._path}-head"
+                f"if you put an older copy there yourself, run: standfast restore --store {self._path}"
             )
             raise Corruption(what=self._path, problem=problem)
 
@@ -78,10 +90,13 @@ class SQLiteStorage:
 
     def begin(self) -> apsw.Connection:
         """Become the only writer."""
+        if self._is_read_only:
+            raise ReadOnlyStore(store=self._path)
         self._lock.acquire()
         try:
             if self._in_doubt:
                 self._reopen()
+            self._refuse_replaced()
             self._writer.execute("BEGIN IMMEDIATE")
         except apsw.Error as error:
             self._lock.release()
@@ -90,6 +105,14 @@ class SQLiteStorage:
             self._lock.release()
             raise
         return self._writer
+
+    def _refuse_replaced(self) -> None:
+        """What is written to a file that was removed would be lost when this process ends."""
+        if _file_id(self._path) != self._file_id:
+            problem = (
+                f"{self._path} was removed or replaced while this process had it open; open the store again"
+            )
+            raise StoreFailed(problem=problem)
 
     def end(self, ends: _Ends | None, error: BaseException | None, *, erased: bool) -> None:
         """Commit and note the new end in the head file, or roll back; then let the next writer in.
@@ -104,6 +127,7 @@ class SQLiteStorage:
             self._commit()
             if ends is not None:
                 self._head_file.write(ends.tip)
+                self._may_be_behind = False
                 known = self._writer.data_version(), ends
             self._known_ends = known
             if erased:
@@ -169,8 +193,9 @@ class SQLiteStorage:
         try:
             return self._readers.pop()
         except IndexError:
+            seed = int(self._ids.new_id(), 16)
             with translated(self._path):
-                return open_reader(self._path, self.clock, int(self._ids.new_id(), 16))
+                return open_reader(self._path, self.clock, seed, unchanging=self._is_read_only)
 
     def return_reader(self, connection: apsw.Connection, error: BaseException | None) -> None:
         """Keep a connection for the next reader. After an error its state is unknown, and it is closed."""
@@ -212,6 +237,8 @@ class SQLiteStorage:
 
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
         """Run SQLite's own checks of pages, trees, indexes and foreign keys, and compare the schema."""
+        if rebuild_indexes and self._is_read_only:
+            raise ReadOnlyStore(store=self._path)
         if rebuild_indexes:
             with self._lock, translated(self._path):
                 self._writer.execute("REINDEX")
@@ -231,8 +258,18 @@ class SQLiteStorage:
     def _close(self) -> None:
         while self._readers:
             close_quietly(self._readers.pop())
-        close_quietly(self._writer)
+        if not self._is_read_only:
+            close_quietly(self._writer)
         self._head_file.close()
+
+
+def _file_id(path: str) -> tuple[int, int] | None:
+    """The device and number of a file, which another file of its name does not have; None if it is gone."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # A string, and in the way of every commit.
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _Reading:

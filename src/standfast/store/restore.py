@@ -1,0 +1,176 @@
+"""Restoring a store: putting a copy back, and telling the ledger that its end was left behind.
+
+A restore begins a new branch of the store. An entry of the ledger tells when, from which snapshot on, and how far the
+branch that was left is known to have gone. Checkpoints of what was left then no longer contradict the store.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from standfast.clock import Clock, IdSource
+from standfast.errors import CannotOpen, Corruption, InvalidValue
+from standfast.ledger.chain import Branch
+from standfast.ledger.notary import Notary, shared_and_left
+from standfast.store.store import Store, is_file_url, open_store
+from standfast.vocabulary import Value
+
+_FILES = ("-wal", "-shm", "-head", "")
+"""The parts of a store's name behind its path, the file itself last."""
+
+
+class Restoration(Value, frozen=True, kw_only=True):
+    """One restore of a store: what was put back, when, and which ledger entries were left behind by it."""
+
+    branch_id: str
+    restored_at: str
+    memory_snapshot_id: int
+    ledger_seq: int
+    first_left_seq: int
+    last_left_seq: int
+    reason: str
+
+    @property
+    def left_entries(self) -> int:
+        """How many ledger entries are known to have been left behind."""
+        return max(0, self.last_left_seq - self.first_left_seq + 1)
+
+    @property
+    def summary(self) -> str:
+        """The restore in one sentence."""
+        left = (
+            f"entries {self.first_left_seq} to {self.last_left_seq} of the ledger before were left behind"
+            if self.left_entries
+            else "no entry is known to have been left behind"
+        )
+        return f"restored on {self.restored_at} to snapshot {self.memory_snapshot_id} ({self.reason}); {left}"
+
+
+def restorations_of(store: Store) -> list[Restoration]:
+    """Every restore of a store, oldest first."""
+    return [_restoration(store, branch) for branch in store.branches() if branch.number]
+
+
+def _restoration(store: Store, branch: Branch) -> Restoration:
+    entry = next(store.entries(branch.ledger_seq - 1), None)
+    if entry is None:
+        raise Corruption(
+            what="the store", problem=f"entry {branch.ledger_seq} tells of a restore and is missing"
+        )
+    content = entry.read()
+    return Restoration(
+        branch_id=branch.branch_id,
+        restored_at=content["at"],
+        memory_snapshot_id=content["body"]["memory_snapshot_id"],
+        ledger_seq=branch.ledger_seq,
+        first_left_seq=branch.shared_seq + 1,
+        last_left_seq=branch.left_seq,
+        reason=content["body"]["reason"],
+    )
+
+
+def restore_copy(backup: str, url: str, *, replace: bool = False) -> str | None:
+    """Put a verified copy of a backup in the place of a store. Call ``accept_restored`` next.
+
+    Args:
+        backup: The path or URL of a copy, as ``Store.backup_to`` makes it.
+        url: Where the store is to be. A database on a server has to be empty.
+        replace: Whether a store's file that is there may be set aside under another name.
+
+    Returns:
+        The path of what was set aside, or None.
+    """
+    if os.path.realpath(backup) == os.path.realpath(url):
+        raise InvalidValue(
+            what="backup", problem="it is the store itself; leave it out to accept the store as it is"
+        )
+    if not is_file_url(url):
+        _copy(backup, url)
+        return None
+    if Path(url).exists() and not replace:
+        problem = "there is a store already; add --replace to set it aside under another name"
+        raise CannotOpen(store=url, problem=problem)
+    draft = f"{url}.restoring"
+    for suffix in _FILES:
+        Path(draft + suffix).unlink(missing_ok=True)
+    _copy(backup, draft)
+    acknowledged = acknowledged_seq(url)
+    aside = _set_aside(url)
+    Path(draft + "-head").unlink(missing_ok=True)
+    Path(draft).replace(url)
+    if aside is not None and acknowledged:
+        # What the store had acknowledged is needed until the restore is accepted.
+        Path(f"{url}-head").write_bytes(Path(f"{aside}-head").read_bytes())
+        Path(f"{url}-head").chmod(0o600)
+    return aside
+
+
+def _copy(backup: str, url: str) -> None:
+    source = open_store(backup, create=False, recover=False)
+    try:
+        if problem := next(source.verify(), None):
+            raise Corruption(what=backup, problem=f"the backup is damaged: {problem}")
+        target = open_store(url, create=True, recover=False)
+        try:
+            if target.head() or next(target.entries(), None) is not None:
+                problem = (
+                    "it holds a store already; restore into an empty database, or put a dump back with the server's "
+                    "own tools and run 'standfast restore' without BACKUP"
+                )
+                raise CannotOpen(store=backup if is_file_url(url) else "the database", problem=problem)
+            source.backup_to(target)
+        finally:
+            target.close()
+    finally:
+        source.close()
+
+
+def _set_aside(url: str) -> str | None:
+    """Rename a store's files, so that nothing is lost; return the new path, or None if there is no store."""
+    if not Path(url).exists():
+        return None
+    number = 1
+    while Path(f"{url}.replaced-{number}").exists():
+        number += 1
+    aside = f"{url}.replaced-{number}"
+    for suffix in _FILES:
+        if Path(url + suffix).exists():
+            Path(url + suffix).rename(aside + suffix)
+    return aside
+
+
+def acknowledged_seq(url: str) -> int:
+    """The last ledger entry that a store's file has acknowledged, as far as the file next to it says."""
+    if not is_file_url(url):
+        return 0
+    from standfast.store.sqlite.file import HeadFile  # noqa: PLC0415  # Only its users pay for its import.
+
+    return HeadFile(url).peek().seq
+
+
+def accept_restored(
+    url: str,
+    *,
+    reason: str,
+    notary_of: Callable[[Store], Notary | None],
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> Restoration:
+    """Take a store as it is for the present state, and begin a branch there. Signs the new head if there is a notary.
+
+    The store may be behind what it acknowledged, or behind its checkpoints. Everything that is in it must be intact.
+    """
+    known = acknowledged_seq(url)
+    store = open_store(url, create=False, clock=clock, ids=ids, recover=False, restored=True)
+    try:
+        notary = notary_of(store)
+        notes, keys, _ = ((), (), ()) if notary is None else notary.checkpoints()
+        if problem := next(store.verify(), None):
+            raise Corruption(what=url, problem=problem)
+        shared, left = shared_and_left(store.entries(), notes, keys, store.branches())
+        branch = store.begin_branch(shared_seq=shared, left_seq=max(left, known), reason=reason)
+        if notary is not None:
+            notary.checkpoint()
+        return _restoration(store, branch)
+    finally:
+        store.close()
