@@ -20,6 +20,7 @@ SECTIONS: Final = {
         "read": "Run memory.read over JSONL files or a store.",
     },
     "Governance": {
+        "judge": "Say what would happen to a text and why, without storing it.",
         "approvals": "List, approve and reject proposals.",
         "patterns": "List and lift patterns of attacks.",
         "retention": "Archive and delete what is past its retention period.",
@@ -54,6 +55,7 @@ _MODULES: Final = {
     "memory": ("remember", "forget", "history", "diff", "at"),
     "recall": ("recall", "read"),
     "approvals": ("approvals",),
+    "judge": ("judge",),
     "patterns": ("patterns",),
     "verify": ("verify", "receipt", "doctor", "canon"),
     "store": ("init", "backup", "restore", "export", "import", "recover", "retention"),

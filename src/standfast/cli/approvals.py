@@ -3,6 +3,7 @@
 import getpass
 import os
 from datetime import timedelta
+from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
@@ -11,14 +12,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
+from standfast.canon import canonical_bytes
 from standfast.cli.options import load_settings, namespace_option, opened_memory, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import NotPending
-from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, visible_text
+from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, whole_visible_text
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
 from standfast.memory import Memory
-from standfast.vocabulary import Band, Verdict
+from standfast.vocabulary import Band, Record, Verdict
 from standfast.wiring import signers_of
 
 _ID_CHARS: Final = 12
@@ -87,25 +89,47 @@ def _law_to_replace(memory: Memory, found: WaitingProposal | DecidedProposal) ->
 
 
 def _print_proposal(found: WaitingProposal | DecidedProposal, replaces: str | None) -> None:
+    """Print why it waits first, then all of what a signature covers."""
     proposal: Proposal = found.proposal
     where = f"{proposal.namespace}/{proposal.key}"
     click.echo(f"Proposal {proposal.proposal_id}: {proposal.state}")
+    if isinstance(found, WaitingProposal):
+        _print_findings(found.record)
     click.echo(f"  {proposal.operation} of {where}, by {proposal.author}, {proposal.proposed_at}")
     click.echo(
         f"  {Verdict(proposal.verdict).label} ({proposal.verdict}), policy set {proposal.policy_set_id}, "
         f"snapshot {proposal.memory_snapshot_id}"
     )
-    click.echo(f"\n{proposal.summary or _ERASED}\n")
-    if replaces is not None:
-        click.echo(f"It would replace this law:\n\n{visible_text(replaces)}\n")
     if isinstance(found, DecidedProposal):
         signer = f"{found.approval.principal} ({found.approval.key_fingerprint})"
-        click.echo(f"  decided {found.decided_at} by {signer}")
+        click.echo(f"\n{proposal.summary or _ERASED}\n\n  decided {found.decided_at} by {signer}")
         return
-    for check in found.record.evidence.floor_checks if found.record.evidence else ():
+    _print_content(found.record, replaces)
+    click.echo(f"\nTo approve it: standfast approvals approve {proposal.proposal_id[:_ID_CHARS]} --key FILE")
+
+
+def _print_findings(record: Record) -> None:
+    """Print what the judge found: the failed floors in words, then those that passed."""
+    checks = record.evidence.floor_checks if record.evidence else ()
+    for check in sorted(checks, key=lambda check: check.passed):
         reason = f": {check.reason}" if check.reason else ""
         click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
-    click.echo(f"\nTo approve it: standfast approvals approve {proposal.proposal_id[:_ID_CHARS]} --key FILE")
+
+
+def _print_content(record: Record, replaces: str | None) -> None:
+    """Print the whole content of a record, and how it differs from the law that it would replace."""
+    text = whole_visible_text(record.text)
+    click.echo(f"\n{text}\n")
+    fields = {"subject": record.subject, "tags": record.tags, "source": record.source, "refs": record.refs}
+    for name, value in fields.items():
+        if value:
+            plain = value if isinstance(value, str) else canonical_bytes(msgspec.to_builtins(value)).decode()
+            click.echo(f"  {name}: {whole_visible_text(plain)}")
+    if replaces is not None:
+        old = whole_visible_text(replaces)
+        click.echo(f"\nIt would replace this law:\n\n{old}\n")
+        for line in unified_diff(old.splitlines(), text.splitlines(), "law", "proposal", lineterm=""):
+            click.echo(f"  {line}")
 
 
 class SigningOptions(msgspec.Struct, frozen=True, kw_only=True):

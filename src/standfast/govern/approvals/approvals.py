@@ -262,10 +262,14 @@ def check_approval(
     return msgspec.structs.replace(proposal, state=STATE_AFTER[statement.decision])
 
 
+def whole_visible_text(text: str) -> str:
+    """Text that is safe to show to a human, in full: invisible characters are escaped."""
+    return normal_string(_UNSEEN.sub(lambda unseen: unseen[0].encode("unicode_escape").decode(), text))
+
+
 def visible_text(text: str) -> str:
     """Text that is safe to show to a human: invisible characters are escaped, and long text is cut."""
-    spelled = _UNSEEN.sub(lambda unseen: unseen[0].encode("unicode_escape").decode(), text)
-    normal = normal_string(spelled)
+    normal = whole_visible_text(text)
     return normal if len(normal) <= MAX_SUMMARY_CHARS else normal[: MAX_SUMMARY_CHARS - 1] + "…"
 
 
