@@ -30,6 +30,7 @@ from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import ApiContext
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, METRICS_TYPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem, response_of
+from standfast.server.http.docs_page import docs_response
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
@@ -60,6 +61,7 @@ class HttpApi:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/openapi.json": self._openapi,
+            "/docs": self._docs,
             "/metrics": self._metrics,
         }
         return [
@@ -137,6 +139,9 @@ class HttpApi:
 
     async def _openapi(self, _: Request) -> Response:
         return JSONResponse(openapi_document())
+
+    async def _docs(self, _: Request) -> Response:
+        return docs_response()
 
     async def _metrics(self, request: Request) -> Response:
         request.scope[OPERATION_IN_SCOPE] = "metrics"
