@@ -138,6 +138,27 @@ def test_running_again_asks_the_cache_and_says_the_same(folder: Path) -> None:
     assert first["experiment_id"] != second["experiment_id"]
 
 
+def test_a_dry_run_prints_an_estimate_and_calls_nobody(folder: Path) -> None:
+    ran = _call(*RUN, "--dry-run", "--input-price", "3")
+
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.startswith("About ")
+    assert "cost" in ran.output
+    assert not Path("optimization.json").exists()
+    few = _call(*RUN, "--dry-run", "--margin", "0.01")
+    assert "No call would be made" in few.output
+
+
+def test_what_is_spent_is_limited_and_printed(folder: Path) -> None:
+    stopped = _call(*RUN, "--max-calls", "20")
+    assert stopped.exit_code == 1
+    assert "spent 20 calls" in stopped.output
+    assert "limit is reached" in stopped.output
+
+    assert _call(*RUN).exit_code == 0
+    assert "spent 0 calls" in _call(*RUN).output
+
+
 def test_nothing_to_change_is_a_no(folder: Path) -> None:
     ran = _call(*RUN, "--margin", "0.01", "--strategy", "rewrite")
 

@@ -1,6 +1,6 @@
 """``standfast optimize``: shorten prompts, prove that they are no worse, apply them, and roll back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,17 @@ from standfast.wiring import open_memory, open_overrides, open_provider, open_re
 if TYPE_CHECKING:
     # Imported late at run time, so that help is printed without loading the loops.
     from standfast.memory import Memory
-    from standfast.optimize import Dataset, LedgerSealer, OptimizationReport, PromptTemplate
+    from standfast.optimize import (
+        Dataset,
+        GateSettings,
+        LedgerSealer,
+        ModelSpending,
+        OptimizationReport,
+        OptimizeResult,
+        PromptOverridesStore,
+        PromptTemplate,
+        SpendingLimits,
+    )
 
 _FILE: Final = click.Path(dir_okay=False)
 _OVERRIDES: Final = click.option(
@@ -37,12 +47,17 @@ _TAG: Final = click.option(
 )
 
 
+_RUN_HELP: Final = """Optimize the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
+
+Nothing is applied; the report says what could be. The exit code is 1 if nothing can be shortened. A memory section recalls from the store, which is only read, unless every sample brings its own text for it."""
+
+
 @click.group("optimize")
 def command() -> None:
     """Shorten prompts, prove that they are no worse, apply them, and roll back."""
 
 
-@command.command("run")
+@command.command("run", help=_RUN_HELP)
 @click.argument("prompt", type=_FILE)
 @click.argument("dataset", type=_FILE)
 @click.option(
@@ -86,6 +101,13 @@ def command() -> None:
     is_flag=True,
     help="Allow removing sentences that no sample tests. Without it they are only listed.",
 )
+@click.option(
+    "--max-calls", type=click.IntRange(min=1), default=None, help="Stop after this many calls of a model."
+)
+@click.option("--max-cost", type=float, default=None, help="Stop when the calls have cost this much.")
+@click.option("--input-price", type=float, default=0.0, help="The price of a million input tokens.")
+@click.option("--output-price", type=float, default=0.0, help="The price of a million output tokens.")
+@click.option("--dry-run", is_flag=True, help="Print what the run would spend, and call no model.")
 @click.option("--workers", type=click.IntRange(1, 256), default=4, show_default=True)
 @click.option(
     "--cache",
@@ -115,6 +137,11 @@ def run(  # One parameter per option of the command.
     margin: float,
     level: float,
     remove_untested: bool,
+    max_calls: int | None,
+    max_cost: float | None,
+    input_price: float,
+    output_price: float,
+    dry_run: bool,
     workers: int,
     cache_url: str,
     out: str,
@@ -124,40 +151,67 @@ def run(  # One parameter per option of the command.
     namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Optimize the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
-
-    Nothing is applied; the report says what could be. The exit code is 1 if nothing can be shortened. A memory section recalls from the store, which is only read, unless every sample brings its own text for it.
-    """
-    from rich.console import Console  # noqa: PLC0415  # Imported late, as above.
-
-    from standfast import optimize  # noqa: PLC0415  # As above.
+    """Optimize a prompt; the command's help is ``_RUN_HELP``."""
+    from standfast import optimize  # noqa: PLC0415  # Imported late, as above.
 
     template, samples = read_prompt(prompt), optimize.Dataset.read_jsonl(dataset)
+    gate = optimize.GateSettings(margin=margin, level=level, remove_untested=remove_untested)
+    limits = _limits(max_calls, max_cost, input_price, output_price)
+    overrides, recalls = open_overrides(overrides_url), _recalls(template, samples)
+    names = _usable_strategies(strategy, recalls=recalls)
+    if dry_run:
+        _print_estimate(
+            template, samples, names, overrides=overrides, gate=gate, limits=limits, tag=tag, as_json=as_json
+        )
+        return
     adapter = open_provider(provider, model=model, base_url=base_url, script=script)
-    cache, recalls = open_result_cache(cache_url), _recalls(template, samples)
-    strategies = _usable_strategies(strategy, recalls=recalls)
-    with (
-        _memory(store_url, namespace) if recalls else nullcontext() as memory,
-        Console(stderr=True).status("evaluating …") as status,
-    ):
+    with _memory(store_url, namespace) if recalls else nullcontext() as memory, _shown() as progress:
+        cache = open_result_cache(cache_url)
         result = optimize.optimize_in_process(
             template,
             samples,
             provider=adapter,
-            strategy=optimize.named_strategies(strategies, adapter, cache),
-            overrides_store=open_overrides(overrides_url),
+            strategy=optimize.named_strategies(names, adapter, cache),
+            overrides_store=overrides,
             evaluator=optimize.named_evaluator(evaluator, adapter),
             memory=memory,
             cache=cache,
-            gate=optimize.GateSettings(margin=margin, level=level, remove_untested=remove_untested),
+            gate=gate,
+            limits=limits,
             tag=tag,
             workers=workers,
-            progress=lambda done, left: status.update(f"{done} evaluations done, {left} to go …"),
+            progress=progress,
         )
+    _conclude(result, out, limits, as_json=as_json)
+
+
+def _limits(
+    max_calls: int | None, max_cost: float | None, input_price: float, output_price: float
+) -> "SpendingLimits":
+    from standfast.optimize import SpendingLimits  # noqa: PLC0415  # Imported late, as above.
+
+    return SpendingLimits(
+        max_calls=max_calls, max_cost=max_cost, input_price=input_price, output_price=output_price
+    )
+
+
+@contextmanager
+def _shown() -> "Iterator[Callable[[int, int], None]]":
+    """Show the progress of evaluations while the block lasts."""
+    from rich.console import Console  # noqa: PLC0415  # Imported late, as above.
+
+    with Console(stderr=True).status("evaluating …") as status:
+        yield lambda done, left: status.update(f"{done} evaluations done, {left} to go …")
+
+
+def _conclude(result: "OptimizeResult", out: str, limits: "SpendingLimits", *, as_json: bool) -> None:
+    """Write and print the report; exit with 1 if nothing can be shortened."""
     if result.error is not None:
         raise OptimizationFailed(problem=result.error)
     _write_report(result.report, out)
     _print_report(result.report, as_json=as_json)
+    if not as_json:
+        _print_spending(result.spending, limits)
     if not result.report.has_modifications:
         raise SystemExit(ANSWER_IS_NO)
 
@@ -227,6 +281,46 @@ def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | Non
         print_json({"tag": tag, "version": None if restored is None else restored.version})
     else:
         click.echo(f"Rolled back {tag}" + ("; it overrides nothing now." if restored is None else "."))
+
+
+def _print_estimate(
+    template: "PromptTemplate",
+    samples: "Dataset[Any, Any]",
+    strategies: Sequence[str],
+    *,
+    overrides: "PromptOverridesStore",
+    gate: "GateSettings",
+    limits: "SpendingLimits",
+    tag: str,
+    as_json: bool,
+) -> None:
+    from standfast.optimize import estimate_optimization  # noqa: PLC0415  # Imported late, as above.
+
+    estimated = estimate_optimization(
+        template, samples, strategies=strategies, overrides_store=overrides, gate=gate, tag=tag
+    )
+    cost = limits.cost(estimated.usage)
+    if as_json:
+        print_json({**estimated.as_json(), "cost": cost})
+        return
+    if estimated.problem is not None:
+        click.echo(f"No call would be made: {estimated.problem}")
+        return
+    tokens = f"{estimated.usage.input_tokens} tokens in, {estimated.usage.output_tokens} out"
+    priced = f", cost {cost:.4f}" if cost else ""
+    click.echo(
+        f"About {estimated.calls} calls for {estimated.candidates} candidates ({tokens}{priced}), "
+        f"at most {estimated.most_calls}."
+    )
+
+
+def _print_spending(spending: "ModelSpending", limits: "SpendingLimits") -> None:
+    cost = limits.cost(spending.usage)
+    priced = f", cost {cost:.4f}" if cost else ""
+    click.echo(
+        f"spent {spending.calls} calls ({spending.usage.input_tokens} tokens in, "
+        f"{spending.usage.output_tokens} out{priced}); {spending.cached} evaluations were cached"
+    )
 
 
 def _recalls(template: "PromptTemplate", samples: "Dataset[Any, Any]") -> bool:

@@ -122,6 +122,7 @@
     │   └── OptimizationError     optimization           an optimisation comes to no result
     │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
     │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
+    │       ├── SpendingLimitReached  spending_limit_reached  it has spent what it may
     │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
     │       ├── NoRollback        no_rollback            there is nothing to roll back to
     │       └── OptimizationFailed  optimization_failed  a worker reported that it came to no result

@@ -269,6 +269,13 @@ class EvalsUnanswered(OptimizationError):
     says = "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Check that evaluation workers run and reach the model, then retry."
 
 
+class SpendingLimitReached(OptimizationError):
+    """The optimization has spent what it may. What was graded is in the cache."""
+
+    code = "spending_limit_reached"
+    says = "The spending limit is reached after {calls} calls (cost {cost}). Raise it and run again: what is cached is not paid for twice."
+
+
 class BaselineMoved(OptimizationError):
     """The tag no longer holds the baseline of the report."""
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         OptimizeLoop,
         OptimizeRequest,
         OptimizeResult,
+        estimate_optimization,
         optimize_in_process,
     )
     from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, Strategies, StrategySession
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         html_report,
     )
     from standfast.optimize.loops.rewriting import Rewriting, rewriting_strategies
+    from standfast.optimize.loops.spending import ModelSpending, SpendingEstimate, SpendingLimits
     from standfast.optimize.loops.strategies import (
         Ablation,
         DuplicateRemoval,
@@ -180,6 +182,7 @@ __all__ = [
     "ModelJudge",
     "ModelReply",
     "ModelRequest",
+    "ModelSpending",
     "ModelToolCall",
     "Modification",
     "Numeric",
@@ -221,6 +224,8 @@ __all__ = [
     "SectionDescriptor",
     "SectionEdit",
     "SectionOverride",
+    "SpendingEstimate",
+    "SpendingLimits",
     "Strategies",
     "StrategySession",
     "ToRemember",
@@ -234,6 +239,7 @@ __all__ = [
     "apply_modifications",
     "apply_report",
     "descriptor_for_prompt",
+    "estimate_optimization",
     "html_report",
     "memory_section",
     "message_kind",
@@ -258,10 +264,11 @@ _NAMES_OF_MODULE = {
     "loops.gate": "GateSettings RejectReason",
     "loops.group": "LoopGroup",
     "loops.main": "MainLoop MainLoopRequest MainLoopResult",
-    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult optimize_in_process",
+    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize_in_process",
     "loops.proposals": "CompressStrategy SectionEdit Strategies StrategySession",
     "loops.report": "Modification OptimizationReport RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",
+    "loops.spending": "ModelSpending SpendingEstimate SpendingLimits",
     "loops.strategies": "Ablation DuplicateRemoval LLMCompressStrategy RecallBudget named_strategies",
     "loops.worker": "WorkerLoop",
     "mailboxes.in_memory": "InMemoryMailbox",

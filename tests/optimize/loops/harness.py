@@ -23,6 +23,7 @@ from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest, OptimizeResult
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
 from standfast.optimize.loops.report import OptimizationReport
+from standfast.optimize.loops.spending import SpendingLimits
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
@@ -148,6 +149,7 @@ class Harness:
     gate: GateSettings = field(default_factory=lambda: GateSettings(remove_untested=True))
     cache: ResultCache = field(default_factory=InMemoryResultCache)
     template: PromptTemplate = TEMPLATE
+    limits: SpendingLimits = field(default_factory=SpendingLimits)
     worker_type: type[EvalLoop[Any, Any]] = EvalLoop
 
     def __post_init__(self) -> None:
@@ -159,6 +161,10 @@ class Harness:
 
     def optimize(self, samples: Dataset[Any, Any], *, request_id: str = "r1") -> OptimizationReport:
         """The report, made in this thread."""
+        return self.result(samples, request_id=request_id).report
+
+    def result(self, samples: Dataset[Any, Any], *, request_id: str = "r1") -> OptimizeResult:
+        """The report with what it cost."""
         evals: Any = InMemoryMailbox(name="unused")
         worker: EvalLoop[Any, Any] = self.worker_type(loop=self.main, requests=evals, cache=self.cache)
         direct: Any = DirectEvals(worker)
@@ -166,7 +172,7 @@ class Harness:
         request: OptimizeRequest[Any, Any] = OptimizeRequest(
             prompt_ns="agent", prompt_key="sum", dataset=samples, request_id=request_id, created_at="2026"
         )
-        return loop.handle(request).report
+        return loop.handle(request)
 
     def optimize_loop(self, evals: Any, requests: Any) -> OptimizeLoop[Any, Any]:
         """An optimise worker on these mailboxes."""
@@ -177,6 +183,7 @@ class Harness:
             eval_requests=evals,
             requests=requests,
             gate=self.gate,
+            limits=self.limits,
             counter=COUNTER,
             clock=SystemClock(),
         )

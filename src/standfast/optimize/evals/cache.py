@@ -50,8 +50,8 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     score: Score
     usage: TokenUsage
 
-    def result(self, *, request_id: str, sample: Sample[Any, Any]) -> EvalResult:
-        """Return the grade as the result of a request."""
+    def result(self, *, request_id: str, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
+        """Return the grade as the result of a request that took this many calls of a model; none if it was cached."""
         return EvalResult(
             request_id=request_id,
             sample_id=sample.id,
@@ -62,6 +62,7 @@ class CachedGrade(Value, frozen=True, kw_only=True):
             rendered_digest=self.key.rendered_digest,
             output=self.output,
             usage=self.usage,
+            calls=calls,
         )
 
 

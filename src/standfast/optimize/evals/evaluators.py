@@ -11,18 +11,20 @@ from standfast.canon import fingerprint
 from standfast.errors import InvalidEvaluator, MissingExtra, ProviderGarbled
 from standfast.limits import EVALUATOR_NAMES
 from standfast.optimize.prompts.template import as_text
-from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
+from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage
 from standfast.vocabulary import Value
 
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 
 
 class Score(Value, frozen=True, kw_only=True):
-    """A grade: passed or not, a value from 0 to 1, and the reason."""
+    """A grade: passed or not, a value from 0 to 1, the reason, and what a model that graded took."""
 
     passed: bool
     value: float
     reason: str = ""
+    calls: int = 0
+    usage: TokenUsage = TokenUsage()
 
     def __post_init__(self) -> None:
         self._require(0 <= self.value <= 1, f"value must be between 0 and 1, not {self.value!r:.40}")
@@ -175,7 +177,7 @@ class AllOf:
         scores = [evaluator(output, expected) for evaluator in self._evaluators]
         failed = [score.reason for score in scores if not score.passed]
         value = min((score.value for score in scores), default=1.0)
-        return Score(passed=not failed, value=value, reason="; ".join(filter(None, failed)))
+        return _combined(scores, passed=not failed, value=value, reason="; ".join(filter(None, failed)))
 
 
 class AnyOf:
@@ -195,7 +197,17 @@ class AnyOf:
         passed = any(score.passed for score in scores)
         value = max((score.value for score in scores), default=0.0)
         reason = "" if passed else "; ".join(filter(None, (score.reason for score in scores)))
-        return Score(passed=passed, value=value, reason=reason)
+        return _combined(scores, passed=passed, value=value, reason=reason)
+
+
+def _combined(scores: Sequence[Score], *, passed: bool, value: float, reason: str) -> Score:
+    return Score(
+        passed=passed,
+        value=value,
+        reason=reason,
+        calls=sum(score.calls for score in scores),
+        usage=sum((score.usage for score in scores), TokenUsage()),
+    )
 
 
 RUBRIC: Final = (
@@ -238,7 +250,14 @@ class ModelJudge:
         if verdict is None:
             problem = f"the judge answered neither PASS nor FAIL: {reply.text!r:.80}"
             raise ProviderGarbled(provider=self._provider.config.provider, problem=problem)
-        return Score.of(verdict[1] == "PASS", verdict[2].strip()[:400])
+        passed = verdict[1] == "PASS"
+        return Score(
+            passed=passed,
+            value=1.0 if passed else 0.0,
+            reason=verdict[2].strip()[:400],
+            calls=1,
+            usage=reply.usage,
+        )
 
 
 def _fenced(text: str) -> str:

@@ -55,6 +55,8 @@ class EvalResult(Value, frozen=True, kw_only=True):
     output: str = ""
     error: str | None = None
     usage: TokenUsage = TokenUsage()
+    calls: int = 0
+    """How many calls of a model this result took; none if it was cached."""
 
     def __post_init__(self) -> None:
         self._coerce("outcome", Outcome)

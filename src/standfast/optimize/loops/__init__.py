@@ -10,6 +10,7 @@ trial.py           candidates under temporary tags, their evaluations and compar
 gate.py            the statistics that decide: GateSettings, rulings
 protected_text.py  static checks: text that must not be lost; meaning.py compares sentences
 proposals.py       SectionEdit, CompressStrategy; strategies.py and rewriting.py implement it
+spending.py        SpendingLimits, ModelSpending, estimate_spending
 report.py          OptimizationReport, as data, text and HTML
 apply.py           applies a report and rolls back
 group.py           LoopGroup: threads, watchdog, signals, health checks

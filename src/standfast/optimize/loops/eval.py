@@ -49,14 +49,16 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
         with self._loop.rendered(agent_request) as rendering:
             key = self._key(request, rendering)
             grade = None if self._cache is None else self._cache.get(key)
+            calls = 0
             if grade is None:
                 answer = self._loop.answer(rendering, beat=self.beat)
                 score = self._evaluator(answer.output, request.sample.expected)
-                graded = CachedGrade(key=key, output=answer.output, score=score, usage=answer.usage)
+                calls, usage = answer.calls + score.calls, answer.usage + score.usage
+                graded = CachedGrade(key=key, output=answer.output, score=score, usage=usage)
                 grade = store_grade(self._cache, graded)
             else:
                 self._loop.answer_again(rendering, grade.output)
-        return grade.result(request_id=request.request_id, sample=request.sample)
+        return grade.result(request_id=request.request_id, sample=request.sample, calls=calls)
 
     def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:
         """Return an error result, which says nothing about the prompt."""

@@ -87,6 +87,25 @@ class GateSettings(Value, frozen=True, kw_only=True):
         """Return the largest share of a level that one look spends."""
         return level * max(self.look_shares)
 
+    def too_few(self, *, choosing: int, held_out: int, use: int = 1) -> str | None:
+        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None if one could."""
+        parts = (
+            ("choosing", choosing, self.choosing_level),
+            ("held-out", held_out, self.level_of_use(use)),
+        )
+        missing = [
+            f"{needed} {part} samples, and there are {count}"
+            for part, count, level in parts
+            if count < (needed := samples_needed(margin=self.margin, level=self.sharpest(level)))
+        ]
+        if not missing:
+            return None
+        used = f" (use {use} of these held-out samples)" if use > 1 else ""
+        return (
+            f"a margin of {self.margin:g} at level {self.level:g}{used} needs {' and '.join(missing)}; "
+            "add fresh samples or widen the margin"
+        )
+
 
 class PowerStatement(Value, frozen=True, kw_only=True):
     """What the test can show with this many samples."""

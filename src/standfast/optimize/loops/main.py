@@ -107,6 +107,7 @@ class MainLoopResult(Value, frozen=True, kw_only=True):
     fell_back: str | None = None
     model: str = ""
     usage: TokenUsage = TokenUsage()
+    calls: int = 0
     remembered: int = 0
     run_id: str | None = None
     error: str | None = None
@@ -257,7 +258,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         ``beat`` is called before each question to the model; by default it is this loop's own.
         """
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
-        reply, usage = self._converse(rendering, beat or self.beat)
+        reply, usage, calls = self._converse(rendering, beat or self.beat)
         record_output(recorder, reply.text, self.shape)
         facts = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
         self._publish(rendering.session, {"event": "answered", **facts, **usage.as_json()})
@@ -270,6 +271,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             fell_back=prompt.fell_back,
             model=reply.model,
             usage=usage,
+            calls=calls,
             run_id=None if self._memory is None else recorder.run.run_id,
         )
 
@@ -321,9 +323,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self._publish(session, {"event": "rendered", "request_id": request.request_id, **facts})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
-    def _converse(self, rendering: Rendering, beat: Callable[[], None]) -> tuple[ModelReply, TokenUsage]:
+    def _converse(self, rendering: Rendering, beat: Callable[[], None]) -> tuple[ModelReply, TokenUsage, int]:
         messages, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
-        for _ in range(MAX_TOOL_ROUNDS):
+        for number in range(1, MAX_TOOL_ROUNDS + 1):
             beat()
             with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
                 model_request = ModelRequest(
@@ -335,7 +337,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                     rendering.recorder.answered_by(reply.model)
                 event.decide("tool_calls" if reply.tool_calls else "message")
                 if not reply.tool_calls:
-                    return reply, usage
+                    return reply, usage, number
                 messages += self._call_tools(reply, rendering)
         problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row without answering"
         raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)

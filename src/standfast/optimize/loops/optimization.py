@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from standfast.errors import NoBaselinePass
+from standfast.errors import NoBaselinePass, SpendingLimitReached
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.gate import (
     GateSettings,
@@ -22,7 +22,6 @@ from standfast.optimize.loops.gate import (
     pass_rate,
     passing,
     power_statement,
-    samples_needed,
 )
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
 from standfast.optimize.loops.protected_text import (
@@ -97,6 +96,13 @@ class Optimization:
         progress = _Progress(self._base)
         if (problem := self._too_few_samples()) is not None:
             return self._report(progress, 0.0, None, stopped=problem)
+        try:
+            return self._found(baseline, progress)
+        except SpendingLimitReached as reached:
+            return self._report(_Progress(self._base), 0.0, None, stopped=str(reached))
+
+    def _found(self, baseline: Arm, progress: _Progress) -> OptimizationReport:
+        """Choose, confirm and report."""
         if not self._trial.passes_something(baseline, self._choose):
             raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
         for _ in range(self._gate.max_rounds):
@@ -109,23 +115,7 @@ class Optimization:
 
     def _too_few_samples(self) -> str | None:
         """Return why no prompt could pass, computed before the first call; None if one could."""
-        gate = self._gate
-        parts = (
-            ("choosing", len(self._choose), gate.choosing_level),
-            ("held-out", len(self._confirm), gate.level_of_use(self._use)),
-        )
-        missing = [
-            f"{needed} {part} samples, and there are {count}"
-            for part, count, level in parts
-            if count < (needed := samples_needed(margin=gate.margin, level=gate.sharpest(level)))
-        ]
-        if not missing:
-            return None
-        used = f" (use {self._use} of these held-out samples)" if self._use > 1 else ""
-        return (
-            f"a margin of {gate.margin:g} at level {gate.level:g}{used} needs {' and '.join(missing)}; "
-            "add fresh samples or widen the margin"
-        )
+        return self._gate.too_few(choosing=len(self._choose), held_out=len(self._confirm), use=self._use)
 
     def _round(self, baseline: Arm, progress: _Progress) -> bool:
         """Run one round on top of the accepted edits; return whether an edit was accepted."""
@@ -162,7 +152,7 @@ class Optimization:
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
             return self._trial.screen(baseline, [self._trial.arm(prompt) for prompt in prompts], self._choose)
 
-        session = StrategySession(counter=self._counter, survives=survives)
+        session = StrategySession(counter=self._counter, survives=survives, spent=self._trial.add_spending)
         edits = []
         for edit in self._strategy.propose(progress.current, adapter=self._adapter, session=session):
             identity = (edit.path, edit.proposed_body, edit.recall_tokens)

@@ -26,6 +26,13 @@ from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimization import Optimization, Subject
 from standfast.optimize.loops.proposals import CompressStrategy
 from standfast.optimize.loops.report import OptimizationReport
+from standfast.optimize.loops.spending import (
+    ModelSpending,
+    SpendingEstimate,
+    SpendingLimits,
+    estimate_spending,
+)
+from standfast.optimize.loops.strategies import named_strategies
 from standfast.optimize.loops.trial import Progress, Trial, TrialSetting
 from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
@@ -69,6 +76,8 @@ class OptimizeResult(Value, frozen=True, kw_only=True):
     completed_at: str = msgspec.field(default_factory=_now)
     error: str | None = None
     error_code: str | None = None
+    spending: ModelSpending = ModelSpending()
+    """What this run really spent; the report's own figures include what was cached."""
 
 
 class OptimizeLoop(
@@ -79,6 +88,7 @@ class OptimizeLoop(
     Args:
         eval_requests: The mailbox of the evaluation workers.
         adapter: The model for strategies that ask one.
+        limits: What one optimization may spend.
         counter: Counts tokens; by default a real tokenizer if one is installed, else an estimate.
         patience_seconds: How long to wait for evaluations before they are sent again.
         progress: Called with the number of finished and of pending evaluations.
@@ -97,6 +107,7 @@ class OptimizeLoop(
         requests: Mailbox[OptimizeRequest[InputT, ExpectedT], OptimizeResult],
         adapter: ProviderAdapter | None = None,
         gate: GateSettings | None = None,
+        limits: SpendingLimits | None = None,
         counter: TokenCounter | None = None,
         patience_seconds: float = EVAL_PATIENCE_SECONDS,
         progress: Progress | None = None,
@@ -106,7 +117,7 @@ class OptimizeLoop(
         self._strategy, self._adapter = strategy, adapter
         self._store, self._prompts = overrides_store, prompt_registry
         self._eval_requests = eval_requests
-        self._gate = gate or GateSettings()
+        self._gate, self._limits = gate or GateSettings(), limits or SpendingLimits()
         self._counter = counter or _best_counter()
         self._patience_seconds, self._progress = patience_seconds, progress
 
@@ -129,6 +140,7 @@ class OptimizeLoop(
                 flags=request.flags,
                 created_at=request.created_at,
                 gate=self._gate,
+                limits=self._limits,
                 patience_seconds=self._patience_seconds,
             ),
             store=self._store,
@@ -154,7 +166,7 @@ class OptimizeLoop(
             ).report()
         finally:
             trial.close()
-        return OptimizeResult(request_id=request.request_id, report=report)
+        return OptimizeResult(request_id=request.request_id, report=report, spending=trial.spending)
 
     def failed(self, request: OptimizeRequest[InputT, ExpectedT], error: Exception) -> OptimizeResult:
         """Return a result with the error and an empty report."""
@@ -185,6 +197,7 @@ def optimize_in_process(
     evaluator: Evaluator | None = None,
     cache: ResultCache | None = None,
     gate: GateSettings | None = None,
+    limits: SpendingLimits | None = None,
     tag: str = STABLE,
     workers: int = 4,
     progress: Progress | None = None,
@@ -207,6 +220,7 @@ def optimize_in_process(
         requests=requests,
         adapter=provider,
         gate=gate,
+        limits=limits,
         progress=progress,
     )
     loops: list[WorkerLoop[Any, Any]] = [
@@ -219,6 +233,31 @@ def optimize_in_process(
     # The optimizer stops first: it removes its tags, for which it needs no workers.
     with _running(loops):
         return _answered(request, requests)
+
+
+def estimate_optimization(
+    template: PromptTemplate,
+    dataset: Dataset[Any, Any],
+    *,
+    strategies: Sequence[str],
+    overrides_store: PromptOverridesStore,
+    gate: GateSettings | None = None,
+    tag: str = STABLE,
+) -> SpendingEstimate:
+    """Estimate what an optimization would spend, without calling a model."""
+    baseline = Prompt(template, overrides_tag=tag, fallback=Fallback.TEMPLATE).resolve(overrides_store)
+    gate, descriptor = gate or GateSettings(), baseline.descriptor
+    _, confirm = dataset.split(gate.held_out_share)
+    digests = [sample.digest for sample in confirm]
+    return estimate_spending(
+        descriptor,
+        dataset,
+        strategy=named_strategies([name for name in strategies if name != "compress"], None),
+        gate=gate,
+        counter=_best_counter(),
+        asked_sections=len(descriptor.sections) if "compress" in strategies else 0,
+        use=overrides_store.held_out_uses(template).lowest_number(descriptor.digest, digests),
+    )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from standfast.optimize.prompts.template import (
     PromptDescriptor,
     SectionDescriptor,
 )
-from standfast.optimize.providers.adapter import ProviderAdapter
+from standfast.optimize.providers.adapter import ProviderAdapter, TokenUsage
 from standfast.recall.tokens import TokenCounter
 from standfast.vocabulary import Value
 
@@ -39,10 +39,12 @@ class StrategySession:
 
     Args:
         survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen, not the gate.
+        spent: Called by a strategy after each call of a model, with its tokens.
     """
 
     counter: TokenCounter
     survives: Callable[[Sequence[PromptDescriptor]], list[bool]] | None = None
+    spent: Callable[[TokenUsage], None] | None = None
 
 
 class CompressStrategy(Protocol):

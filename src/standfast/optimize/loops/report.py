@@ -147,7 +147,7 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     counts = f"{report.choosing_samples} choosing and {report.confirming_samples} held-out samples"
     lines = [
         f"{report.prompt_ns}/{report.prompt_key}, tag {report.baseline_tag}: {tokens}",
-        f"{rates} on {counts}, {report.evaluations} evaluations" if report.evaluations else counts,
+        f"{rates} on {counts}, {report.evaluations} evaluations" if not report.stopped else counts,
     ]
     lines += [
         f"  + {'/'.join(one.section_path)}: {one.token_reduction} fewer tokens ({one.strategy})"

@@ -271,13 +271,13 @@ class LLMCompressStrategy:
     def _edit(
         self, section: SectionDescriptor, provider: ProviderAdapter, session: StrategySession
     ) -> SectionEdit | None:
-        found = _REPLY.search(self._answer(section.body, provider))
+        found = _REPLY.search(self._answer(section.body, provider, session))
         if found is None or placeholders(found[1]) != section.placeholders:
             return None
         edit = edit_of(section, found[1], session=session, strategy=f"compress:{provider.config.model}"[:200])
         return edit if edit.proposed_tokens < edit.original_tokens else None
 
-    def _answer(self, body: str, provider: ProviderAdapter) -> str:
+    def _answer(self, body: str, provider: ProviderAdapter, session: StrategySession) -> str:
         """Return the model's answer for a section, cached or new."""
         request = ModelRequest.of(_REQUEST.format(body=body))
         key = CacheKey(
@@ -292,6 +292,8 @@ class LLMCompressStrategy:
         cached = None if self._cache is None else self._cache.get(key)
         if cached is None:
             reply = provider.complete(request)
+            if session.spent is not None:
+                session.spent(reply.usage)
             grade = CachedGrade(
                 key=key, output=reply.text, score=Score.of(True, "a proposal"), usage=reply.usage
             )
@@ -300,7 +302,7 @@ class LLMCompressStrategy:
 
 
 def named_strategies(
-    names: Sequence[str], provider: ProviderAdapter, cache: ResultCache | None = None
+    names: Sequence[str], provider: ProviderAdapter | None, cache: ResultCache | None = None
 ) -> CompressStrategy:
     """Return the strategies of these names as one. The cache stores what a model proposes."""
     by_name: dict[str, tuple[CompressStrategy, ...]] = {

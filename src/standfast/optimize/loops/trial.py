@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock
-from standfast.errors import EvalsUnanswered, StaleReceipt
+from standfast.errors import EvalsUnanswered, SpendingLimitReached, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
@@ -24,6 +24,7 @@ from standfast.optimize.loops.gate import (
     decide,
     survives,
 )
+from standfast.optimize.loops.spending import ModelSpending, SpendingLimits
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
@@ -64,6 +65,7 @@ class TrialSetting:
     flags: dict[str, bool]
     created_at: str
     gate: GateSettings
+    limits: SpendingLimits
     patience_seconds: float = EVAL_PATIENCE_SECONDS
 
 
@@ -85,6 +87,7 @@ class Trial:
         self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
         self._arms: dict[str, Arm] = {}
         self._results: dict[EvalKey, EvalResult] = {}
+        self.spending = ModelSpending()
 
     @property
     def evaluations(self) -> int:
@@ -266,12 +269,39 @@ class Trial:
 
     def _evaluate(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
         """Evaluate these runs, except those that have a result, and wait for the results."""
-        pending: dict[str, _Pending] = {}
+        queue: dict[str, _Pending] = {}
         for arm, sample, repeat in wanted:
             key = (arm.digest, sample.id, repeat)
             if key not in self._results:
                 request = self._request(arm, sample, repeat)
-                pending[request.request_id] = _Pending(key, request)
+                queue[request.request_id] = _Pending(key, request)
+        left = list(queue.values())
+        while left:
+            allowed = self._affordable(len(left))
+            self._await({one.request.request_id: one for one in left[:allowed]})
+            left = left[allowed:]
+
+    def add_spending(self, usage: TokenUsage) -> None:
+        """Count one call of a model that a strategy made."""
+        self.spending += ModelSpending(calls=1, usage=usage)
+
+    def _affordable(self, wanted: int) -> int:
+        """Return how many evaluations may be sent at once, or raise ``SpendingLimitReached``."""
+        limits, spent = self._setting.limits, self.spending
+        if limits.max_calls is not None:
+            wanted = min(wanted, limits.max_calls - spent.calls)
+        if limits.max_cost is not None:
+            left = limits.max_cost - limits.cost(spent.usage)
+            each = limits.cost(spent.usage) / spent.calls if spent.calls else 0.0
+            # Before the first answer nobody knows what a call costs, so a few are tried.
+            some = PROBED_SAMPLES if not each else int(left / each)
+            wanted = min(wanted, some if left > 0 else 0)
+        if wanted < 1:
+            raise SpendingLimitReached(calls=spent.calls, cost=round(limits.cost(spent.usage), 6))
+        return wanted
+
+    def _await(self, pending: dict[str, _Pending]) -> None:
+        """Send requests and wait for their results."""
         self._send(list(pending.values()))
         quiet_since = self._clock.monotonic()
         while pending:
@@ -298,6 +328,8 @@ class Trial:
             problem = self._invalid_because(waiting, result)
             if problem is None:
                 self._results[waiting.key] = result
+                spent = result.usage if result.calls else TokenUsage()
+                self.spending += ModelSpending(calls=result.calls, cached=int(not result.calls), usage=spent)
                 del pending[result.request_id]
             else:
                 failed.setdefault(problem, []).append(waiting)
