@@ -174,3 +174,40 @@ def test_a_sealed_law_outlives_its_signer_being_revoked_and_every_sweep(
 
     assert [law.text for law in memory.records(band=Band.VAULT)] == [LAW]
     assert list(memory.verify()) == []
+
+
+def test_a_human_may_accept_a_proposal_as_ordinary_memory(memory: Memory) -> None:
+    waiting = proposed(memory, propose=False, hold="unsure")
+    memory.approvals().decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+
+    assert list(memory.records(band=Band.VAULT)) == []
+    for band in (Band.LEDGER, Band.ACTIVE):
+        (record,) = memory.records(band=band)
+        assert (record.memory_id, record.text, record.verdict) == ("law/1", LAW, Verdict.SABAR)
+        assert record.evidence is not None
+        assert record.evidence.floor_checks[-1].floor == "human_accept"
+    decided = memory.approvals().find(waiting.proposal.proposal_id)
+    assert isinstance(decided, DecidedProposal)
+    assert decided.proposal.state == "accepted"
+    assert memory.remember(LAW, source=HANDBOOK).known == "law/1"
+    assert list(memory.verify()) == []
+
+
+def test_a_signature_does_not_fit_if_what_it_replaces_changed_since(memory: Memory) -> None:
+    waiting = proposed(memory)
+    approval = decision(memory, waiting)
+    with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
+        run.remember(
+            "Refunds above 900 EUR need three people.", subject="law/1", source=HANDBOOK, propose=True
+        )
+    (other,) = [one for one in memory.approvals().waiting() if one.record.text != LAW]
+    memory.approvals().decide(decision(memory, other, nonce="1" * 32), signers=SIGNERS)
+
+    with pytest.raises(WrongPayload, match="replaces"):
+        memory.approvals().decide(approval, signers=SIGNERS)
+    assert [law.text for law in memory.records(band=Band.VAULT)] == [
+        "Refunds above 900 EUR need three people."
+    ]
+    memory.approvals().decide(decision(memory, waiting, nonce="2" * 32), signers=SIGNERS)
+    assert [law.text for law in memory.records(band=Band.VAULT)] == [LAW]
+    assert list(memory.verify()) == []

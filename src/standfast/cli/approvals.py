@@ -1,4 +1,4 @@
-"""``standfast approvals``: list, show, approve and reject proposals."""
+"""``standfast approvals``: list, show, approve, accept and reject proposals."""
 
 import getpass
 import os
@@ -24,12 +24,18 @@ from standfast.vocabulary import Band, Record, Verdict
 from standfast.wiring import signers_of
 
 _ID_CHARS: Final = 12
+_DONE: Final = {
+    Decision.APPROVE: "is law now, signed",
+    Decision.ACCEPT: "is ordinary memory now, signed",
+    Decision.REJECT: "is rejected and erased, signed",
+}
+assert set(_DONE) == set(Decision)
 _ERASED: Final = "(erased, because it was rejected)"
 
 
 @click.group("approvals")
 def command() -> None:
-    """List, show, approve and reject proposals. A person's SSH signature decides."""
+    """List, show, approve, accept and reject proposals. A person's SSH signature decides."""
 
 
 @command.command("list")
@@ -176,6 +182,7 @@ def _decide(decision: Decision, proposal_id: str, options: SigningOptions) -> No
             decision=decision,
             expires_at=clock.now() + timedelta(minutes=options.minutes),
             nonce=memory.store.ids.new_id(),
+            replaces=queue.replaces(found.proposal, decision),
         )
         signers = signers_of(load_settings())
         approval = Approval.of(statement, options.sign(statement), signers=signers, at=clock.now())
@@ -183,8 +190,9 @@ def _decide(decision: Decision, proposal_id: str, options: SigningOptions) -> No
     if options.as_json:
         print_json({"approval": approval.as_json(), "receipt": receipt.as_json()})
     else:
-        done = "is law now, signed" if decision is Decision.APPROVE else "is rejected and erased, signed"
-        click.echo(f"{found.proposal.key} {done} by {approval.principal}; ledger entry {receipt.ledger_seq}.")
+        click.echo(
+            f"{found.proposal.key} {_DONE[decision]} by {approval.principal}; ledger entry {receipt.ledger_seq}."
+        )
 
 
 def _decision_command(decision: Decision, text: str) -> click.Command:
@@ -215,6 +223,12 @@ def _decision_command(decision: Decision, text: str) -> click.Command:
 command.add_command(
     _decision_command(
         Decision.APPROVE, "Make a proposal law: sign it with an SSH key, verify the signature, record both."
+    )
+)
+command.add_command(
+    _decision_command(
+        Decision.ACCEPT,
+        "Accept a proposal as ordinary memory, not as law: sign it, verify the signature, record both.",
     )
 )
 command.add_command(

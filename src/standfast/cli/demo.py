@@ -141,6 +141,7 @@ def sealing(tour: Tour, memory: Memory) -> None:
             decision=Decision.APPROVE,
             expires_at=clock.now() + timedelta(minutes=10),
             nonce=ids.new_id(),
+            replaces=queue.replaces(waiting.proposal, Decision.APPROVE),
         )
         armored = sign(keys[who], statement.signed_bytes, SEAL_NAMESPACE)
         return Approval.of(statement, armored, signers=signers, at=clock.now())

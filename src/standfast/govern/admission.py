@@ -207,8 +207,3 @@ def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now
         policy_set_id=run.policy_set_id,
         operation=_OPERATION_OF_VERDICT[record.verdict],
     )
-
-
-def said_key(reading: str, memory_id: str = "") -> str:
-    """Return the key of the note that a record says this; without an id, the prefix of all such notes."""
-    return f"said/{reading[:32]}/{memory_id}"

@@ -26,7 +26,13 @@ from standfast.govern.approvals.queue import (
     signers_key,
 )
 from standfast.govern.approvals.signers import Signers
-from standfast.govern.evidence import HUMAN_SEAL_FLOOR, content_fingerprint, is_bound, read_instant
+from standfast.govern.evidence import (
+    HUMAN_ACCEPT_FLOOR,
+    HUMAN_SEAL_FLOOR,
+    content_fingerprint,
+    is_bound,
+    read_instant,
+)
 from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
@@ -35,6 +41,7 @@ from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, Verdict
 
 _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
+_ACCEPTED: Final = re.compile(r"\S+ accepted ([0-9a-f]{64}) at \S+")
 
 
 def problems_of_governance(store: Store) -> Iterator[str]:
@@ -86,9 +93,26 @@ class _Audit:
             if record.evidence.verdict in (Verdict.SEAL, Verdict.SABAR):
                 # A source that confirms what is known is noted as a witness.
                 reached = (*reached, Band.WITNESS)
+            self._check_acceptance(record)
             _require(
                 band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
             )
+
+    def _check_acceptance(self, record: Record) -> None:
+        """Checks that a record that says that a human accepted it was accepted by a signature over this content."""
+        checks = record.evidence.floor_checks if record.evidence else ()
+        for check in checks:
+            if check.floor == HUMAN_ACCEPT_FLOOR:
+                named = _ACCEPTED.fullmatch(check.reason or "")
+                _, decided = self._decisions.get(named[1] if named else "", (0, None))
+                statement = None if decided is None else decided.approval.statement
+                _require(
+                    statement is not None
+                    and (statement.decision, statement.payload_fingerprint)
+                    == (Decision.ACCEPT, content_fingerprint(record)),
+                    "Record",
+                    "it says that a human accepted it, and no signature does",
+                )
 
     def _check_seal(self, version: Version, record: Record) -> None:
         if not is_bound(record) or record.evidence is None:
@@ -148,6 +172,7 @@ class _Audit:
             now=at,
             used_nonces=(),
             author=proposal.author,
+            replaces=statement.replaces,
         )
         nonce_row = {"proposal_id": proposal.proposal_id, "namespace": self._namespace}
         place = (f"{DECISION_PREFIX}{proposal.proposal_id}", self._namespace)
@@ -162,7 +187,20 @@ class _Audit:
             "Decision",
             "its nonce is not stored as used",
         )
+        _require(
+            statement.replaces == self._replaced(decided, version),
+            "Decision",
+            "the law that it replaced is not the one that was signed",
+        )
         self._decisions[proposal.proposal_id] = version.memory_snapshot_id, decided
+
+    def _replaced(self, decided: DecidedProposal, version: Version) -> str | None:
+        """What a decision replaced. Law is permanent and is looked up; anything else may be erased, so the statement is believed."""
+        if decided.approval.statement.decision is not Decision.APPROVE:
+            return decided.approval.statement.replaces
+        key = decided.proposal.key
+        found = self._store.read(self._namespace, [key], at=version.memory_snapshot_id - 1)
+        return content_fingerprint(record_of(found[key])) if key in found else None
 
     def _listed(self, fingerprint: str) -> Signers:
         """The stored list of signers with this fingerprint."""

@@ -30,6 +30,7 @@ from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
 HUMAN_SEAL_FLOOR: Final = "human_seal"
+HUMAN_ACCEPT_FLOOR: Final = "human_accept"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
 _CONTENT: Final = ("text", "ts_utc", "tags", "refs", "subject", "source")
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
@@ -148,6 +149,25 @@ def sealed_record(record: Record, *, principal: str, proposal_id: str, now: date
     )
     evidence = build_evidence([*record.evidence.floor_checks, seal_check], Verdict.SEAL, now)
     return msgspec.structs.replace(record, band=Band.VAULT, verdict=Verdict.SEAL, evidence=evidence)
+
+
+def accepted_record(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
+    """The record as ordinary memory: its evidence holds the judge's findings and that a human accepted it."""
+    assert record.evidence is not None, "only judged records are accepted"
+    check = msgspec.structs.replace(
+        content_check(record),
+        floor=HUMAN_ACCEPT_FLOOR,
+        reason=f"{principal} accepted {proposal_id} at {utc_text(now)}",
+    )
+    evidence = build_evidence([*record.evidence.floor_checks, check], Verdict.SABAR, now)
+    return msgspec.structs.replace(record, band=Band.LEDGER, verdict=Verdict.SABAR, evidence=evidence)
+
+
+def has_failed_hard_floor(record: Record) -> bool:
+    """Whether a hard floor rejected the record. Such a record is never approved."""
+    return record.evidence is not None and any(
+        check.hard is True and not check.passed for check in record.evidence.floor_checks
+    )
 
 
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:

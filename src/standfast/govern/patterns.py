@@ -169,6 +169,11 @@ def refused_row(reading: str) -> dict[str, str]:
     return {"refused": reading}
 
 
+def said_key(reading: str, memory_id: str = "") -> str:
+    """Return the key of the note that a record says this; without an id, the prefix of all such notes."""
+    return f"said/{reading[:32]}/{memory_id}"
+
+
 def _digest(source: str) -> str:
     return fingerprint(["attacks/v1", source])[:32]
 

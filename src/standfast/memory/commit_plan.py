@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.errors import InvalidValue, NotGoverned
-from standfast.govern.admission import JudgedRecord, said_key
+from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import content_fingerprint, is_bound
 from standfast.govern.patterns import (
@@ -22,6 +22,7 @@ from standfast.govern.patterns import (
     earlier_counts,
     refused_key,
     refused_row,
+    said_key,
 )
 from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
 from standfast.memory.band_budgets import BandBudgets

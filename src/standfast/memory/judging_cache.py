@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.govern.admission import said_key, witness_prefix
+from standfast.govern.admission import witness_prefix
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.patterns import PATTERN_PREFIX, refused_key
+from standfast.govern.patterns import PATTERN_PREFIX, refused_key, said_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of

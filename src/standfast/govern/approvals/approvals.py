@@ -45,9 +45,10 @@ _UNSEEN: Final = re.compile(
 
 
 class Decision(StrEnum):
-    """What a human can decide about a proposal."""
+    """What a human can decide about a proposal: make it law, accept it as ordinary memory, or reject it."""
 
     APPROVE = "approve"
+    ACCEPT = "accept"
     REJECT = "reject"
 
 
@@ -56,11 +57,16 @@ class ProposalState(StrEnum):
 
     PENDING = "pending"
     APPROVED = "approved"
+    ACCEPTED = "accepted"
     REJECTED = "rejected"
     EXPIRED = "expired"
 
 
-STATE_AFTER: Final = {Decision.APPROVE: ProposalState.APPROVED, Decision.REJECT: ProposalState.REJECTED}
+STATE_AFTER: Final = {
+    Decision.APPROVE: ProposalState.APPROVED,
+    Decision.ACCEPT: ProposalState.ACCEPTED,
+    Decision.REJECT: ProposalState.REJECTED,
+}
 assert set(STATE_AFTER) == set(Decision)
 
 
@@ -149,8 +155,12 @@ class Proposal(Value, frozen=True, kw_only=True):
         )
 
 
-class Statement(Value, frozen=True, kw_only=True):
-    """What a human signs. It decides one proposal, once, before it expires: its nonce is never accepted again."""
+class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What a human signs. It decides one proposal, once, before it expires: its nonce is never accepted again.
+
+    ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If another record takes its
+    place before the decision, the signature no longer fits.
+    """
 
     proposal_id: str
     payload_fingerprint: str
@@ -159,10 +169,24 @@ class Statement(Value, frozen=True, kw_only=True):
     memory_snapshot_id: int
     expires_at: str
     nonce: str
+    replaces: str | None = None
 
     @classmethod
-    def about(cls, proposal: Proposal, *, decision: Decision, expires_at: datetime, nonce: str) -> Self:
-        """The statement that decides a proposal; ``nonce`` is a new id of an ``IdSource``."""
+    def about(
+        cls,
+        proposal: Proposal,
+        *,
+        decision: Decision,
+        expires_at: datetime,
+        nonce: str,
+        replaces: str | None = None,
+    ) -> Self:
+        """The statement that decides a proposal.
+
+        Args:
+            nonce: A new id of an ``IdSource``.
+            replaces: What ``ApprovalQueue.replaces`` gives.
+        """
         return cls(
             proposal_id=proposal.proposal_id,
             payload_fingerprint=proposal.payload_fingerprint,
@@ -171,6 +195,7 @@ class Statement(Value, frozen=True, kw_only=True):
             memory_snapshot_id=proposal.memory_snapshot_id,
             expires_at=utc_text(expires_at),
             nonce=nonce,
+            replaces=replaces,
         )
 
     def __post_init__(self) -> None:
@@ -184,6 +209,8 @@ class Statement(Value, frozen=True, kw_only=True):
             isinstance(self.nonce, str) and _NONCE.fullmatch(self.nonce) is not None,
             f"nonce must be 32 lower-case hexadecimal digits, not {self.nonce!r:.80}",
         )
+        if self.replaces is not None:
+            self._require_digest("replaces", self.replaces)
 
     @property
     def signed_bytes(self) -> bytes:
@@ -232,11 +259,12 @@ def check_approval(
     now: datetime,
     used_nonces: Container[str],
     author: str,
+    replaces: str | None = None,
     agents: AbstractSet[str] = frozenset(),
 ) -> Proposal:
     """The proposal after this approval, approved or rejected. Raises the error that says why it decides nothing.
 
-    ``author`` is who proposed it as far as the caller knows. Neither that author, nor the one in the proposal, nor any of the
+    ``replaces`` is the content fingerprint of what the decision replaces. ``author`` is who proposed it as far as the caller knows. Neither that author, nor the one in the proposal, nor any of the
     ``agents`` may sign. Two callers may both see a nonce as unused: whoever stores it must refuse the second one in its
     transaction.
     """
@@ -253,6 +281,8 @@ def check_approval(
         signed, proposed = getattr(statement, field), getattr(proposal, field)
         if signed != proposed:
             raise WrongPayload(field=field, signed=signed, proposed=proposed)
+    if statement.replaces != replaces:
+        raise WrongPayload(field="replaces", signed=statement.replaces, proposed=replaces)
     if statement.nonce in used_nonces:
         raise ApprovalReplayed(nonce=statement.nonce)
     if utc_text(now) >= statement.expires_at:

@@ -1,8 +1,8 @@
 """The approval queue: proposals wait here for a human, and a signature decides them.
 
 A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is stored under
-``decision/``, its nonce is used up for ever, the list of signers that it was checked against is stored, and, if it was approved,
-the record is written to VAULT. The ledger gets the statement and the signature, so that anybody can check them again. If two
+``decision/``, its nonce is used up for ever, the list of signers that it was checked against is stored, and the record is written to
+VAULT if it was approved, or to LEDGER and ACTIVE if it was accepted as ordinary memory. The ledger gets the statement and the signature, so that anybody can check them again. If two
 people decide at once, one of them gets a ``NotPending`` error.
 """
 
@@ -15,22 +15,36 @@ import msgspec
 
 from standfast.canon import parse, utc_text
 from standfast.clock import Clock
-from standfast.errors import CommitAborted, Corruption, NoSuchProposal, NotPending, StandfastError
-from standfast.govern.approvals.approvals import Approval, Proposal, ProposalState, check_approval
+from standfast.errors import (
+    CommitAborted,
+    Corruption,
+    NoSuchProposal,
+    NotGoverned,
+    NotPending,
+    StandfastError,
+)
+from standfast.govern.approvals.approvals import Approval, Decision, Proposal, ProposalState, check_approval
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
-from standfast.govern.evidence import content_fingerprint, logged_record, sealed_record
+from standfast.govern.evidence import (
+    accepted_record,
+    content_fingerprint,
+    has_failed_hard_floor,
+    logged_record,
+    sealed_record,
+)
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import refused_key, refused_row
+from standfast.govern.patterns import refused_key, refused_row, said_key
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
-from standfast.store.records import keys_with_content_of
+from standfast.store.records import keys_with_content_of, record_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
 
 SYSTEM_NAMESPACE: Final = "standfast"
 DECISION_PREFIX: Final = "decision/"
+_BAND_AFTER: Final = {Decision.APPROVE: Band.VAULT, Decision.ACCEPT: Band.LEDGER}
 
 
 class WaitingProposal(Value, frozen=True, kw_only=True):
@@ -97,10 +111,19 @@ class ApprovalQueue:
             raise NoSuchProposal(problem=f"{how_many} with {proposal_id!r:.80}")
         return begins[0]
 
+    def replaces(self, proposal: Proposal, decision: Decision) -> str | None:
+        """The content fingerprint of the record that a decision would replace now; None if it replaces none."""
+        band = _BAND_AFTER.get(decision)
+        if band is None:
+            return None
+        key = f"{band}/{proposal.key.partition('/')[2]}"
+        found = self._store.read(self._namespace, [key])
+        return content_fingerprint(record_of(found[key])) if key in found else None
+
     def decide(
         self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()
     ) -> Receipt:
-        """Approves or rejects a proposal by a human's signature. Nothing else puts content into VAULT.
+        """Approves, accepts or rejects a proposal by a human's signature. Nothing else puts content into VAULT.
 
         Raises the errors of ``check_approval``: each reason to refuse has a class of its own.
         """
@@ -118,8 +141,12 @@ class ApprovalQueue:
             now=now,
             used_nonces={approval.statement.nonce} if self._store.read(SYSTEM_NAMESPACE, [nonce]) else set(),
             author=found.proposal.author,
+            replaces=self.replaces(found.proposal, approval.statement.decision),
             agents=agents,
         )
+        if decided.state is not ProposalState.REJECTED and has_failed_hard_floor(found.record):
+            problem = "a hard floor rejected it, so it can't be approved; reject it, or remember it anew"
+            raise NotGoverned(memory_id=found.record.memory_id, problem=problem)
         if content_fingerprint(found.record) != found.proposal.payload_fingerprint:
             raise Corruption(
                 what=f"proposal {proposal_id}", problem="its record is not the one that was proposed"
@@ -156,7 +183,8 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
 
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
-        approved = self.decided.state is ProposalState.APPROVED
+        state = self.decided.state
+        approved = state is not ProposalState.REJECTED
         # The ledger never forgets, so it gets no rejected content.
         proposal = self.decided if approved else self.decided.without_summary()
         noted = DecidedProposal(
@@ -181,7 +209,10 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             ),
             Write.of(SYSTEM_NAMESPACE, signers_key(signers.fingerprint), ActionType.WRITE, _listed(signers)),
         ]
-        writes += [self._sealed(now)] if approved else self._refused()
+        if state is ProposalState.APPROVED:
+            writes.append(self._sealed(now))
+        else:
+            writes += self._accepted(now) if approved else self._refused()
         fact = Fact.of(
             "decision",
             {
@@ -210,6 +241,31 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         present = self.store.read(self.namespace, [record.key], at=self.head)
         action = ActionType.MERGE if present else ActionType.WRITE
         return Write.of(self.namespace, record.key, action, record.as_json())
+
+    def _accepted(self, now: datetime) -> list[Write]:
+        """Writes the record to LEDGER and ACTIVE, and ends the copy that was only logged."""
+        record = accepted_record(
+            self.found.record,
+            principal=self.approval.principal,
+            proposal_id=self.decided.proposal_id,
+            now=now,
+        )
+        placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
+        logged = logged_record(self.found.record).key
+        reading = TextReading(record.text).fingerprint
+        rows = {one.key: one.as_json() for one in placed} | {
+            said_key(reading, record.memory_id): {"said": reading}
+        }
+        present = self.store.read(self.namespace, [*rows, logged], at=self.head)
+        for one in placed:
+            require_write(Role.HUMAN, one.band)
+        writes = [
+            Write.of(self.namespace, key, ActionType.MERGE if key in present else ActionType.WRITE, row)
+            for key, row in rows.items()
+        ]
+        if logged in present:
+            writes.append(Write.of(self.namespace, logged, ActionType.EXPIRE))
+        return writes
 
     def _refused(self) -> list[Write]:
         """Erases the logged copies, and notes the content's fingerprint so that it is recognised if it comes back."""

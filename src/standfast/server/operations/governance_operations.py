@@ -48,7 +48,9 @@ def get_proposal(
         proposal=found.proposal,
         record=found.record,
         replaces=_replaced(memory, found),
-        to_sign=tuple(_to_sign(gateway, found.proposal, decision, query.minutes) for decision in Decision),
+        to_sign=tuple(
+            _to_sign(gateway, memory, found.proposal, decision, query.minutes) for decision in Decision
+        ),
     )
 
 
@@ -58,13 +60,14 @@ def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
 
 
 def _to_sign(
-    gateway: Gateway, proposal: Proposal, decision: Decision, minutes: int
+    gateway: Gateway, memory: Memory, proposal: Proposal, decision: Decision, minutes: int
 ) -> schemas.StatementToSign:
     statement = Statement.about(
         proposal,
         decision=decision,
         expires_at=gateway.clock.now() + timedelta(minutes=minutes),
         nonce=gateway.store.ids.new_id(),
+        replaces=memory.approvals().replaces(proposal, decision),
     )
     return schemas.StatementToSign(
         decision=decision,
