@@ -119,7 +119,8 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
         assert not hasattr(asynchronous, "__getattr__")
         for name in names(asynchronous).keys() & names(plain).keys():
             here, there = getattr(asynchronous, name), getattr(plain, name)
-            if callable(here):
+            # What is retried is a coroutine function in one and a function in the other.
+            if callable(here) and name != "retry":
                 parameters = [inspect.signature(one).parameters.values() for one in (here, there)]
                 assert list(parameters[0]) == list(parameters[1]), name
 

@@ -65,6 +65,7 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "corpus",
         "warnings",
         "require_readable",
+        "retry",
         "patterns",
         "lift_pattern",
     }

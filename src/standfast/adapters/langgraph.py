@@ -21,13 +21,12 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from standfast.canon import fingerprint_of_bytes, normal_string
-from standfast.errors import CommitAborted, Corruption, InvalidValue, MissingExtra, PutRefused
-from standfast.limits import MAX_ATTEMPTS
+from standfast.errors import Corruption, InvalidValue, MissingExtra, PutRefused
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
-from standfast.vocabulary import AbortReason, Band, Record, Remembered, Verdict, VisibilityMode
+from standfast.vocabulary import Band, Record, Remembered, Verdict, VisibilityMode
 
 try:
     from langgraph.store.base import (
@@ -99,15 +98,8 @@ class StandfastStore(BaseStore):
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:
         """Commit the puts. A conflict is retried: a put does not depend on anything that was read."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            try:
-                rejected = self._commit(puts)
-            except CommitAborted as error:
-                is_conflict = error.facts["reason_code"] == AbortReason.VALIDATION_FAILED
-                if attempt == MAX_ATTEMPTS or not is_conflict:
-                    raise
-            else:
-                break
+        subjects = {subject_of(namespace, key) for namespace, key in puts}
+        rejected = self.memory.retry(lambda: self._commit(puts), key=min(subjects))
         if rejected:
             # The batch is not committed, but the rejections are, so that they can be inspected and counted.
             self._commit({path: puts[path] for path in rejected}, keep_rejected=True)

@@ -7,6 +7,7 @@
     band_budgets.py     what the byte budgets of bands keep of it
     snapshot_view.py    SnapshotView.recall: memory as of a snapshot  111_SENSE
     idempotency.py      a request that arrives twice takes effect once
+    retry.py            Memory.retry: after a conflict, who waited longest goes first
     async_memory.py     AsyncMemory and AsyncRun
 
 The rules themselves are in ``govern/``, ``policies/``, ``recall/`` and ``store/``.

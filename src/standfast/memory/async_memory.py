@@ -8,7 +8,7 @@ There is one implementation, the synchronous one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
@@ -20,7 +20,7 @@ from standfast.govern.patterns import AttackPattern
 from standfast.govern.sweep import DueRecord
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRIES
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
@@ -342,6 +342,12 @@ class AsyncMemory:
         return await _in_thread(
             self._memory.forget, subject, reason=reason, workflow=workflow, agent=agent, run_id=run_id
         )
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[_R]], *, key: str = "", attempts: int = MAX_RETRIES
+    ) -> _R:
+        """Await a coroutine function until it does not conflict with other runs; see ``Memory.retry``."""
+        return await self._memory.retry_lines.retry_async(attempt, key=key, attempts=attempts)
 
     @asynccontextmanager
     async def run(

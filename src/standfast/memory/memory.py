@@ -3,9 +3,9 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeVar
 
 import msgspec
 
@@ -20,9 +20,16 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS, MAX_WARNINGS
+from standfast.limits import (
+    DEFAULT_MAX_ITEMS,
+    DEFAULT_RECALL_TOKENS,
+    MAX_NAME_CHARS,
+    MAX_RETRIES,
+    MAX_WARNINGS,
+)
 from standfast.memory.band_budgets import BandBudgets, restarted_rows
 from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.policies import BandBudget
@@ -46,6 +53,7 @@ from standfast.vocabulary import (
     none_of,
 )
 
+_T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.memory")
 DEFAULT_WORKFLOW: Final = "memory"
 """The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
@@ -118,6 +126,7 @@ class Memory:
         self._notary = notary
         self._head_at_opening = store.head()
         self._lock = threading.Lock()
+        self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
 
     @classmethod
@@ -285,6 +294,21 @@ class Memory:
             model=model,
             is_idempotent=run_id is not None,
         )
+
+    def retry(self, attempt: Callable[[], _T], *, key: str = "", attempts: int = MAX_RETRIES) -> _T:
+        """Call a function until it does not conflict with other runs. Who waited longest goes first.
+
+            memory.retry(lambda: memory.remember("EU refunds take 14 days.", subject="policy/eu-refunds"), key="policy/eu-refunds")
+
+        Args:
+            attempt: Opens a run of its own, reads what it needs, and commits. It is called again after each conflict.
+            key: What the callers compete for, such as the subject. Callers with other keys do not wait for each other.
+            attempts: How often it is called at most.
+
+        Raises:
+            CommitAborted: The last attempt conflicted too.
+        """
+        return self.retry_lines.retry(attempt, key=key, attempts=attempts)
 
     def _default_mode(self) -> VisibilityMode:
         if self._mode.may_write and not self.ceiling.may_write:

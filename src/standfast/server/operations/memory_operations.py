@@ -252,17 +252,20 @@ def remember(
     """Judge one text and commit it. The caller is recorded as its author."""
     memory = gateway.authorize(caller, remember_permission(body), namespace)
     with _request(caller, namespace, request_key, "remember") as run_id:
-        remembered = memory.remember(
-            body.text,
-            tags=body.tags,
-            subject=body.subject,
-            source=body.source,
-            refs=body.refs,
-            propose=body.propose,
-            hold=body.hold,
-            workflow=workflow,
-            agent=caller.name,
-            run_id=run_id,
+        remembered = memory.retry(
+            lambda: memory.remember(
+                body.text,
+                tags=body.tags,
+                subject=body.subject,
+                source=body.source,
+                refs=body.refs,
+                propose=body.propose,
+                hold=body.hold,
+                workflow=workflow,
+                agent=caller.name,
+                run_id=run_id,
+            ),
+            key=body.subject or "",
         )
     return msgspec.structs.replace(RememberResponse.of(remembered), receipt=remembered.receipt)
 
@@ -282,11 +285,15 @@ def remember_batch(
     for permission in sorted({remember_permission(item) for item in body.items}):
         memory = gateway.authorize(caller, permission, namespace)
     with _request(caller, namespace, request_key, "remember_batch") as run_id:
-        run = memory.run(
-            workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name, run_id=run_id
-        )
-        responses = [remember_in(run, item) for item in body.items]
-        receipt = run.commit()
+        return memory.retry(lambda: _batch_in_one_run(memory, caller, body, workflow, run_id))
+
+
+def _batch_in_one_run(
+    memory: Memory, caller: Caller, body: RememberBatchBody, workflow: str, run_id: str | None
+) -> RememberBatchResponse:
+    run = memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name, run_id=run_id)
+    responses = [remember_in(run, item) for item in body.items]
+    receipt = run.commit()
     # If another attempt committed first, its answers are those that hold.
     answers = [RememberResponse.of(answer) for answer in run.answers] or responses
     return RememberBatchResponse(items=answers, receipt=receipt)
@@ -323,8 +330,11 @@ def forget(
     """Forget a subject and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
     with _request(caller, namespace, request_key, "forget") as run_id:
-        receipt = memory.forget(
-            body.subject, reason=body.reason, workflow=workflow, agent=caller.name, run_id=run_id
+        receipt = memory.retry(
+            lambda: memory.forget(
+                body.subject, reason=body.reason, workflow=workflow, agent=caller.name, run_id=run_id
+            ),
+            key=body.subject,
         )
     return ForgetResponse(subject=body.subject, receipt=receipt)
 
