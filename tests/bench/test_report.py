@@ -208,6 +208,7 @@ def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: 
         "steps": 2,
         "critical": 1,
         "sha256": "",
+        "skipped": [],
     }
     assert runner.invoke(main, ["bench", "manifest", folder, "--write"]).exit_code == 0
     assert runner.invoke(main, ["bench", "manifest", folder]).exit_code == 0
@@ -215,6 +216,17 @@ def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: 
     assert runner.invoke(main, ["bench", "manifest", folder]).exit_code == 1
     assert runner.invoke(main, ["bench", "generate", folder, "--regime", "adversarial"]).exit_code == 2
     assert runner.invoke(main, ["bench", "import", "openapi", "--out", "x"]).exit_code == 2
+
+
+def test_the_report_of_answers_has_their_correlations(results: Path, tmp_path: Path) -> None:
+    options = ["--out", str(tmp_path), "--condition", "answers", "--budget", "3000", "--workers", "1"]
+    policies = ["--policy", "DriftValue", "--policy", "RecencyBias", "--policy", "NeverWrite"]
+    run = CliRunner().invoke(main, ["bench", "run", str(results / "e.jsonl"), *options, *policies])
+    report = CliRunner().invoke(main, ["bench", "report", str(tmp_path), "--json"])
+
+    assert run.exit_code == 0
+    assert "correlations.csv" in json.loads(report.output)["files"]
+    assert "Rank correlation with answers" in (tmp_path / "report/report.html").read_text(encoding="utf-8")
 
 
 def test_sizes_have_units() -> None:

@@ -14,18 +14,22 @@ import msgspec
 
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
+from standfast.bench.kept_memory import QUESTION_KINDS, KeptMemory, questions_about, read_answer
 from standfast.bench.metrics import ratio
 from standfast.bench.runner import PricedEpisode, curve_points, result_row, run_policy
 from standfast.errors import InvalidValue
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, WritePolicy
 from standfast.policies.byte_model import deflated_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
 BYTES_PER_STEP: Final = 256
 DEADLINE_STEPS: Final = 10
 RETRIEVAL_DEPTHS: Final = (1, 5)
+RECALL_TOKENS: Final = 800
+RECALL_ITEMS: Final = 10
 DOCUMENTATION: Final = frozenset((ObservationKind.DOCUMENTATION, ObservationKind.MIGRATION_GUIDE))
 
 
@@ -223,10 +227,10 @@ class CompressionCondition(_SeparateCondition):
 
 
 class RetrievalCondition(_SeparateCondition):
-    """After the stream, memory is queried for each endpoint that had a critical step.
+    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default controller.
 
-    The answer is the newest k retained steps of that endpoint; the endpoint's last critical step must be among them. Retaining
-    it is not enough, because later steps may push it out of the answer.
+    The endpoint's last critical step must be among the first k records. Retaining it is not enough, because other records
+    may rank before it or fill the token budget.
     """
 
     name = "retrieval"
@@ -234,18 +238,17 @@ class RetrievalCondition(_SeparateCondition):
 
     def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
         super().__init__(episode, name=name, seed=seed, model=model)
-        self._api_of = {step.t: endpoint_of(step.observation) for step in episode.steps}
-        self._wanted = {self._api_of[t]: t for t in sorted(self.critical) if self._api_of[t] is not None}
+        api_of = {step.t: endpoint_of(step.observation) for step in episode.steps}
+        self._wanted = {api: t for t in sorted(self.critical) if (api := api_of[t]) is not None}
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
-        """Run the policy and query its memory."""
+        """Run the policy and ask its memory."""
         store, _ = self.priced.fill_store(entrant, max_bytes)
-        newest: dict[str | None, list[int]] = {}
-        for t in sorted(store.retained(), reverse=True):
-            newest.setdefault(self._api_of[t], []).append(t)
-        ranks = [
-            newest[api].index(t) + 1 for api, t in self._wanted.items() if api in newest and t in newest[api]
-        ]
+        memory = KeptMemory(store)
+        ranks = []
+        for api, wanted in self._wanted.items():
+            found = [t for t, _ in memory.recall(api, tokens=RECALL_TOKENS, max_items=max(RETRIEVAL_DEPTHS))]
+            ranks += [found.index(wanted) + 1] if wanted in found else []
         queries = len(self._wanted)
         return {
             "queries": queries,
@@ -254,6 +257,50 @@ class RetrievalCondition(_SeparateCondition):
                 for depth in RETRIEVAL_DEPTHS
             },
             "mean_reciprocal_rank": ratio(sum(1 / rank for rank in ranks), queries),
+            "controller": DEFAULT_CONTROLLER,
+        }
+
+
+class AnswersCondition(_SeparateCondition):
+    """Does keeping it help? Questions about the end of the stream are answered from what recall finds in what was kept.
+
+    The metric is the share of right answers, by exact match and without a model (see ``kept_memory``). The row also has the
+    metrics of the byte budget, so that their correlation with answers can be reported.
+    """
+
+    name = "answers"
+    metric = "answered"
+
+    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
+        super().__init__(episode, name=name, seed=seed, model=model)
+        self._questions = questions_about(episode.steps)
+
+    def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
+        """Run the policy and question its memory."""
+        store, _ = self.priced.fill_store(entrant, max_bytes)
+        memory, retained = KeptMemory(store), store.retained()
+        right = [
+            question
+            for question in self._questions
+            if read_answer(question, memory, tokens=RECALL_TOKENS, max_items=RECALL_ITEMS) == question.answer
+        ]
+        worth = self.episode.labels.worth
+        return {
+            "questions": len(self._questions),
+            self.metric: ratio(len(right), len(self._questions)),
+            **{
+                f"answered_{kind}": ratio(
+                    sum(question.kind == kind for question in right),
+                    sum(question.kind == kind for question in self._questions),
+                )
+                for kind in QUESTION_KINDS
+            },
+            "recall": self.recall(retained),
+            "precision": ratio(len(self.critical & retained), len(retained)),
+            "utility_share": ratio(
+                sum(worth.get(t, 0) for t in retained), self.priced.oracle_worth(entrant.track, max_bytes)
+            ),
+            "controller": DEFAULT_CONTROLLER,
         }
 
 
@@ -392,6 +439,7 @@ _ALL: Final[tuple[type[Condition], ...]] = (
     LatencyCondition,
     CompressionCondition,
     RetrievalCondition,
+    AnswersCondition,
     SharedCondition,
     AdversarialCondition,
 )

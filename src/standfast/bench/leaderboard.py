@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
-from standfast.bench.statistics import Mean, PolicyComparison, compare, mean_of
+from standfast.bench.statistics import Mean, PolicyComparison, compare, mean_of, rank_correlation
 from standfast.errors import BadFile
 
 LEADERBOARD_BYTES: Final = 10_240
@@ -238,6 +238,34 @@ def leaderboard_cells(row: LeaderboardRow) -> list[str]:
         f"{row.regret.value:.1f}",
         f"{row.utility_share.value:.3f}",
     ]
+
+
+def answer_correlations(rows: Sequence[ResultRow], max_bytes: int) -> dict[str, Mean]:
+    """Return how metrics of the byte budget agree with answers: rank correlations over policies, as means over episodes.
+
+    Episodes on which all policies have the same figure are left out.
+    """
+    by_episode: dict[tuple[str, int], list[ResultRow]] = {}
+    for row in select_rows(rows, budget_bytes=max_bytes):
+        by_episode.setdefault((row["file"], row["line"]), []).append(row)
+    found = {}
+    for metric in ("recall", "precision", "utility_share"):
+        correlations = [
+            rank_correlation([row[metric] for row in own], [row["answered"] for row in own])
+            for own in by_episode.values()
+        ]
+        found[metric] = mean_of([one for one in correlations if one is not None])
+    return found
+
+
+def correlations_csv(rows: Sequence[ResultRow], max_bytes: int) -> str:
+    """Return the correlations with answers as CSV."""
+    lines: list[Sequence[Any]] = [
+        ("metric", "correlation", "correlation_low", "correlation_high", "episodes")
+    ]
+    for metric, mean in answer_correlations(rows, max_bytes).items():
+        lines.append((metric, *_interval(mean), mean.episodes))
+    return _csv(lines)
 
 
 def pairs_csv(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> str:

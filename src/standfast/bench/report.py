@@ -18,8 +18,10 @@ from standfast.bench.leaderboard import (
     POOLED,
     ResultRow,
     ResultTable,
+    answer_correlations,
     compare_policies,
     confusion_matrix,
+    correlations_csv,
     entrant_name,
     entrants_of,
     group_rows,
@@ -82,6 +84,8 @@ def _files(
         yield f"{name}.csv", some[0].as_csv() if by == POOLED else _grouped_csv(some)
         yield f"{name}.md", "\n".join(f"{one.title}\n\n{one.as_markdown()}" for one in some)
     yield "pairs.csv", pairs_csv(rows, budget, metric)
+    if plan.condition == "answers":
+        yield "correlations.csv", correlations_csv(rows, budget)
     pictures = {
         "critical_difference": plots.critical_difference(
             compare_policies(rows, budget, metric), budget, metric
@@ -99,7 +103,7 @@ def _files(
         drawn[name] = plot.encode("svg")
         yield f"{name}.svg", drawn[name]
         yield f"{name}.pdf", plot.encode("pdf")
-    yield "report.html", _page(plan, rows, tables, drawn)
+    yield "report.html", _page(plan, rows, tables, drawn, budget)
 
 
 def _policy_files(
@@ -128,7 +132,11 @@ def _grouped_csv(tables: Sequence[ResultTable]) -> str:
 
 
 def _page(
-    plan: Grid, rows: Sequence[ResultRow], tables: dict[str, list[ResultTable]], pictures: dict[str, bytes]
+    plan: Grid,
+    rows: Sequence[ResultRow],
+    tables: dict[str, list[ResultTable]],
+    pictures: dict[str, bytes],
+    budget: int,
 ) -> str:
     episodes = len({(row["file"], row["line"]) for row in rows})
     steps = sorted({row["steps"] for row in rows})
@@ -136,6 +144,10 @@ def _page(
         f"Condition {plan.condition}; {episodes} episodes of {steps[0]} to {steps[-1]} steps, {len(plan.policies)} policies, "
         f"byte model {plan.byte_model}, seeds {', '.join(map(str, plan.seeds))}, code {plan.code}"
     )
+    agreement = ""
+    if plan.condition == "answers":
+        said = "; ".join(f"{name} {mean}" for name, mean in answer_correlations(rows, budget).items())
+        agreement = f'<p class="note">Rank correlation with answers over policies: {html.escape(said)}.</p>\n'
     boards = "".join(
         f"<h2>Leaderboard{'' if by == POOLED else f' by {by}'}</h2>\n" + "".join(map(_table, some))
         for by, some in tables.items()
@@ -157,7 +169,7 @@ def _page(
         "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %); pairs.csv has all "
         "comparisons. Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which "
         "can pass 1 where merging beats writing.</p>\n"
-        f"{boards}{images}<h2>Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n"
+        f"{agreement}{boards}{images}<h2>Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n"
     )
 
 

@@ -9,12 +9,13 @@
 Nothing here needs numpy, and the same figures give the same answers on every machine.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import erfc, sqrt
 from operator import itemgetter
-from statistics import fmean, stdev
+from statistics import correlation, fmean, stdev
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -101,6 +102,19 @@ def _subsets_up_to(ranks: Sequence[int], limit: int) -> int:
         counts = (counts + (counts << (rank * width))) & mask
     # A number and the sum of its digits are equal modulo the base less one.
     return counts % ((1 << width) - 1)
+
+
+def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    """Return Spearman's rank correlation; None if one side has no two different values."""
+    x, y = _mean_ranks(xs), _mean_ranks(ys)
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    return correlation(x, y)
+
+
+def _mean_ranks(values: Sequence[float]) -> list[float]:
+    order = sorted(values)
+    return [bisect_left(order, one) + bisect_right(order, one) for one in values]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 # Repeated here, because importing the benchmark would slow down help; a test compares them.
 REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
-CONDITIONS: Final = ("plain", "hierarchical", "latency", "compression", "retrieval", "shared", "adversarial")
+CONDITIONS: Final = (
+    "plain",
+    "hierarchical",
+    "latency",
+    "compression",
+    "retrieval",
+    "answers",
+    "shared",
+    "adversarial",
+)
 BYTE_MODELS: Final = ("spec-v0", "indexed-v0")
 GROUPINGS: Final = ("length", "source")
 

@@ -1,0 +1,148 @@
+"""What a policy kept, as memory that can be asked: retained steps become records, and a recall controller answers from them.
+
+Questions are derived from the stream itself, not from its labels: what an endpoint looked like in the end, in which version it got
+that way, and what it lost on the way. They are answered without a model: a reader takes the excerpts that recall hands out under
+a token budget, parses those of the endpoint that are whole, and computes the answer. An answer is right if it is exactly the one
+that the whole stream gives.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from standfast.canon import fingerprint
+from standfast.errors import EmptyQuery
+from standfast.policies import ByteMemoryStore
+from standfast.policies.byte_model import API, endpoint_of
+from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
+from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.vocabulary import Step
+
+MOST_QUESTIONED: Final = 30
+"""How many endpoints of an episode are asked about."""
+DATED: Final = ("version", "last_updated")
+_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+PATH: Final = "kept"
+State = Mapping[str, Any]
+
+
+class KeptMemory:
+    """The retained steps of a store as a source of recall. A delta is recalled as its base with the changes applied."""
+
+    store_path = PATH
+
+    def __init__(self, store: ByteMemoryStore) -> None:
+        retained = store.retained()
+        self._records: list[Candidate] = []
+        for item in store.items():
+            if item.step.t in retained:
+                observation = item.step.observation
+                if item.merge_parent_t is not None:
+                    base = store.item_at(item.merge_parent_t)
+                    assert base is not None, "a retained delta has its base"
+                    observation = {**base.step.observation, **observation}
+                self._records.append(_record(item.step.t, observation))
+        self._controllers = ControllerRegistry.shipped()
+
+    def batches(self) -> Iterator[Sequence[Candidate]]:
+        """Yield all records, as a recall source does."""
+        yield self._records
+
+    def recall(self, query: str, *, tokens: int, max_items: int) -> list[tuple[int, str]]:
+        """Return the timesteps and excerpts that the default controller selects, best first."""
+        if not self._records:
+            return []
+        try:
+            request = RecallRequest(query=query, tokens=tokens, max_items=max_items)
+        except EmptyQuery:
+            return []
+        answer = self._controllers.answer(DEFAULT_CONTROLLER, request, RecordView((self,)))
+        return [(int(item.memory_id), item.excerpt) for item in answer.package.selection.selected]
+
+
+def _record(t: int, observation: Any) -> Candidate:
+    text = observation if isinstance(observation, str) else json.dumps(observation, ensure_ascii=False)
+    return Candidate(
+        memory_id=f"{t:09}",
+        text=text,
+        written_ts_utc=(_BEGINNING + timedelta(minutes=t)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A question about one endpoint, and the answer that the whole stream gives."""
+
+    kind: str
+    api: str
+    text: str
+    answer: Any
+
+
+QUESTION_KINDS: Final = {
+    "state": "what is the current state of",
+    "when": "in which version did the current state begin of",
+    "lost": "what was removed from",
+}
+
+
+def questions_about(steps: Sequence[Step]) -> list[Question]:
+    """Return the questions of a stream, about at most thirty endpoints that changed, chosen by a hash of their names."""
+    histories: dict[str, list[State]] = {}
+    for step in steps:
+        api = endpoint_of(step.observation)
+        if api is None:
+            continue
+        states = histories.setdefault(api, [])
+        if not states or _lasting(states[-1]) != _lasting(step.observation):
+            states.append(step.observation)
+    changed = [api for api, states in histories.items() if len(states) > 1]
+    questions = []
+    for api in sorted(changed, key=lambda api: (fingerprint([api]), api))[:MOST_QUESTIONED]:
+        for kind, words in QUESTION_KINDS.items():
+            answer = answer_from(kind, histories[api])
+            if answer:
+                questions.append(Question(kind=kind, api=api, text=f"{words} {api}", answer=answer))
+    return questions
+
+
+def answer_from(kind: str, states: Sequence[State]) -> Any:
+    """Return the answer that these states of an endpoint give, oldest first; None if they give none."""
+    if not states:
+        return None
+    match kind:
+        case "state":
+            return _lasting(states[-1])
+        case "when":
+            return next((states[-1][name] for name in DATED if states[-1].get(name)), None)
+        case _:
+            before = set[str]().union(*map(_elements, states[:-1]))
+            return sorted(before - _elements(states[-1])) or None
+
+
+def read_answer(question: Question, memory: KeptMemory, *, tokens: int, max_items: int) -> Any:
+    """Return the answer that recall gives: from the whole excerpts about the endpoint, in the order of the stream."""
+    states = []
+    for _, excerpt in sorted(memory.recall(question.text, tokens=tokens, max_items=max_items)):
+        try:
+            state = json.loads(excerpt)
+        except ValueError:
+            # The excerpt was cut off, or is prose.
+            continue
+        if isinstance(state, dict) and state.get(API) == question.api:
+            states.append(state)
+    return answer_from(question.kind, states)
+
+
+def _lasting(state: State) -> dict[str, Any]:
+    """Return a state without the fields that only say when it was seen."""
+    return {name: value for name, value in state.items() if name not in DATED}
+
+
+def _elements(state: State) -> set[str]:
+    """Return the strings in the lists of a state: parameters, fields and the like."""
+    return {
+        one for value in state.values() if isinstance(value, list) for one in value if isinstance(one, str)
+    }

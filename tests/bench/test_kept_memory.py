@@ -1,0 +1,135 @@
+"""What a policy kept can be recalled, and questions about the end of the stream are answered from it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from standfast.bench.conditions import condition_named
+from standfast.bench.entrants import Entrant
+from standfast.bench.episodes import Episode
+from standfast.bench.kept_memory import (
+    MOST_QUESTIONED,
+    KeptMemory,
+    Question,
+    answer_from,
+    questions_about,
+    read_answer,
+)
+from standfast.bench.leaderboard import answer_correlations, correlations_csv
+from standfast.bench.statistics import rank_correlation
+from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, expire, merge, write
+from tests.bench.episodes import episode_of
+
+OLD = {"api": "pay:POST /charges", "params": ["amount", "source"], "deprecated": False, "version": "1"}
+NEW = {"api": "pay:POST /charges", "params": ["amount"], "deprecated": True, "version": "2"}
+SAME = {**NEW, "version": "3"}
+OTHER = {"api": "pay:GET /refunds", "params": ["limit"], "deprecated": False, "version": "1"}
+
+
+def _kept(*observations: Any, merged: tuple[int, ...] = ()) -> ByteMemoryStore:
+    store = ByteMemoryStore(ByteBudget(10_000))
+    for step in episode_of(*observations).steps:
+        assert store.apply(merge(step, 0) if step.t in merged else write(step))
+    return store
+
+
+def _answers(store: ByteMemoryStore, stream: Episode, *, tokens: int = 800) -> dict[str, bool]:
+    memory = KeptMemory(store)
+    return {
+        one.kind: read_answer(one, memory, tokens=tokens, max_items=10) == one.answer
+        for one in questions_about(stream.steps)
+    }
+
+
+def test_questions_are_about_endpoints_that_changed() -> None:
+    questions = questions_about(episode_of(OLD, OTHER, NEW, SAME, "prose").steps)
+
+    assert {one.api for one in questions} == {"pay:POST /charges"}
+    assert {one.kind: one.answer for one in questions} == {
+        "state": {"api": "pay:POST /charges", "params": ["amount"], "deprecated": True},
+        "when": "2",
+        "lost": ["source"],
+    }
+
+
+def test_the_number_of_endpoints_that_are_asked_about_is_bounded() -> None:
+    many = [{"api": f"a{n % 50}", "v": n} for n in range(100)]
+
+    assert len({one.api for one in questions_about(episode_of(*many).steps)}) == MOST_QUESTIONED
+
+
+def test_answers_need_what_was_kept() -> None:
+    stream = episode_of(OLD, NEW, OTHER)
+
+    assert _answers(_kept(OLD, NEW, OTHER), stream) == {"state": True, "when": True, "lost": True}
+    assert _answers(_kept(NEW), stream) == {"state": True, "when": True, "lost": False}
+    assert _answers(_kept(OLD), stream) == {"state": False, "when": False, "lost": False}
+    assert _answers(_kept(OTHER), stream) == {"state": False, "when": False, "lost": False}
+    assert _answers(ByteMemoryStore(ByteBudget(9)), stream) == {"state": False, "when": False, "lost": False}
+
+
+def test_a_delta_is_recalled_as_a_whole_state_while_its_base_is_kept() -> None:
+    stream = episode_of(OLD, NEW)
+    store = _kept(OLD, NEW, merged=(1,))
+
+    assert _answers(store, stream) == {"state": True, "when": True, "lost": True}
+    store.apply(expire(0))
+    assert KeptMemory(store).recall("charges", tokens=800, max_items=5) == []
+
+
+def test_an_excerpt_that_is_cut_off_gives_no_answer() -> None:
+    long = {**NEW, "content": "word " * 400}
+    stream = episode_of(OLD, long)
+
+    assert _answers(_kept(OLD, long), stream, tokens=4_000)["state"]
+    assert not _answers(_kept(OLD, long), stream, tokens=50)["state"]
+
+
+def test_recall_hands_out_the_newest_of_equals_first() -> None:
+    found = KeptMemory(_kept(*({"api": "a", "v": n} for n in range(4)))).recall("a", tokens=800, max_items=2)
+
+    assert [t for t, _ in found] == [3, 2]
+    assert json.loads(found[0][1]) == {"api": "a", "v": 3}
+    assert KeptMemory(_kept("x")).recall(" ", tokens=800, max_items=2) == []
+
+
+def test_no_states_give_no_answer() -> None:
+    assert answer_from("state", []) is None
+    assert answer_from("when", [{"api": "a"}]) is None
+    assert answer_from("lost", [NEW]) is None
+    missing = Question(kind="state", api="nobody", text="what of nobody", answer={})
+    assert read_answer(missing, KeptMemory(_kept(OLD)), tokens=100, max_items=3) is None
+
+
+def test_the_condition_reports_answers_beside_the_metrics_of_the_budget() -> None:
+    episode = episode_of(OLD, OTHER, NEW, critical=(0,))
+    run = condition_named("answers")(episode, name="e", seed=0, model=ByteModel.SPEC)
+    (row,) = run.records([Entrant.parse("RecencyBias")], (200,), curves=False)
+
+    assert (row["questions"], row["answered_state"], row["answered_lost"]) == (3, 1.0, 0.0)
+    assert row["answered"] == pytest.approx(2 / 3)
+    assert (row["recall"], row["utility_share"]) == (0.0, 1.0)
+
+
+def test_rank_correlations() -> None:
+    assert rank_correlation([1, 2, 3], [10, 20, 90]) == pytest.approx(1.0)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
+    assert rank_correlation([1, 1], [1, 2]) is None
+    rows = [
+        {
+            "budget_bytes": 9,
+            "file": "f",
+            "line": line,
+            "recall": n,
+            "precision": 1.0,
+            "utility_share": -n,
+            "answered": n,
+        }
+        for line in range(2)
+        for n in range(3)
+    ]
+    found = answer_correlations(rows, 9)
+    assert (found["recall"].value, found["utility_share"].value) == pytest.approx((1.0, -1.0))
+    assert found["precision"].episodes == 0
+    assert "recall,1.0,1.0,1.0,2" in correlations_csv(rows, 9)
