@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -23,6 +24,10 @@ summary { cursor: pointer; padding: .4rem 0; }
 section { margin: 1.5rem 0; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid; }
+@media (max-width: 40rem) {
+  tr { display: block; border-bottom: 1px solid; padding: .3rem 0; }
+  th, td { display: block; border: 0; padding: 0; }
+}
 """.strip()
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
@@ -58,7 +63,7 @@ def docs_page() -> str:
 <body>
 <main>
 <h1>{escape(info["title"])} API {escape(info["version"])}</h1>
-<p>{escape(info["description"])} Send your key as <code>Authorization: Bearer sf_…</code>.
+<p>{_prose(info["description"])} Send your key as <code>Authorization: Bearer sf_…</code>.
 Programs read <a href="/openapi.json">/openapi.json</a>.</p>
 <section>
 <h2>Operations</h2>
@@ -91,7 +96,7 @@ def _operation(one: Endpoint, document: dict[str, Any]) -> str:
         f"<p>Response {one.status}: {_link(one.response.__name__)}</p>",
         f"<pre>{escape(_curl(one))}</pre>",
     ]
-    title = f"<code>{one.method} {escape(one.path)}</code> {escape(one.summary)}"
+    title = f"<code>{one.method} {escape(one.path)}</code> {_prose(one.summary)}"
     return f'<details id="{one.name}"><summary>{title}</summary>\n{"".join(parts)}\n</details>'
 
 
@@ -110,7 +115,7 @@ def _schema(name: str, schema: dict[str, Any]) -> str:
         (field, None, field in required, kind, kind.get("description", ""))
         for field, kind in schema.get("properties", {}).items()
     ]
-    described = escape(schema.get("description", ""))
+    described = _prose(schema.get("description", ""))
     body = _table(rows) if rows else f"<p>{_type(schema)}</p>"
     return f'<details id="{escape(name)}"><summary><code>{escape(name)}</code> {described}</summary>\n{body}\n</details>'
 
@@ -118,10 +123,15 @@ def _schema(name: str, schema: dict[str, Any]) -> str:
 def _table(rows: Sequence[tuple[str, str | None, bool, dict[str, Any], str]]) -> str:
     lines = [
         f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{escape(where or "")}</td>'
-        f"<td>{'required' if required else 'optional'}</td><td>{_type(schema)}</td><td>{escape(description)}</td></tr>"
+        f"<td>{'required' if required else 'optional'}</td><td>{_type(schema)}</td><td>{_prose(description)}</td></tr>"
         for name, where, required, schema, description in rows
     ]
     return f"<table><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _prose(text: str) -> str:
+    """Text whose names in backticks are shown as code."""
+    return re.sub(r"(`{1,2})([^`]+)\1", r"<code>\2</code>", escape(text))
 
 
 def _type(schema: dict[str, Any]) -> str:
