@@ -123,7 +123,8 @@ def _bare_commit(memory: Memory, number: int) -> None:
     store = memory.store
     row = {"memory_id": f"shop/{number}", "text": _fact(number)}
     writes = [
-        Write.of("bare", f"{band}/shop/{number}", ActionType.WRITE, row) for band in ("LEDGER", "ACTIVE")
+        Write.of("bare", f"{band}/shared//shop/{number}", ActionType.WRITE, row)
+        for band in ("LEDGER", "ACTIVE")
     ]
     store.commit(
         Commit.of(

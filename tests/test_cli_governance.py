@@ -102,7 +102,7 @@ def test_a_person_approves_with_a_key_file() -> None:
     done = call("approvals", "approve", proposal_id[:8], "--key", "alice", "--yes")
 
     assert done.exit_code == 0
-    assert "VAULT/law/1 is law now, signed by alice@example.com; ledger entry " in done.output
+    assert "VAULT/shared//law/1 is law now, signed by alice@example.com; ledger entry " in done.output
     assert texts(Band.VAULT) == [LAW]
     assert call("approvals", "list").output == "No proposal is waiting.\n"
     assert [one["state"] for one in answer_of("approvals", "list", "--all")["proposals"]] == ["approved"]
@@ -211,7 +211,7 @@ def test_a_sweep_can_be_rehearsed_and_run() -> None:
     rehearsed, again = call("retention", "sweep", "--dry-run"), answer_of("retention", "sweep", "--dry-run")
 
     assert "nothing was changed" in rehearsed.output
-    assert "delete   ACTIVE/geo/france" in rehearsed.output
+    assert "delete   ACTIVE/shared//geo/france" in rehearsed.output
     assert {one["action"] for one in again["due"]} == {"archive", "delete"}
     assert (again["dry_run"], again["receipts"], answer_of("verify")["snapshots"]) == (True, [], head)
 
@@ -384,7 +384,7 @@ def test_a_sweep_lists_at_most_twenty_records() -> None:
                     run.remember(fact, subject=f"gate/{number:02}", source=HANDBOOK)
             printed = call("retention", "sweep", "--dry-run").output
 
-            assert printed.count("delete   ACTIVE/gate/") == 20
+            assert printed.count("delete   ACTIVE/shared//gate/") == 20
             assert ("… and 1 more" in printed) == (last == 21)
             assert f"{last} to delete; nothing was changed" in printed
 

@@ -53,7 +53,10 @@ def test_a_remembered_text_has_a_history_a_diff_and_earlier_versions() -> None:
         "EU refunds take 14 days.",
         "EU refunds take 30 days.",
     ]
-    assert {change["key"] for change in diff} == {"LEDGER/policy/eu-refunds", "ACTIVE/policy/eu-refunds"}
+    assert {change["key"] for change in diff} == {
+        "LEDGER/shared//policy/eu-refunds",
+        "ACTIVE/shared//policy/eu-refunds",
+    }
     assert "EU refunds take 14 days." in call("at", "1").output
     assert "EU refunds take 14 days." not in call("at", "2", "--band", "LEDGER").output
     assert "accepted: EU refunds take 30 days." in call("history", "policy/eu-refunds").output
@@ -135,7 +138,7 @@ def test_history_names_the_failed_checks_of_a_rejected_text() -> None:
     lines = call("history", "bad").output.splitlines()
 
     assert "WRITE" in lines[0]
-    assert "  VOID/bad" in lines[0]
+    assert "  VOID/shared//bad" in lines[0]
     assert lines[1].startswith("        rejected (")
     assert "F6_Injection" in lines[1].partition(")")[0]
     assert "F5_Secrecy" not in lines[1]
@@ -147,9 +150,9 @@ def test_diff_shows_removed_and_added_texts() -> None:
     call("remember", "EU refunds take 30 days.", *words)
     added, changed = call("diff", "0", "1").output, call("diff", "1").output
 
-    assert "+ LEDGER/policy/eu-refunds: EU refunds take 14 days.\n" in added
+    assert "+ LEDGER/shared//policy/eu-refunds: EU refunds take 14 days.\n" in added
     assert "- LEDGER" not in added
-    assert "- LEDGER/policy/eu-refunds: EU refunds take 14 days.\n+ LEDGER/policy" in changed
+    assert "- LEDGER/shared//policy/eu-refunds: EU refunds take 14 days.\n+ LEDGER/shared//policy" in changed
     assert json.loads(call("diff", "0", "--json").output)["new"] is None
 
 

@@ -47,12 +47,12 @@ def test_doctor_finds_an_edited_row() -> None:
     _imported()
     with apsw.Connection("standfast.db", vfs="cksmvfs") as connection:
         connection.execute("DROP TRIGGER versions_never_change")
-        connection.execute("UPDATE versions SET content = CAST('{}' AS BLOB) WHERE key = 'LEDGER/m1'")
+        connection.execute("UPDATE versions SET content = CAST('{}' AS BLOB) WHERE key = 'LEDGER/shared//m1'")
     connection.close()
     result = _call("doctor")
 
     assert result.exit_code == 1
-    assert "default/LEDGER/m1 in snapshot 1" in result.output
+    assert "default/LEDGER/shared//m1 in snapshot 1" in result.output
 
 
 def test_doctor_finds_a_flipped_bit() -> None:

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         ToRemember,
         WorkerLoop,
     )
+    from standfast.origins import Origin
     from standfast.policies import BandBudget, ByteModel, PolicySpec, WritePolicy, policy_names
     from standfast.recall import (
         BpeCounter,
@@ -105,12 +106,15 @@ if TYPE_CHECKING:
         Controller,
         ControllerRegistry,
         EstimatedCounter,
+        Filter,
         MemoryControllerInput,
         RecallAnswer,
         RecallRequest,
         RecordView,
         TokenCounter,
+        Where,
     )
+    from standfast.remember_request import RememberRequest
     from standfast.settings import Settings
     from standfast.store import Commit, Store, StoreIdentity, Write, open_store
     from standfast.store.records import HistoryEntry, RecordChange
@@ -139,7 +143,6 @@ if TYPE_CHECKING:
         Receipt,
         Record,
         Remembered,
-        RememberRequest,
         RunIdentity,
         Snapshot,
         Step,
@@ -198,6 +201,7 @@ __all__ = [
     "Evidence",
     "Exact",
     "Experiment",
+    "Filter",
     "Finding",
     "Floor",
     "FloorCheck",
@@ -242,6 +246,7 @@ __all__ = [
     "OptimizeLoop",
     "OptimizeRequest",
     "OptimizeResult",
+    "Origin",
     "OutcomeUnknown",
     "PayloadMismatch",
     "PolicySpec",
@@ -297,6 +302,7 @@ __all__ = [
     "TraceFolder",
     "Verdict",
     "VisibilityMode",
+    "Where",
     "WorkerLoop",
     "Write",
     "WritePolicy",
@@ -327,7 +333,9 @@ _MODULES = {
     "memory": "AgentRun AsyncMemory AsyncRun AsyncSnapshotView IdempotencyRecord Memory Run SnapshotView",
     "optimize": "AnthropicProvider AgentTool Contains Dataset EvalLoop EvalReport EvalRequest EvalResult Evaluator Exact GateSettings InMemoryMailbox InMemoryPromptRegistry InMemoryResultCache JsonSchema LocalPromptOverridesStore LocalResultCache LoopGroup Mailbox MainLoop MainLoopRequest MainLoopResult ModelJudge Numeric OpenAICompatibleProvider OptimizationReport OptimizeLoop OptimizeRequest OptimizeResult Prompt PromptOverridesStore PromptTemplate ProviderAdapter ProviderConfig RedisMailbox RedisPromptOverridesStore RedisResultCache RenderedPrompt ResultCache S3PromptOverridesStore Sample Score ScriptedProvider Section ToRemember WorkerLoop",
     "policies": "BandBudget ByteModel PolicySpec WritePolicy policy_names",
-    "recall": "BpeCounter ContextPackage Controller ControllerRegistry EstimatedCounter MemoryControllerInput RecallAnswer RecallRequest RecordView TokenCounter",
+    "recall": "BpeCounter ContextPackage Controller ControllerRegistry EstimatedCounter Filter MemoryControllerInput RecallAnswer RecallRequest RecordView TokenCounter Where",
+    "origins": "Origin",
+    "remember_request": "RememberRequest",
     "settings": "Settings",
     "store": "Commit Store StoreIdentity Write open_store",
     "store.records": "HistoryEntry RecordChange",

@@ -10,8 +10,15 @@ MAX_VALUE_BYTES: Final = 1 << 20
 
 # Names that users choose: ids, namespaces, subjects, tags.
 MAX_NAME_CHARS: Final = 256
-MAX_KEY_CHARS: Final = 320
+MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
+
+# Scopes and the caller's own fields of a record.
+MAX_SCOPE_SEGMENTS: Final = 8
+MAX_SCOPE_BYTES: Final = 200
+MAX_SCOPES: Final = 64
+MAX_METADATA_FIELDS: Final = 64
+MAX_METADATA_CHARS: Final = 1_024
 
 # `memory.read`.
 DEFAULT_MAX_ITEMS: Final = 50
@@ -174,7 +181,14 @@ assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, so json-v1 must stop before"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
-assert MAX_NAME_CHARS + 64 <= MAX_KEY_CHARS, "a key is a band and a name, or a prefix and a digest"
+assert MAX_NAME_CHARS + MAX_SCOPE_BYTES + 64 <= MAX_KEY_CHARS, (
+    "a key is a band or prefix, a scope, and a name or digest"
+)
+# PostgreSQL refuses rows of an index that are larger than 2,704 bytes. Of a key's characters only those of a name can be long ones.
+assert 2 * MAX_NAME_CHARS * 4 + MAX_SCOPE_BYTES + 64 < 2_600, "namespace and key fit an index"
+assert MAX_METADATA_FIELDS * (MAX_NAME_CHARS + MAX_METADATA_CHARS) * 4 < MAX_VALUE_BYTES // 2, (
+    "metadata fits a value"
+)
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, (
     "the facts about all writes of a commit fit into it"
 )

@@ -4,23 +4,33 @@ Values are frozen and validate themselves: an invalid one can't be built and rai
 of the documents, so ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  RememberRequest -> Remembered, Receipt; Record -> Band, Tier
+    what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: remember_request.py)
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
     what is tried       Experiment
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, NoReturn, Self
+from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias
 
 import msgspec
 
-from standfast.canon import normal_string
+from standfast.canon import normal_string, utc_text
 from standfast.casing import lowered
-from standfast.errors import InvalidValue
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_NAME_CHARS, MAX_TAGS, SAFE_INTEGER
+from standfast.errors import InvalidValue, StandfastError
+from standfast.limits import (
+    DEFAULT_MAX_ITEMS,
+    MAX_METADATA_CHARS,
+    MAX_METADATA_FIELDS,
+    MAX_NAME_CHARS,
+    MAX_TAGS,
+    SAFE_INTEGER,
+)
+from standfast.origins import Origin
+from standfast.scopes import SHARED, checked_scope, scoped_key
 
 __all__ = [
     "TIER_OF_BAND",
@@ -32,10 +42,10 @@ __all__ = [
     "Evidence",
     "Experiment",
     "FloorCheck",
+    "JsonScalar",
     "MemoryAction",
     "Receipt",
     "Record",
-    "RememberRequest",
     "Remembered",
     "RunIdentity",
     "Snapshot",
@@ -44,12 +54,16 @@ __all__ = [
     "Value",
     "Verdict",
     "VisibilityMode",
+    "is_metadata_value",
     "none_of",
     "normal_tags",
+    "shown",
 ]
 
 
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
+JsonScalar: TypeAlias = str | int | float | bool | None
+"""A value of a record's metadata."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,7 +101,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _require_whole(self, field: str, number: int, *, least: int) -> None:
         if not (type(number) is int and number >= least):
-            self._refuse(f"{field} must be a whole number from {least} on, not {_shown(number)}")
+            self._refuse(f"{field} must be a whole number from {least} on, not {shown(number)}")
 
     def _require_name(self, field: str, name: str, most_chars: int = MAX_NAME_CHARS) -> None:
         if not (
@@ -96,14 +110,22 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             and name.isprintable()
             and (name.isascii() or normal_string(name) == name)
         ):
-            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {_shown(name)}")
+            self._refuse(f"{field} must be 1 to {most_chars} printable characters in NFC, not {shown(name)}")
 
     def _require_digest(self, field: str, digest: str) -> None:
         if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
-            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {_shown(digest)}")
+            self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {shown(digest)}")
+
+    def _require_instant(self, field: str, text: str) -> None:
+        try:
+            is_exact = utc_text(datetime.fromisoformat(text)) == text
+        except (TypeError, ValueError, StandfastError):
+            is_exact = False
+        if not is_exact:
+            self._refuse(f"{field} must be written YYYY-MM-DDTHH:MM:SS.ffffffZ, not {shown(text)}")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value for an error message: short, and never an error itself."""
     try:
         return f"{value!r:.80}"
@@ -114,7 +136,7 @@ def _shown(value: object) -> str:
 
 def none_of(value: object, kind: type[StrEnum]) -> str:
     """The message that something is not a member of an enum."""
-    return f"is {_shown(value)}, which is not one of {', '.join(kind)}"
+    return f"is {shown(value)}, which is not one of {', '.join(kind)}"
 
 
 class VisibilityMode(StrEnum):
@@ -290,6 +312,8 @@ class RunIdentity(Value, frozen=True, kw_only=True):
     visibility_mode: VisibilityMode = VisibilityMode.READ_ONLY
     policy_set_id: str
     model_config_id: str | None = None
+    scope: str = SHARED
+    """Where the run reads and writes unless a call names a scope."""
 
     def __post_init__(self) -> None:
         self._require_name("run_id", self.run_id)
@@ -297,6 +321,7 @@ class RunIdentity(Value, frozen=True, kw_only=True):
         self._require_name("policy_set_id", self.policy_set_id)
         self._coerce("visibility_mode", VisibilityMode)
         self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
+        checked_scope(self.scope)
 
 
 class FloorCheck(Value, frozen=True, kw_only=True):
@@ -344,7 +369,15 @@ class Evidence(Value, frozen=True, kw_only=True):
 
 
 class Record(Value, frozen=True, kw_only=True):
-    """One record of memory, as ``memory.read`` knows it, with its verdict and evidence."""
+    """One record of memory, as ``memory.read`` knows it, with its place, its verdict and its evidence.
+
+    Attributes:
+        scope: Where in the namespace it is, e.g. ``"user/ada"``. Ids and subjects are unique within a scope.
+        metadata: The caller's own fields, to filter by.
+        session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
+        origin: How far its source is trusted.
+        valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
+    """
 
     memory_id: str
     text: str
@@ -358,10 +391,19 @@ class Record(Value, frozen=True, kw_only=True):
     """The tier that it was archived to; None for that of its band."""
     verdict: Verdict | None = None
     evidence: Evidence | None = None
+    scope: str = SHARED
+    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    session: str | None = None
+    position: int | None = None
+    speaker: str | None = None
+    origin: Origin = Origin.ORDINARY
+    valid_from: str | None = None
+    valid_until: str | None = None
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)
         self._require(isinstance(self.text, str), "text must be a string")
+        self._require_place()
         self._coerce("band", Band)
         if self.tier is not None:
             self._coerce("tier", Tier)
@@ -380,87 +422,54 @@ class Record(Value, frozen=True, kw_only=True):
             "a record with a VOID verdict belongs in the VOID band",
         )
 
+    def _require_place(self) -> None:
+        if self.scope != SHARED:
+            checked_scope(self.scope)
+        self._coerce("origin", Origin)
+        if self.metadata:
+            self._require_metadata(self.metadata)
+        for field in ("session", "speaker"):
+            if (name := getattr(self, field)) is not None:
+                self._require_name(field, name)
+        if self.position is not None:
+            self._require_whole("position", self.position, least=0)
+            self._require(self.position <= SAFE_INTEGER, f"position must be at most {SAFE_INTEGER}")
+        for field in ("valid_from", "valid_until"):
+            if (instant := getattr(self, field)) is not None:
+                self._require_instant(field, instant)
+        if self.valid_from is not None and self.valid_until is not None:
+            self._require(self.valid_from < self.valid_until, "valid_from must be before valid_until")
+
+    def _require_metadata(self, metadata: Mapping[str, JsonScalar]) -> None:
+        self._require(
+            isinstance(metadata, dict) and len(metadata) <= MAX_METADATA_FIELDS,
+            f"metadata must be an object of at most {MAX_METADATA_FIELDS} fields",
+        )
+        for name, value in metadata.items():
+            self._require_name("a field of metadata", name)
+            if not is_metadata_value(value):
+                self._refuse(
+                    f"metadata[{name!r:.80}] must be a string of at most {MAX_METADATA_CHARS} characters, a finite number, "
+                    f"true, false or null, not {shown(value)}"
+                )
+
     @property
     def key(self) -> str:
         """Its key in the namespace. The band is part of it, because a record can be in two bands."""
-        return f"{self.band.value}/{self.memory_id}"
+        return scoped_key(self.band.value, self.scope, self.memory_id)
 
     def as_json(self) -> dict[str, Any]:
         """Only the fields that are set, because an absent field and a null one differ in json-v1."""
-        plain = {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, ())}
+        plain = {
+            name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, (), {})
+        }
+        if self.scope == SHARED:
+            del plain["scope"]
+        if self.origin is Origin.ORDINARY:
+            del plain["origin"]
         if self.evidence is not None:
             plain["evidence"] = self.evidence.as_json()
         return plain
-
-
-class RememberRequest(Value, frozen=True, kw_only=True):
-    """What a caller says about one thing to remember, validated before anything else happens. Build it with ``of``."""
-
-    text: str
-    subject: str | None = None
-    source: dict[str, Any] | None = None
-    tags: tuple[str, ...] = ()
-    refs: tuple[dict[str, Any], ...] = ()
-    propose: bool = False
-    role: str = "agent"
-    hold: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        role: str = "agent",
-        hold: str | None = None,
-    ) -> Self:
-        """Build a request. The parameters are those of ``Run.remember``."""
-        _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
-        _refuse_unless(
-            not isinstance(tags, str), f"tags must be a list of strings: pass [{tags!r:.80}]", tags
-        )
-        _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
-        is_source = source is None or isinstance(source, Mapping)
-        _refuse_unless(
-            is_source, 'source must be a mapping such as {"kind": "doc", "id": "handbook#4"}', source
-        )
-        _refuse_unless(_is_list_of(refs, Mapping), "refs must be a list of mappings", refs)
-        _refuse_unless(isinstance(propose, bool), "propose must be True or False", propose)
-        _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
-        _refuse_unless(
-            hold is None or (isinstance(hold, str) and hold.strip()), "hold must be a reason", hold
-        )
-        return cls(
-            text=text,
-            subject=subject,
-            source=dict(source) if source else None,
-            tags=tuple(sorted(set(tags))),
-            refs=tuple(dict(ref) for ref in refs),
-            propose=propose,
-            role=str(role),
-            hold=hold,
-        )
-
-    def __post_init__(self) -> None:
-        if self.subject is not None:
-            self._require_name("subject", self.subject)
-
-    def as_json(self) -> dict[str, Any]:
-        """Only what is set, as a trace records it."""
-        return {name: value for name, value in super().as_json().items() if value}
-
-
-def _is_list_of(given: object, kind: type[Any]) -> bool:
-    return isinstance(given, list | tuple | set | frozenset) and all(isinstance(one, kind) for one in given)
-
-
-def _refuse_unless(condition: object, problem: str, given: object) -> None:
-    if not condition:
-        raise InvalidValue(what="RememberRequest", problem=f"{problem}, not {_shown(given)}")
 
 
 class Receipt(Value, frozen=True, kw_only=True):
@@ -564,6 +573,15 @@ class Experiment(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("id", self.id)
         self._require_name("overrides_tag", self.overrides_tag)
+
+
+def is_metadata_value(value: object) -> bool:
+    """Whether a value can stand in metadata: a short string, a finite number, a bool or None."""
+    if isinstance(value, str):
+        return len(value) <= MAX_METADATA_CHARS
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return -SAFE_INTEGER <= value <= SAFE_INTEGER
+    return value is None or isinstance(value, bool)
 
 
 def normal_tags(tags: tuple[str, ...] | list[str]) -> tuple[str, ...]:

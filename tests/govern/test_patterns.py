@@ -74,7 +74,9 @@ def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> Non
     )
     assert found.memory_id != pattern_record(INCIDENT._replace(day="2026-11-17")).memory_id
     assert INCIDENT.key("m1") == f"{INCIDENT.prefix}2026-11-16/m1"
+    assert INCIDENT.prefix.startswith("mark/shared//")
+    assert INCIDENT._replace(scope="user/ada").prefix == INCIDENT.prefix.replace("shared", "user/ada")
 
 
 def test_the_note_on_rejected_content_is_always_the_same() -> None:
-    assert (refused_key("ab"), refused_row("ab")) == ("refused/ab", {"refused": "ab"})
+    assert (refused_key("user/a", "ab"), refused_row("ab")) == ("refused/user/a//ab", {"refused": "ab"})

@@ -116,7 +116,7 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
             )
         else:
             # Where it has become law, another number would be refused; law can be amended.
-            law = f"VAULT/{subject}"
+            law = f"VAULT/shared//{subject}"
             run.remember(
                 f"Fact number {number} holds in region {number * 7}.",
                 subject=subject,

@@ -169,7 +169,7 @@ EDITS: dict[str, dict[str, tuple[object, ...]]] = {
     "versions": {
         "memory_snapshot_id": (1, 9_999),
         "namespace": ("another", ""),
-        "key": ("VAULT/another", ""),
+        "key": ("VAULT/shared//another", ""),
         "action": ("MERGE", "EXPIRE", "FORGET"),
         "fingerprint": (OTHER_DIGEST, None),
         "content": (b'{"memory_id":"x","text":"y"}', b"", None),

@@ -10,7 +10,8 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError
 from standfast.memory import Memory
 from standfast.policies import BandBudget
-from standfast.vocabulary import Band, RememberRequest
+from standfast.remember_request import RememberRequest
+from standfast.vocabulary import Band
 from tests.memory.conftest import HANDBOOK
 
 ACTIVE = BandBudget(band=Band.ACTIVE, max_bytes=600, policy="RecencyBias")

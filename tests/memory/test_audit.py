@@ -67,21 +67,26 @@ def decision_key(memory: Memory, state: str = "approved") -> str:
 
 
 def _put_the_old_law_back(memory: Memory) -> None:
-    write(memory, ActionType.MERGE, "VAULT/law/1", row(memory, "VAULT/law/1", at=2))
+    write(memory, ActionType.MERGE, "VAULT/shared//law/1", row(memory, "VAULT/shared//law/1", at=2))
 
 
 def _copy_a_law_elsewhere(memory: Memory) -> None:
-    write(memory, ActionType.WRITE, "VAULT/law/9", row(memory, "VAULT/law/1") | {"memory_id": "law/9"})
+    write(
+        memory,
+        ActionType.WRITE,
+        "VAULT/shared//law/9",
+        row(memory, "VAULT/shared//law/1") | {"memory_id": "law/9"},
+    )
 
 
 def _copy_a_law_to_another_namespace(memory: Memory) -> None:
-    law, key = row(memory, "VAULT/law/1"), decision_key(memory)
-    write(memory, ActionType.WRITE, "VAULT/law/1", law, "acme")
+    law, key = row(memory, "VAULT/shared//law/1"), decision_key(memory)
+    write(memory, ActionType.WRITE, "VAULT/shared//law/1", law, "acme")
     write(memory, ActionType.WRITE, key, row(memory, key), "acme")
 
 
 def _end_a_law(memory: Memory) -> None:
-    write(memory, ActionType.EXPIRE, "VAULT/law/1")
+    write(memory, ActionType.EXPIRE, "VAULT/shared//law/1")
 
 
 def _end_a_proposal(memory: Memory) -> None:
@@ -124,18 +129,21 @@ def _drop_the_signers(memory: Memory) -> None:
 
 
 def _name_no_proposal_in_a_seal(memory: Memory) -> None:
-    law = row(memory, "VAULT/law/1")
+    law = row(memory, "VAULT/shared//law/1")
     law["evidence"]["floor_checks"][-1]["reason"] = "x"
-    write(memory, ActionType.MERGE, "VAULT/law/1", law)
+    write(memory, ActionType.MERGE, "VAULT/shared//law/1", law)
 
 
 @pytest.mark.parametrize(
     ("attack", "problem_pattern"),
     [
-        (_put_the_old_law_back, "VAULT/law/1 in snapshot 6: .*its seal was already used in snapshot 2"),
-        (_copy_a_law_elsewhere, "VAULT/law/9 in snapshot 6: .*signed something else"),
+        (
+            _put_the_old_law_back,
+            "VAULT/shared//law/1 in snapshot 6: .*its seal was already used in snapshot 2",
+        ),
+        (_copy_a_law_elsewhere, "VAULT/shared//law/9 in snapshot 6: .*signed something else"),
         (_copy_a_law_to_another_namespace, "acme/decision/.*it belongs to another proposal"),
-        (_end_a_law, "VAULT/law/1 in snapshot 6: .*ended without a human's decision"),
+        (_end_a_law, "VAULT/shared//law/1 in snapshot 6: .*ended without a human's decision"),
         (_end_a_proposal, "PHOENIX/.* in snapshot 6: .*removed without a human's decision"),
         (_exchange_what_waits, "PHOENIX/.* in snapshot 6: .*not the one that was proposed"),
         (_approve_what_was_rejected, "decision/.* in snapshot 7: .*it belongs to another proposal"),
@@ -143,7 +151,7 @@ def _name_no_proposal_in_a_seal(memory: Memory) -> None:
         (_free_a_nonce, "decision/.*its nonce is not stored as used"),
         (_exchange_the_signers, "decision/.*has another fingerprint"),
         (_drop_the_signers, "decision/.*list of signers that it was checked against is missing"),
-        (_name_no_proposal_in_a_seal, "VAULT/law/1 in snapshot 6: .*without valid evidence"),
+        (_name_no_proposal_in_a_seal, "VAULT/shared//law/1 in snapshot 6: .*without valid evidence"),
     ],
 )
 def test_what_was_done_past_governance_is_told(
@@ -156,12 +164,12 @@ def test_what_was_done_past_governance_is_told(
 
 
 def test_one_damaged_record_hides_no_other(memory: Memory) -> None:
-    record = row(memory, "VAULT/law/1") | {"band": "LEDGER", "memory_id": "a"}
-    write(memory, ActionType.WRITE, "LEDGER/a", record | {"text": "Never judged."})
-    write(memory, ActionType.WRITE, "LEDGER/b", "no record at all")
-    write(memory, ActionType.WRITE, "LEDGER/c", record)
+    record = row(memory, "VAULT/shared//law/1") | {"band": "LEDGER", "memory_id": "a"}
+    write(memory, ActionType.WRITE, "LEDGER/shared//a", record | {"text": "Never judged."})
+    write(memory, ActionType.WRITE, "LEDGER/shared//b", "no record at all")
+    write(memory, ActionType.WRITE, "LEDGER/shared//c", record)
     problems = list(memory.verify())
 
     assert [problem.partition(" ")[0] for problem in problems] == [
-        f"default/{Band.LEDGER}/{name}" for name in "abc"
+        f"default/{Band.LEDGER}/shared//{name}" for name in "abc"
     ]

@@ -231,9 +231,9 @@ def test_the_history_of_a_subject_tells_the_versions_that_a_budget_let_go() -> N
     result = [(one.key, one.action) for one in memory.history("sensor") if one.key.startswith(Band.ACTIVE)]
 
     assert result == [
-        ("ACTIVE/sensor@1.0", "WRITE"),
-        ("ACTIVE/sensor@1.0", "EXPIRE"),
-        ("ACTIVE/sensor@1.1", "WRITE"),
-        ("ACTIVE/sensor@1.1", "EXPIRE"),
-        ("ACTIVE/sensor@1.2", "WRITE"),
+        ("ACTIVE/shared//sensor@1.0", "WRITE"),
+        ("ACTIVE/shared//sensor@1.0", "EXPIRE"),
+        ("ACTIVE/shared//sensor@1.1", "WRITE"),
+        ("ACTIVE/shared//sensor@1.1", "EXPIRE"),
+        ("ACTIVE/shared//sensor@1.2", "WRITE"),
     ]

@@ -195,9 +195,9 @@ def test_content_that_is_refused_twice_is_noted_once() -> None:
     again = planned(judged(ATTACK, memory_id="m2"), store=store)
 
     assert void.refused_reading is not None
-    assert refused_key(void.refused_reading) in rows(first)
-    assert refused_key(void.refused_reading) not in rows(again)
-    assert any(key.startswith("VOID/m2~") for key in rows(again))
+    assert refused_key("shared", void.refused_reading) in rows(first)
+    assert refused_key("shared", void.refused_reading) not in rows(again)
+    assert any(key.startswith("VOID/shared//m2~") for key in rows(again))
 
 
 def test_a_run_with_more_records_than_one_commit_holds_says_so() -> None:
@@ -267,7 +267,7 @@ def test_a_proposal_is_of_the_content_that_would_be_sealed() -> None:
 
     assert one.proposal is not None
     assert one.proposal.payload_fingerprint == content_fingerprint(one.record)
-    assert one.proposal.key == "VAULT/m1"
+    assert one.proposal.key == "VAULT/shared//m1"
 
 
 def test_a_commit_may_hold_exactly_as_many_writes_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_a_memory_without_the_budget_forgets_from_its_stream_too() -> None:
 
     rows = [row.content or b"" for row in store.scan("default", prefix="stream/")]
     assert rows
-    assert not any(b'"LEDGER/alice@1.' in row or b"Entry 0 " in row for row in rows)
+    assert not any(b'"LEDGER/shared//alice@1.' in row or b"Entry 0 " in row for row in rows)
     assert list(memory.verify()) == []
 
 

@@ -40,7 +40,7 @@ def _record(band: Band, name: int, number: int) -> Record:
 def _committed(store: Store, namespace: str, band: Band, name: int, *, ends: bool) -> Commit:
     """A plain commit, as the desk, a sweep or another process would make it."""
     head = store.head()
-    key = f"{band}/scar/{name}"
+    key = f"{band}/shared//scar/{name}"
     there = key in store.read(namespace, [key])
     action = ActionType.EXPIRE if there and ends else ActionType.MERGE if there else ActionType.WRITE
     row = None if action is ActionType.EXPIRE else _record(band, name, head).as_json()

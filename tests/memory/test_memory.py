@@ -185,13 +185,16 @@ def test_what_two_snapshots_show_differently(memory: Memory) -> None:
     changed = {change.key: change for change in memory.diff(1)}
 
     assert set(changed) == {
-        "ACTIVE/geo/france",
-        "ACTIVE/policy/eu-refunds",
-        "LEDGER/geo/france",
-        "LEDGER/policy/eu-refunds",
+        "ACTIVE/shared//geo/france",
+        "ACTIVE/shared//policy/eu-refunds",
+        "LEDGER/shared//geo/france",
+        "LEDGER/shared//policy/eu-refunds",
     }
-    assert changed["LEDGER/geo/france"].before is None
-    before, after = changed["LEDGER/policy/eu-refunds"].before, changed["LEDGER/policy/eu-refunds"].after
+    assert changed["LEDGER/shared//geo/france"].before is None
+    before, after = (
+        changed["LEDGER/shared//policy/eu-refunds"].before,
+        changed["LEDGER/shared//policy/eu-refunds"].after,
+    )
     assert before is not None
     assert after is not None
     assert (before.text, after.text) == ("EU refunds take 14 days.", "EU refunds take 30 days.")
@@ -306,14 +309,16 @@ def test_what_stands_in_a_band_without_having_been_allowed_there_is_told(memory:
     (record,) = memory.records(band=Band.LEDGER)
     forged = record.as_json() | {"band": "VAULT"}
     changed = record.as_json() | {"memory_id": "b", "text": "Refunds are never given."}
-    rows = {"VAULT/a": forged, "LEDGER/b": changed}
+    rows = {"VAULT/shared//a": forged, "LEDGER/shared//b": changed}
     writes = [Write.of("default", key, ActionType.WRITE, row) for key, row in rows.items()]
     memory.store.commit(Commit.of(run_id="r", memory_snapshot_id=1, policy_set_id="p", writes=writes))
     problems = list(memory.verify())
 
     assert len(problems) == 2
-    assert any("VAULT/a" in problem and "without a human's decision" in problem for problem in problems)
-    assert any("LEDGER/b" in problem and "made for other content" in problem for problem in problems)
+    assert any(
+        "VAULT/shared//a" in problem and "without a human's decision" in problem for problem in problems
+    )
+    assert any("LEDGER/shared//b" in problem and "made for other content" in problem for problem in problems)
 
 
 def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Memory) -> None:

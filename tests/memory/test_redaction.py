@@ -10,8 +10,9 @@ from standfast.govern.judge.claim import Claim
 from standfast.govern.judge.redaction import redacted, redacted_request
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.memory import Memory
+from standfast.remember_request import RememberRequest
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band, Record, RememberRequest, Verdict
+from standfast.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET
 
 KEY = SECRET.split()[4]

@@ -67,7 +67,11 @@ def test_a_read_carries_what_an_audit_needs(store: Store) -> None:
     package = memory.at(1).recall("refunds", tokens=200)
     read = read_of(recorded(memory))
 
-    assert (read.namespace, read.scopes, read.filters) == ("support", (), {"bands": ["VAULT", "LEDGER"]})
+    assert (read.namespace, read.scopes, read.filters) == (
+        "support",
+        ("shared",),
+        {"bands": ["VAULT", "LEDGER"]},
+    )
     assert (read.budget.tokens, read.budget.max_items) == (200, 50)
     assert (read.store_id, read.branch_id) == (store.identity.store_id, store.identity.branch_id)
     assert read.package_hash == package.package_hash

@@ -51,7 +51,7 @@ def test_records_are_those_of_the_snapshot_and_band() -> None:
 
 def test_a_reader_needs_no_memory_and_hides_what_law_replaces() -> None:
     memory = _memory()
-    law = list(memory.at(2).records(band=Band.LEDGER))
+    law = [f"shared//{record.memory_id}" for record in memory.at(2).records(band=Band.LEDGER)]
     reader = SnapshotReader(
         memory.store, "default", clock=memory.store.clock, law_at=lambda at: law if at == 2 else ()
     )

@@ -117,7 +117,7 @@ def test_after_an_erasure_stored_records_are_restored_without_asking_the_policy(
     for number in range(5):
         stream.take(_change(number, str(number)))
     before = _state(stream.band)
-    stream.band.release(["ACTIVE/m-2"])
+    stream.band.release(["ACTIVE/shared//m-2"])
     stream.rows.append(restart_row(stream.band.keys))
     stream.band.reset_policy()
     stream.take(_change(5, "5"))
@@ -132,12 +132,16 @@ def test_a_delta_whose_base_was_erased_still_costs_its_bytes() -> None:
     stream = _Stream(_band(policy="MergeAggressive"))
     for number in range(3):
         stream.take(_change(number, str(number)))
-    stream.band.release(["ACTIVE/m-0"])
+    stream.band.release(["ACTIVE/shared//m-0"])
     stream.rows.append(restart_row(stream.band.keys))
     again = stream.replayed(since=4, without=(0,))
 
     assert again.used_bytes == stream.band.used_bytes == 2 * (len('{"v": "1"}') + 16)
-    assert (again.keys, again.retained(), again.steps) == ({"ACTIVE/m-1", "ACTIVE/m-2"}, set(), 3)
+    assert (again.keys, again.retained(), again.steps) == (
+        {"ACTIVE/shared//m-1", "ACTIVE/shared//m-2"},
+        set(),
+        3,
+    )
 
 
 def test_rows_name_keys_in_order() -> None:

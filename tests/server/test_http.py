@@ -15,7 +15,7 @@ from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
 from standfast.server.access.protection import WINDOW_SECONDS
 from standfast.server.app import build_app
-from standfast.server.operations.schemas import encode_cursor
+from standfast.server.operations.pages import encode_cursor
 from tests.govern import openssh
 from tests.server.harness import FACT, HANDBOOK, Harness, make_gateway
 
@@ -459,7 +459,7 @@ def test_retention_is_rehearsed_and_carried_out(tmp_path: Path) -> None:
         swept = client.post(f"{IN}/retention/sweep").json()["receipts"]
         left = client.get(f"{IN}/retention").json()["due"]
 
-    assert [(one["key"], one["action"]) for one in due] == [("ACTIVE/policy/eu-refunds", "delete")]
+    assert [(one["key"], one["action"]) for one in due] == [("ACTIVE/shared//policy/eu-refunds", "delete")]
     assert len(swept) == 1
     assert left == []
 

@@ -460,7 +460,7 @@ def test_a_fact_has_a_name_for_its_kind_that_the_store_does_not_use(kind: str) -
     [
         {"namespace": ""},
         {"key": ""},
-        {"key": "k" * 321},
+        {"key": "k" * 529},
         {"action": ActionType.SKIP},
         {"content": None},
         {"fingerprint": None},
@@ -472,13 +472,13 @@ def test_a_fact_has_a_name_for_its_kind_that_the_store_does_not_use(kind: str) -
 def test_a_write_that_breaks_a_rule_can_not_be_built(wrong: dict[str, Any]) -> None:
     fields: dict[str, Any] = {
         "namespace": "n",
-        "key": "k" * 320,
+        "key": "k" * 528,
         "action": ActionType.WRITE,
         "content": b"1",
         "fingerprint": "f",
     }
 
-    assert Write(**fields).record_key == ("n", "k" * 320)
+    assert Write(**fields).record_key == ("n", "k" * 528)
     with pytest.raises(InvalidValue):
         Write(**fields | wrong)
 

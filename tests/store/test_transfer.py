@@ -21,11 +21,18 @@ def _filled() -> Store:
     store = memory_store()
     store.commit(
         commit(
-            "r1", *(write(f"LEDGER/{r['memory_id']}", r) for r in RECORDS), write("other", [1, {"x": None}])
+            "r1",
+            *(write(f"LEDGER/shared//{r['memory_id']}", r) for r in RECORDS),
+            write("other", [1, {"x": None}]),
         )
     )
     store.commit(
-        commit("r2", merge("LEDGER/m1", RECORDS[1] | {"text": "changed"}), expire("LEDGER/m2"), at=1)
+        commit(
+            "r2",
+            merge("LEDGER/shared//m1", RECORDS[1] | {"text": "changed"}),
+            expire("LEDGER/shared//m2"),
+            at=1,
+        )
     )
     return store
 
@@ -48,7 +55,9 @@ def test_a_record_is_its_own_line() -> None:
     source = _filled()
     lines = [line for line in export_lines(source, NAMESPACE) if b'"memory_id":"m0"' in line]
 
-    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [_fingerprints(source)["LEDGER/m0"]]
+    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [
+        _fingerprints(source)["LEDGER/shared//m0"]
+    ]
     assert all(isinstance(parse(line)["text"], str) for line in export_lines(source, NAMESPACE))
 
 
@@ -68,7 +77,7 @@ def test_importing_twice_changes_nothing(store: Store) -> None:
 
 
 def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: Store) -> None:
-    store.commit(commit("r1", write("LEDGER/m0", "mine")))
+    store.commit(commit("r1", write("LEDGER/shared//m0", "mine")))
     line = io.BytesIO(b'{"memory_id":"m0","text":"theirs"}\n')
     with pytest.raises(InvalidValue, match="--update"):
         import_lines(store, NAMESPACE, line, name="lines")
@@ -76,7 +85,7 @@ def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: 
     counts = import_lines(store, NAMESPACE, line, name="lines", update=True)
 
     assert counts["updated"] == 1
-    assert [version.action for version in store.history(NAMESPACE, "LEDGER/m0")] == ["WRITE", "MERGE"]
+    assert [version.action for version in store.history(NAMESPACE, "LEDGER/shared//m0")] == ["WRITE", "MERGE"]
 
 
 @pytest.mark.parametrize(

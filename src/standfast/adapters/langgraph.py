@@ -24,6 +24,7 @@ from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import Corruption, InvalidValue, MissingExtra, PutRefused
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
+from standfast.scopes import SHARED, scoped_key
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
 from standfast.vocabulary import Band, Record, Remembered, Verdict, VisibilityMode
@@ -191,10 +192,12 @@ class _SnapshotItems:
     def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         """The item at a path; None if there is none."""
         subject, store = subject_of(namespace, key), self._memory.store
-        keys = [f"{band}/{subject}" for band in RECALLED_BANDS]
+        keys = [scoped_key(band, SHARED, subject) for band in RECALLED_BANDS]
         rows = store.read(self._memory.namespace, keys, at=self._at)
         # A band with a byte budget holds several numbered versions of a subject.
-        numbered = store.scan(self._memory.namespace, prefix=f"{Band.LEDGER}/{subject}@", at=self._at)
+        numbered = store.scan(
+            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self._at
+        )
         versions = [rows[key] for key in keys if key in rows] or sorted(numbered, key=_age)[-1:]
         return next(filter(None, (StoredItem.of(record_of(version)) for version in versions)), None)
 
@@ -203,7 +206,9 @@ class _SnapshotItems:
         newest: dict[ItemPath, StoredItem] = {}
         for band in reversed(RECALLED_BANDS):
             for prefix in (_subject_prefix(namespace_prefix), LONG_PREFIX):
-                rows = self._memory.store.scan(self._memory.namespace, prefix=f"{band}/{prefix}", at=self._at)
+                rows = self._memory.store.scan(
+                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self._at
+                )
                 for version in sorted(rows, key=_age):
                     item = StoredItem.of(record_of(version))
                     if item is not None and item.namespace[: len(namespace_prefix)] == namespace_prefix:

@@ -89,8 +89,8 @@ def show_proposal(proposal_id: str, store_url: str | None, namespace: str | None
 
 def _law_to_replace(memory: Memory, found: WaitingProposal | DecidedProposal) -> str | None:
     """The text of the law that a waiting proposal would replace; None if there is none."""
-    memory_id = found.proposal.key.partition("/")[2]
-    laws = [law.text for law in memory.records(band=Band.VAULT) if law.memory_id == memory_id]
+    place = found.proposal.key
+    laws = [law.text for law in memory.records(band=Band.VAULT, scope="*") if law.key == place]
     return laws[0] if laws and isinstance(found, WaitingProposal) else None
 
 

@@ -263,11 +263,13 @@ def tampering(tour: Tour, memory: Memory, folder: Path) -> None:
     with apsw.Connection(str(path), vfs="cksmvfs") as intruder:
         intruder.execute("DROP TRIGGER versions_never_change")
         intruder.execute(
-            "UPDATE versions SET content = CAST(replace(content, '500 euros', '900 euros') AS BLOB) WHERE key = 'VAULT/law/refunds'"
+            "UPDATE versions SET content = CAST(replace(content, '500 euros', '900 euros') AS BLOB) WHERE key = 'VAULT/shared//law/refunds'"
         )
     with Memory.open(str(path)) as forged:
         problems = list(forged.verify())
-    tour.claim("after it, verify names the row", any("VAULT/law/refunds" in problem for problem in problems))
+    tour.claim(
+        "after it, verify names the row", any("VAULT/shared//law/refunds" in problem for problem in problems)
+    )
     tour.show("\n".join(problems[:2]))
 
 

@@ -4,7 +4,14 @@ from typing import Any
 
 import click
 
-from standfast.cli.options import namespace_option, opened_memory, store_option
+from standfast.cli.options import (
+    listed_scope_option,
+    metadata_of,
+    namespace_option,
+    opened_memory,
+    scope_option,
+    store_option,
+)
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.govern.authority import Role
 from standfast.store.records import HistoryEntry
@@ -25,8 +32,17 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 @click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
 @click.option("--propose", is_flag=True, help="Propose it as law; a person has to sign it.")
 @click.option("--hold", help="Put it on hold for a person, with this reason.")
+@click.option(
+    "--metadata", "fields", multiple=True, metavar="NAME=VALUE", help="A field to filter by; repeatable."
+)
+@click.option("--session", help="The conversation that it is part of.")
+@click.option("--position", type=click.IntRange(0), help="Its place in the conversation.")
+@click.option("--speaker", help="Who said it.")
+@click.option("--valid-from", help="When it begins to hold, in ISO 8601.")
+@click.option("--valid-until", help="When it ends to hold, in ISO 8601.")
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
+@scope_option
 @store_option
 @namespace_option
 @json_option
@@ -40,6 +56,13 @@ def remember_command(
     hold: str | None,
     as_human: bool,
     run_id: str | None,
+    scope: str,
+    fields: tuple[str, ...],
+    session: str | None,
+    position: int | None,
+    speaker: str | None,
+    valid_from: str | None,
+    valid_until: str | None,
     store_url: str | None,
     namespace: str | None,
     as_json: bool,
@@ -60,6 +83,13 @@ def remember_command(
             propose=propose,
             hold=hold,
             role=Role.HUMAN if as_human else Role.AGENT,
+            scope=scope,
+            metadata=metadata_of(fields),
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
             workflow=WORKFLOW,
             run_id=run_id,
         )
@@ -90,6 +120,7 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 @click.option("--reason", required=True, help="Why; recorded in the ledger.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
+@scope_option
 @store_option
 @namespace_option
 @json_option
@@ -99,6 +130,7 @@ def forget_command(
     reason: str,
     yes: bool,
     run_id: str | None,
+    scope: str,
     store_url: str | None,
     namespace: str | None,
     as_json: bool,
@@ -107,7 +139,7 @@ def forget_command(
     if not yes:
         click.confirm(f"Erase everything stored about {subject}?", abort=True, err=True)
     with opened_memory(store_url, namespace) as memory:
-        receipt = memory.forget(subject, reason=reason, workflow=WORKFLOW, run_id=run_id)
+        receipt = memory.forget(subject, reason=reason, scope=scope, workflow=WORKFLOW, run_id=run_id)
     if as_json:
         print_json({"subject": subject, "receipt": receipt.as_json()})
     else:
@@ -118,13 +150,16 @@ def forget_command(
 
 @click.command("history")
 @click.argument("subject")
+@scope_option
 @store_option
 @namespace_option
 @json_option
-def history_command(subject: str, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+def history_command(
+    subject: str, *, scope: str, store_url: str | None, namespace: str | None, as_json: bool
+) -> None:
     """List every version of SUBJECT (or a memory id), oldest first. Exit code 1 if there is none."""
     with opened_memory(store_url, namespace) as memory:
-        versions = memory.history(subject)
+        versions = memory.history(subject, scope=scope)
     if as_json:
         print_json({"subject": subject, "versions": [_version_json(version) for version in versions]})
     else:
@@ -156,15 +191,16 @@ def _print_version(version: HistoryEntry) -> None:
 @click.command("diff")
 @click.argument("old", type=click.IntRange(0))
 @click.argument("new", type=click.IntRange(0), required=False)
+@listed_scope_option
 @store_option
 @namespace_option
 @json_option
 def diff_command(
-    old: int, new: int | None, store_url: str | None, namespace: str | None, as_json: bool
+    old: int, new: int | None, *, scope: str, store_url: str | None, namespace: str | None, as_json: bool
 ) -> None:
     """Show what changed between snapshot OLD and snapshot NEW (default: the newest)."""
     with opened_memory(store_url, namespace) as memory:
-        changes = memory.diff(old, new)
+        changes = memory.diff(old, new, scope=scope)
     if as_json:
         rows = [
             {
@@ -190,15 +226,22 @@ def diff_command(
     type=click.Choice([band.value for band in _LISTED_BANDS]),
     help=f"List one band only: {', '.join(f'{band.value} ({band.label})' for band in _LISTED_BANDS)}.",
 )
+@listed_scope_option
 @store_option
 @namespace_option
 @json_option
 def at_command(
-    snapshot: int, *, band: str | None, store_url: str | None, namespace: str | None, as_json: bool
+    snapshot: int,
+    *,
+    band: str | None,
+    scope: str,
+    store_url: str | None,
+    namespace: str | None,
+    as_json: bool,
 ) -> None:
     """List the records of SNAPSHOT by band and id, as they were then. Content erased since is left out."""
     with opened_memory(store_url, namespace) as memory:
-        records = list(memory.records(band=Band(band) if band else None, at=snapshot))
+        records = list(memory.records(band=Band(band) if band else None, at=snapshot, scope=scope))
     if as_json:
         print_json({"snapshot": snapshot, "records": [record.as_json() for record in records]})
         return

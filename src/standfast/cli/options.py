@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -10,8 +10,10 @@ import click
 import msgspec
 
 from standfast.memory import Memory
+from standfast.scopes import SHARED
 from standfast.settings import Settings
 from standfast.store.store import Store, open_store
+from standfast.vocabulary import JsonScalar
 from standfast.wiring import open_memory
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -27,6 +29,18 @@ def namespace_option(command: _F) -> _F:
     """Add ``--namespace``; without it, the settings decide."""
     text = "Namespace (tenant); default: the setting `namespace` (STANDFAST_NAMESPACE)."
     return click.option("--namespace", default=None, help=text)(command)
+
+
+def scope_option(command: _F) -> _F:
+    """Add ``--scope`` to a command that works in one scope."""
+    text = "Scope inside the namespace, a path such as user/ada."
+    return click.option("--scope", default=SHARED, show_default=True, help=text)(command)
+
+
+def listed_scope_option(command: _F) -> _F:
+    """Add ``--scope`` to a command that lists a scope with all below it."""
+    text = "List this scope with all below it; * for all."
+    return click.option("--scope", default=SHARED, show_default=True, help=text)(command)
 
 
 def load_settings(*, store_url: str | None = None, namespace: str | None = None) -> Settings:
@@ -88,3 +102,17 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def metadata_of(fields: Sequence[str]) -> dict[str, JsonScalar]:
+    """Metadata that was given as NAME=VALUE. A value that is a JSON number, true, false or null is that; any other is text."""
+    metadata: dict[str, JsonScalar] = {}
+    for field in fields:
+        name, equals, text = field.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"--metadata must be NAME=VALUE, such as plan=gold, not {field!r}")
+        try:
+            metadata[name] = msgspec.json.decode(text.encode(), type=float | int | bool | None)
+        except msgspec.MsgspecError:
+            metadata[name] = text
+    return metadata

@@ -11,14 +11,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from standfast.cli.options import load_settings, namespace_option, opened_memory, opened_store, store_option
+from standfast.cli.options import (
+    load_settings,
+    metadata_of,
+    namespace_option,
+    opened_memory,
+    opened_store,
+    store_option,
+)
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory import Memory
 from standfast.recall.controller import Explanation, RecallAnswer
+from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.memory_read import explain
 from standfast.recall.request import DroppedForm, MemoryControllerInput
+from standfast.scopes import SHARED
 
 DEFAULT_TOKENS: Final = 500
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
@@ -40,6 +49,26 @@ _EXPLAIN: Final = click.option(
     "--max-items", type=int, default=DEFAULT_MAX_ITEMS, show_default=True, help="At most this many excerpts."
 )
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to recall from.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    default=(SHARED,),
+    show_default=True,
+    help="Recall from this scope, such as user/ada, with all below it; repeatable.",
+)
+@click.option("--tag", help="Choose only records with this tag.")
+@click.option("--source-kind", help="Choose only records whose source is of this kind.")
+@click.option("--subject-prefix", help="Choose only records whose subject begins with this.")
+@click.option("--after", help="Choose only records from this time or later (ISO 8601, or a date).")
+@click.option("--before", help="Choose only records from before this time.")
+@click.option(
+    "--metadata",
+    "fields",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Choose only records with this field; repeatable.",
+)
 @_EXPLAIN
 @store_option
 @namespace_option
@@ -50,6 +79,13 @@ def recall_command(
     tokens: int,
     max_items: int,
     at: int | None,
+    scopes: tuple[str, ...],
+    tag: str | None,
+    source_kind: str | None,
+    subject_prefix: str | None,
+    after: str | None,
+    before: str | None,
+    fields: tuple[str, ...],
     explains: bool,
     store_url: str | None,
     namespace: str | None,
@@ -60,9 +96,17 @@ def recall_command(
     The same snapshot and the same call give the same answer, byte for byte. With --json the context package is printed;
     its package_hash proves the content. With --explain each record's present trust is shown as well.
     """
+    where = Filter(
+        tag=tag,
+        source_kind=source_kind,
+        subject_prefix=subject_prefix,
+        after=after,
+        before=before,
+        metadata=metadata_of(fields),
+    )
     with opened_memory(store_url, namespace) as memory:
         view = memory.at(memory.store.head() if at is None else at)
-        answer = view.explain(query, tokens=tokens, max_items=max_items)
+        answer = view.explain(query, tokens=tokens, max_items=max_items, scopes=scopes, where=where)
     _print_answer(answer, explains=explains, as_json=as_json)
 
 

@@ -2,6 +2,7 @@
 
 client.py         ``Client`` and what it returns                <- START HERE
 async_client.py   the same with coroutines
+bodies.py         the bodies of requests, checked before they are sent
 transport.py      HTTP connections, retries, errors
 """
 

@@ -14,6 +14,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
@@ -35,12 +36,14 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.recall.filters import Filter, Where
+from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
-from standfast.vocabulary import Band, Receipt, Record, VisibilityMode
+from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 
 MAX_CONNECTIONS: Final = 8
 _P = ParamSpec("_P")
@@ -101,10 +104,14 @@ class AsyncClient:
 
     @asynccontextmanager
     async def run(
-        self, *, workflow: str, mode: VisibilityMode | str | None = None
+        self,
+        *,
+        workflow: str,
+        mode: VisibilityMode | str | None = None,
+        scope: str = SHARED,
     ) -> AsyncIterator["AsyncRemoteRun"]:
         """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
-        remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode)
+        remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode, scope=scope)
         run = AsyncRemoteRun(self._threads, remote)
         try:
             yield run
@@ -127,6 +134,13 @@ class AsyncClient:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
         request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and commit it; see ``Client.remember``."""
@@ -139,6 +153,13 @@ class AsyncClient:
             refs=refs,
             propose=propose,
             hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
             request_key=request_key,
         )
 
@@ -153,10 +174,12 @@ class AsyncClient:
         return await self._threads.run(self._client.recall_batch, items)
 
     async def forget(
-        self, subject: str, *, reason: str, request_key: str | None = None
+        self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
     ) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) and erase its content."""
-        return await self._threads.run(self._client.forget, subject, reason=reason, request_key=request_key)
+        """Forget a subject (or memory id) of a scope and erase its content."""
+        return await self._threads.run(
+            self._client.forget, subject, reason=reason, scope=scope, request_key=request_key
+        )
 
     # Reading.
 
@@ -167,29 +190,43 @@ class AsyncClient:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         at: int | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
-        """Recall the best records for a query within a token budget."""
-        return await self._threads.run(self._client.recall, query, tokens=tokens, max_items=max_items, at=at)
+        """Recall the best records for a query within a token budget; see ``Client.recall``."""
+        return await self._threads.run(
+            self._client.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            at=at,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+        )
 
     def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
         """Memory as of a snapshot, to recall from."""
         return AsyncRemoteSnapshot(self._threads, self._client.at(snapshot))
 
-    async def history(self, subject: str) -> list[HistoryEntry]:
-        """Every version of a subject (or memory id) in every band, oldest first."""
-        return await self._threads.run(self._client.history, subject)
+    async def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Every version of a scope's subject (or memory id) in every band, oldest first."""
+        return await self._threads.run(self._client.history, subject, scope=scope)
 
-    async def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
-        """The records that differ between a snapshot and a newer one, by default the newest."""
-        return await self._threads.run(self._client.diff, old, new)
+    async def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+        """The records of a scope, with all below it (``"*"`` for all), that differ between two snapshots."""
+        return await self._threads.run(self._client.diff, old, new, scope=scope)
 
-    def records(self, *, band: Band | None = None, at: int | None = None) -> AsyncIterator[Record]:
-        """Yield every record of one snapshot, by band and id."""
-        return self._threads.iterate(self._client.records(band=band, at=at))
+    def records(
+        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+    ) -> AsyncIterator[Record]:
+        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
+        return self._threads.iterate(self._client.records(band=band, at=at, scope=scope))
 
-    async def record(self, memory_id: str, *, at: int | None = None) -> list[Record]:
-        """One record, from each band that holds it."""
-        return await self._threads.run(self._client.record, memory_id, at=at)
+    async def record(self, memory_id: str, *, at: int | None = None, scope: str = SHARED) -> list[Record]:
+        """One record of a scope, from each band that holds it."""
+        return await self._threads.run(self._client.record, memory_id, at=at, scope=scope)
 
     async def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""
@@ -284,10 +321,25 @@ class AsyncRemoteRun:
         return self._run.receipt
 
     async def recall(
-        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
-        return await self._threads.run(self._run.recall, query, tokens=tokens, max_items=max_items)
+        return await self._threads.run(
+            self._run.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+        )
 
     async def remember(
         self,
@@ -299,6 +351,13 @@ class AsyncRemoteRun:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         return await self._threads.run(
@@ -310,11 +369,18 @@ class AsyncRemoteRun:
             refs=refs,
             propose=propose,
             hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
 
-    async def forget(self, subject: str, *, reason: str) -> schemas.ForgetResponse:
+    async def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
-        return await self._threads.run(self._run.forget, subject, reason=reason)
+        return await self._threads.run(self._run.forget, subject, reason=reason, scope=scope)
 
     async def commit(self) -> Receipt | None:
         """Commit the run atomically. A commit that was begun ends even if the task is cancelled."""
@@ -334,10 +400,25 @@ class AsyncRemoteSnapshot:
         self.snapshot = snapshot.snapshot
 
     async def recall(
-        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
-        return await self._threads.run(self._snapshot.recall, query, tokens=tokens, max_items=max_items)
+        return await self._threads.run(
+            self._snapshot.recall,
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+        )
 
 
 class AsyncRemoteApprovals:

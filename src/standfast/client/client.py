@@ -11,10 +11,12 @@ Writes have an idempotency key, so that an interrupted request can be sent again
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
+from standfast.client.bodies import recall_body, remember_body
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue, StandfastError
@@ -23,13 +25,15 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.recall.filters import Filter, Where
+from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
-from standfast.vocabulary import Band, Receipt, Record, VisibilityMode
+from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -67,10 +71,16 @@ class Client:
 
     # Writing.
 
-    def run(self, *, workflow: str, mode: VisibilityMode | str | None = None) -> "RemoteRun":
-        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's."""
+    def run(
+        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str = SHARED
+    ) -> "RemoteRun":
+        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's.
+
+        Args:
+            scope: Where the run reads and writes unless a call names a scope.
+        """
         named = {} if mode is None else {"mode": str(mode)}
-        body = schemas.OpenRunBody.from_json({"workflow": workflow, **named})
+        body = schemas.OpenRunBody.from_json({"workflow": workflow, "scope": scope, **named})
         response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
         return RemoteRun(self._calls, response)
 
@@ -84,6 +94,13 @@ class Client:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
         request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and commit it.
@@ -93,10 +110,27 @@ class Client:
             source: Where the text comes from, such as ``{"kind": "doc", "id": "handbook#4"}``.
             propose: Propose the text as law, which takes a person's signature.
             hold: Ask for a review by a person first, and say why.
+            scope: Where the text belongs, such as ``"user/ada"``. Subjects are unique within a scope.
+            metadata: Fields of your own, to filter by.
+            session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
+            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
-        body = _remember_body(
-            text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
+        body = remember_body(
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
         return self._calls.post(
             "/remember", schemas.RememberResponse, body, request_key=self._key(request_key)
@@ -115,9 +149,11 @@ class Client:
             "/remember/batch", schemas.RememberBatchResponse, body, request_key=self._key(request_key)
         )
 
-    def forget(self, subject: str, *, reason: str, request_key: str | None = None) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) and erase its content. Sealed records stay."""
-        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason})
+    def forget(
+        self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
+    ) -> schemas.ForgetResponse:
+        """Forget a subject (or memory id) of a scope and erase its content. Sealed records stay."""
+        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason, "scope": scope})
         return self._calls.post("/forget", schemas.ForgetResponse, body, request_key=self._key(request_key))
 
     # Reading.
@@ -129,9 +165,20 @@ class Client:
         tokens: int = DEFAULT_RECALL_TOKENS,
         max_items: int = DEFAULT_MAX_ITEMS,
         at: int | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
-        """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``."""
-        body = _recall_body(query, tokens=tokens, max_items=max_items, at=at)
+        """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``.
+
+        Args:
+            scope: The scope to read, with all below it; by default ``"shared"``.
+            scopes: Several scopes, instead of ``scope``.
+            where: Which records may be chosen, such as ``{"tag": "billing"}``; see ``Filter``.
+        """
+        body = recall_body(
+            query, tokens=tokens, max_items=max_items, at=at, scope=scope, scopes=scopes, where=where
+        )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
     def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
@@ -143,29 +190,32 @@ class Client:
         """Memory as of a snapshot, to recall from."""
         return RemoteSnapshot(self._calls, snapshot)
 
-    def history(self, subject: str) -> list[HistoryEntry]:
-        """Every version of a subject (or memory id) in every band, oldest first."""
-        query = schemas.HistoryQuery.from_json({"subject": subject})
+    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Every version of a scope's subject (or memory id) in every band, oldest first."""
+        query = schemas.HistoryQuery.from_json({"subject": subject, "scope": scope})
         return [
             one for page in self._calls.pages("/history", schemas.HistoryPage, query) for one in page.versions
         ]
 
-    def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
-        """The records that differ between a snapshot and a newer one, by default the newest."""
-        return self._calls.get(
-            "/diff", schemas.DiffResponse, schemas.DiffQuery.from_json({"old": old, "new": new})
-        ).changes
+    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+        """The records of a scope, with all below it (``"*"`` for all), that differ between two snapshots."""
+        query = schemas.DiffQuery.from_json({"old": old, "new": new, "scope": scope})
+        return self._calls.get("/diff", schemas.DiffResponse, query).changes
 
-    def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
-        """Yield every record of one snapshot, by band and id."""
-        query = schemas.RecordsQuery.from_json({"band": None if band is None else str(band), "at": at})
+    def records(
+        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+    ) -> Iterator[Record]:
+        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
+        query = schemas.RecordsQuery.from_json(
+            {"band": None if band is None else str(band), "at": at, "scope": scope}
+        )
         return (
             one for page in self._calls.pages("/records", schemas.RecordsPage, query) for one in page.records
         )
 
-    def record(self, memory_id: str, *, at: int | None = None) -> list[Record]:
-        """One record, from each band that holds it."""
-        query = schemas.RecordQuery.from_json({"memory_id": memory_id, "at": at})
+    def record(self, memory_id: str, *, at: int | None = None, scope: str = SHARED) -> list[Record]:
+        """One record of a scope, from each band that holds it."""
+        query = schemas.RecordQuery.from_json({"memory_id": memory_id, "at": at, "scope": scope})
         return self._calls.get("/record", schemas.RecordsPage, query).records
 
     def status(self) -> schemas.StatusResponse:
@@ -265,10 +315,17 @@ class RemoteRun:
         return self.response.run_id
 
     def recall(
-        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
-        body = _recall_body(query, tokens=tokens, max_items=max_items)
+        body = recall_body(query, tokens=tokens, max_items=max_items, scope=scope, scopes=scopes, where=where)
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
     def remember(
@@ -281,16 +338,36 @@ class RemoteRun:
         refs: Sequence[Mapping[str, Any]] = (),
         propose: bool = False,
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
-        body = _remember_body(
-            text, subject=subject, source=source, tags=tags, refs=refs, propose=propose, hold=hold
+        body = remember_body(
+            text,
+            subject=subject,
+            source=source,
+            tags=tags,
+            refs=refs,
+            propose=propose,
+            hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
         return self._calls.post(self._path("/remember"), schemas.RememberResponse, body)
 
-    def forget(self, subject: str, *, reason: str) -> schemas.ForgetResponse:
+    def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
-        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason})
+        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason, "scope": scope})
         return self._calls.post(self._path("/forget"), schemas.ForgetResponse, body)
 
     def commit(self) -> Receipt | None:
@@ -332,10 +409,25 @@ class RemoteSnapshot:
         self.snapshot = snapshot
 
     def recall(
-        self, query: str, *, tokens: int = DEFAULT_RECALL_TOKENS, max_items: int = DEFAULT_MAX_ITEMS
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
-        body = _recall_body(query, tokens=tokens, max_items=max_items, at=self.snapshot)
+        body = recall_body(
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            at=self.snapshot,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+        )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
 
@@ -463,33 +555,6 @@ class RemotePrompts:
         path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
         body = schemas.RollbackBody(prompt=prompt, tag=tag)
         return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
-
-
-def _remember_body(
-    text: str,
-    *,
-    subject: str | None,
-    source: Mapping[str, Any] | None,
-    tags: Sequence[str],
-    refs: Sequence[Mapping[str, Any]],
-    propose: bool,
-    hold: str | None,
-) -> schemas.RememberBody:
-    return schemas.RememberBody.from_json(
-        {
-            "text": text,
-            "subject": subject,
-            "source": dict(source) if isinstance(source, Mapping) else source,
-            "tags": tags,
-            "refs": refs,
-            "propose": propose,
-            "hold": hold,
-        }
-    )
-
-
-def _recall_body(query: str, *, tokens: int, max_items: int, at: int | None = None) -> schemas.RecallBody:
-    return schemas.RecallBody.from_json({"query": query, "tokens": tokens, "max_items": max_items, "at": at})
 
 
 def _prompt_path(ns: str, prompt_key: str) -> str:

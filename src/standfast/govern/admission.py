@@ -25,6 +25,7 @@ from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.redaction import SECRECY_FLOOR, redacted
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
+from standfast.scopes import scoped_key
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
@@ -197,7 +198,7 @@ def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now
     assert record.verdict is not None, "only judged records are proposed"
     return Proposal.of(
         namespace=namespace,
-        key=f"{Band.VAULT}/{record.memory_id}",
+        key=scoped_key(Band.VAULT, record.scope, record.memory_id),
         payload_fingerprint=content_fingerprint(record),
         summary=record.text,
         verdict=record.verdict,

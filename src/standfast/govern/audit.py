@@ -34,6 +34,7 @@ from standfast.govern.evidence import (
     read_instant,
 )
 from standfast.govern.policy import BANDS_OF_VERDICT
+from standfast.scopes import prefix_in, prefix_of
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
@@ -61,12 +62,12 @@ class _Audit:
         self._decisions: dict[str, tuple[int, DecidedProposal]] = {}
 
     def problems(self) -> Iterator[str]:
-        checks = {DECISION_PREFIX: self._check_decision, **{f"{band}/": self._check for band in Band}}
-        checks[f"{Band.PHOENIX}/"] = self._check_proposal
+        checks = {DECISION_PREFIX: self._check_decision, **{prefix_of(band): self._check for band in Band}}
+        checks[prefix_of(Band.PHOENIX)] = self._check_proposal
         for prefix, check in checks.items():
             for version in self._store.newest_versions(self._namespace, prefix=prefix, at=self._head):
                 # Only of law is every version checked; in other bands the newest one counts.
-                past = self._history(version) if prefix == f"{Band.VAULT}/" else (version,)
+                past = self._history(version) if prefix == prefix_of(Band.VAULT) else (version,)
                 for one in past:
                     try:
                         check(verified(one))
@@ -79,7 +80,7 @@ class _Audit:
 
     def _check(self, version: Version) -> None:
         """Checks that a record is in a band that its evidence allows."""
-        band = Band(version.key.partition("/")[0])
+        band = Band(prefix_in(version.key))
         if version.content is None:
             _require(band is not Band.VAULT, "Record", "law was ended without a human's decision")
             return

@@ -32,7 +32,22 @@ CONTENT_FLOOR: Final = "content"
 HUMAN_SEAL_FLOOR: Final = "human_seal"
 HUMAN_ACCEPT_FLOOR: Final = "human_accept"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
-_CONTENT: Final = ("text", "ts_utc", "tags", "refs", "subject", "source")
+_CONTENT: Final = (
+    "text",
+    "ts_utc",
+    "tags",
+    "refs",
+    "subject",
+    "source",
+    "scope",
+    "metadata",
+    "session",
+    "position",
+    "speaker",
+    "origin",
+    "valid_from",
+    "valid_until",
+)
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 # Python's own parser takes any separator, weeks, and hour 24 from 3.13 on. Evidence must read alike on every Python.
@@ -105,18 +120,9 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
 
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says: everything but its id, band, tier, verdict and evidence."""
-    content: dict[str, Any] = {"text": record.text}
-    if record.ts_utc is not None:
-        content["ts_utc"] = record.ts_utc
-    if record.tags not in (None, ()):
-        content["tags"] = record.tags
-    if record.refs not in (None, ()):
-        content["refs"] = msgspec.to_builtins(record.refs)
-    if record.subject is not None:
-        content["subject"] = record.subject
-    if record.source is not None:
-        content["source"] = msgspec.to_builtins(record.source)
-    return fingerprint(["content/v1", content])
+    values = ((name, getattr(record, name)) for name in _CONTENT)
+    content = {name: msgspec.to_builtins(value) for name, value in values if value not in (None, (), {})}
+    return fingerprint(["content/v2", content])
 
 
 def content_check(record: Record) -> FloorCheck:

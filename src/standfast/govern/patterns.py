@@ -8,7 +8,7 @@ never make a pattern, because they are not attacks by somebody who can be named.
 A pattern's content depends only on its source and day, so that two runs that find the same pattern write the same record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
@@ -18,28 +18,31 @@ from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import HEARSAY_KINDS, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS
 from standfast.govern.judge.judge import Judgement
+from standfast.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
 from standfast.store.commit import Commit, Fact, Write
+from standfast.store.protocol import Version
 from standfast.store.records import record_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
 
 ATTACK_FLOORS: Final = ("F6_Injection",)
 MAX_INCIDENTS_COUNTED: Final = 100
-PATTERN_PREFIX: Final = f"{Band.WITNESS}/scar/"
+_PATTERN: Final = "scar/"
 POLICY_SET_ID: Final = "patterns/v1"
 
 
 class Incident(NamedTuple):
-    """One rejected attack: its source (kind and id), the floor that found it, and the day."""
+    """One rejected attack: its source (kind and id), the floor that found it, the day, and the scope."""
 
     source: str
     floor: str
     day: str
+    scope: str = SHARED
 
     @property
     def prefix(self) -> str:
-        """The start of the keys of all incidents of this source."""
-        return f"mark/{_digest(self.source)}/"
+        """The start of the keys of all incidents of this source in this scope."""
+        return scoped_key("mark", self.scope, f"{_digest(self.source)}/")
 
     def key(self, memory_id: str) -> str:
         """The key of this incident; ``memory_id`` is that of the rejected record."""
@@ -52,9 +55,10 @@ class Incident(NamedTuple):
 
 
 class AttackPattern(Value, frozen=True, kw_only=True):
-    """A pattern of attacks that applies now: the source, the days it was renewed on, and when it fades."""
+    """A pattern of attacks that applies now: the source, the scope, the days it was renewed on, and when it fades."""
 
     source: str
+    scope: str
     first_day: str
     last_day: str
     fades_on: str
@@ -71,7 +75,7 @@ def incidents_of(record: Record, judgement: Judgement) -> tuple[Incident, ...]:
         return ()
     day = record.evidence.timestamp[:10]
     named = [source for source in sources_of(record) if source.partition(" ")[0] not in HEARSAY_KINDS]
-    return tuple(Incident(source, failed[0], day) for source in sorted(named))
+    return tuple(Incident(source, failed[0], day, record.scope) for source in sorted(named))
 
 
 def earlier_counts(
@@ -104,7 +108,7 @@ def pattern_record(incident: Incident) -> Record:
     """The WITNESS record of a pattern."""
     kind, _, name = incident.source.partition(" ")
     return Record(
-        memory_id=f"scar/{_digest(incident.source)}/{incident.day}",
+        memory_id=f"{_PATTERN}{_digest(incident.source)}/{incident.day}",
         text=(
             f"At least {ATTACKS_OF_A_PATTERN} writes from {kind}:{name} were rejected as injections in the {PATTERN_DAYS} days up "
             f"to {incident.day}."
@@ -113,40 +117,57 @@ def pattern_record(incident: Incident) -> Record:
         tags=("attack", "scar"),
         source={"kind": kind, "id": name},
         band=Band.WITNESS,
+        scope=incident.scope,
     )
 
 
 def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPattern]:
     """The patterns that apply now, ordered by source."""
     oldest = _day_after(utc_text(now)[:10], -PATTERN_DAYS)
-    days: dict[str, list[str]] = {}
-    for row in store.scan(namespace, prefix=PATTERN_PREFIX):
+    days: dict[tuple[str, str], list[str]] = {}
+    for key, row in _pattern_rows(store, namespace, ALL_SCOPES, store.head()):
         record = record_of(row)
         day = (record.ts_utc or "")[:10]
         if day > oldest:
-            days.setdefault(_shown(sources_of(record)), []).append(day)
+            days.setdefault((_shown(sources_of(record)), scope_in(key)), []).append(day)
     return [
         AttackPattern(
             source=source,
+            scope=scope,
             first_day=min(listed),
             last_day=max(listed),
             fades_on=_day_after(max(listed), PATTERN_DAYS),
         )
-        for source, listed in sorted(days.items())
+        for (source, scope), listed in sorted(days.items())
     ]
 
 
-def lift_pattern(store: Store, namespace: str, source: str, *, reason: str, by: str, run_id: str) -> Receipt:
-    """End the pattern of a source (``KIND:ID``) in a commit of its own. The ledger records who did it and why."""
+def lift_pattern(
+    store: Store,
+    namespace: str,
+    source: str,
+    *,
+    reason: str,
+    by: str,
+    run_id: str,
+    scope: str = ALL_SCOPES,
+) -> Receipt:
+    """End the patterns of a source (``KIND:ID``) in a scope with all below it, in a commit of its own.
+
+    The ledger records who did it and why.
+    """
     if not reason.strip():
         raise InvalidValue(what="reason", problem="say why the pattern is lifted; the ledger keeps it")
     kind, _, name = source.partition(":")
     digest, head = _digest(f"{kind.strip().lower()} {name.strip().lower()}"), store.head()
-    prefixes = (f"{PATTERN_PREFIX}{digest}/", f"mark/{digest}/")
-    keys = [row.key for prefix in prefixes for row in store.scan(namespace, prefix=prefix, at=head)]
-    if not any(key.startswith(PATTERN_PREFIX) for key in keys):
+    own = f"{_PATTERN}{digest}/"
+    keys = [key for key, _ in _pattern_rows(store, namespace, scope, head) if name_in(key).startswith(own)]
+    if not keys:
         problem = f"there is no pattern of {source!r:.80}; list them with: standfast patterns list"
         raise InvalidValue(what="source", problem=problem)
+    for within in sorted(set(map(scope_in, keys))):
+        marks = store.scan(namespace, prefix=scoped_key("mark", within, f"{digest}/"), at=head)
+        keys += [row.key for row in marks]
     commit = Commit.of(
         run_id=run_id,
         memory_snapshot_id=head,
@@ -159,9 +180,26 @@ def lift_pattern(store: Store, namespace: str, source: str, *, reason: str, by: 
     return store.commit(commit)
 
 
-def refused_key(reading: str) -> str:
-    """The key that marks content as rejected, by its fingerprint. It outlives the content."""
-    return f"refused/{reading}"
+def pattern_prefix(scope: str) -> str:
+    """The start of the keys of the patterns of a scope."""
+    return scoped_key(Band.WITNESS, scope, _PATTERN)
+
+
+def is_pattern_key(key: str) -> bool:
+    """Whether a key is that of a pattern, in any scope."""
+    return key.startswith(prefix_of(Band.WITNESS)) and name_in(key).startswith(_PATTERN)
+
+
+def _pattern_rows(store: Store, namespace: str, scope: str, at: int) -> Iterator[tuple[str, Version]]:
+    """The patterns of a scope with all below it. WITNESS is read whole, because it holds witnesses too."""
+    for row in store.scan(namespace, prefix=prefix_of(Band.WITNESS, scope), at=at):
+        if is_pattern_key(row.key):
+            yield row.key, row
+
+
+def refused_key(scope: str, reading: str) -> str:
+    """The key that marks content as rejected in a scope, by its fingerprint. It outlives the content."""
+    return scoped_key("refused", scope, reading)
 
 
 def refused_row(reading: str) -> dict[str, str]:
@@ -169,9 +207,9 @@ def refused_row(reading: str) -> dict[str, str]:
     return {"refused": reading}
 
 
-def said_key(reading: str, memory_id: str = "") -> str:
-    """Return the key of the note that a record says this; without an id, the prefix of all such notes."""
-    return f"said/{reading[:32]}/{memory_id}"
+def said_key(scope: str, reading: str, memory_id: str = "") -> str:
+    """Return the key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
+    return scoped_key("said", scope, f"{reading[:32]}/{memory_id}")
 
 
 def _digest(source: str) -> str:

@@ -18,6 +18,7 @@ from standfast.errors import CommitAborted, Corruption
 from standfast.govern.evidence import read_instant
 from standfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
+from standfast.scopes import prefix_of
 from standfast.store.audit import verified
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
@@ -78,9 +79,9 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
         if band in budgeted:
             yield from _due_in_budgeted_band(store, namespace, band, head, ages)
         else:
-            for version in store.scan(namespace, prefix=f"{band}/", at=head):
+            for version in store.scan(namespace, prefix=prefix_of(band), at=head):
                 yield from _due(version, ages)
-    for version in store.scan(namespace, prefix="mark/", at=head):
+    for version in store.scan(namespace, prefix=prefix_of("mark"), at=head):
         if (age := ages.of(version)) > RETENTION_VOID_DAYS:
             yield _deletion(version, age, f"a mark past {RETENTION_VOID_DAYS} days: deleted")
     for band in budgeted:
@@ -98,7 +99,7 @@ def _due_in_budgeted_band(
     store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
 ) -> Iterator[DueRecord]:
     """Records that a budget expired have ended, but their content is still stored. It is deleted at the usual age."""
-    for version in store.newest_versions(namespace, prefix=f"{band}/", at=head):
+    for version in store.newest_versions(namespace, prefix=prefix_of(band), at=head):
         newest = _newest_with_content(store, verified(version))
         found = () if newest is None else _due(newest, ages)
         yield from (one for one in found if one.is_deletion or version.content is not None)

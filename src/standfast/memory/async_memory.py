@@ -10,6 +10,7 @@ There is one implementation, the synchronous one.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
@@ -26,9 +27,11 @@ from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, RecallAnswer
+from standfast.recall.filters import Filter, Where
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
+from standfast.scopes import SHARED
 from standfast.store.commit import Write
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.store.store import Store
@@ -37,7 +40,7 @@ from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import EventDraft, Lane
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Band, Receipt, Record, Remembered, RunIdentity, VisibilityMode
+from standfast.vocabulary import Band, JsonScalar, Receipt, Record, Remembered, RunIdentity, VisibilityMode
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -85,6 +88,9 @@ class AsyncRun:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query as of the run's snapshot; see ``Run.recall``."""
         return await _in_thread(
@@ -96,6 +102,9 @@ class AsyncRun:
             now_utc=now_utc,
             controller=controller,
             token_counter=token_counter,
+            scope=scope,
+            scopes=scopes,
+            where=where,
         )
 
     async def remember(
@@ -109,6 +118,13 @@ class AsyncRun:
         propose: bool = False,
         role: str = "agent",
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
     ) -> Remembered:
         """Judge a text and buffer it for the commit; see ``Run.remember``."""
         return await _in_thread(
@@ -121,11 +137,18 @@ class AsyncRun:
             propose=propose,
             role=role,
             hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
 
-    async def forget(self, subject: str, *, reason: str) -> None:
+    async def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
         """Erase every version of a subject when the run commits; see ``Run.forget``."""
-        await _in_thread(self._run.forget, subject, reason=reason)
+        await _in_thread(self._run.forget, subject, reason=reason, scope=scope)
 
     async def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
         """Commit everything. A commit that was begun is finished, even if the task is cancelled; see ``Run.commit``."""
@@ -183,6 +206,9 @@ class AsyncSnapshotView:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query; see ``SnapshotView.recall``."""
         return await _in_thread(
@@ -194,6 +220,9 @@ class AsyncSnapshotView:
             now_utc=now_utc,
             controller=controller,
             token_counter=token_counter,
+            scope=scope,
+            scopes=scopes,
+            where=where,
         )
 
     async def explain(
@@ -206,6 +235,9 @@ class AsyncSnapshotView:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> RecallAnswer:
         """Recall, and say why each record was chosen; see ``SnapshotView.explain``."""
         return await _in_thread(
@@ -217,11 +249,14 @@ class AsyncSnapshotView:
             now_utc=now_utc,
             controller=controller,
             token_counter=token_counter,
+            scope=scope,
+            scopes=scopes,
+            where=where,
         )
 
-    async def records(self, *, band: Band | None = None) -> list[Record]:
-        """Return every record that the snapshot shows."""
-        return await _in_thread(lambda: list(self._view.records(band=band)))
+    async def records(self, *, band: Band | None = None, scope: str = SHARED) -> list[Record]:
+        """Return the records that the snapshot shows in a scope; see ``SnapshotView.records``."""
+        return await _in_thread(lambda: list(self._view.records(band=band, scope=scope)))
 
 
 class AsyncMemory:
@@ -309,6 +344,13 @@ class AsyncMemory:
         propose: bool = False,
         role: str = "agent",
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -324,6 +366,13 @@ class AsyncMemory:
             propose=propose,
             role=role,
             hold=hold,
+            scope=scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
             workflow=workflow,
             agent=agent,
             run_id=run_id,
@@ -334,13 +383,20 @@ class AsyncMemory:
         subject: str,
         *,
         reason: str,
+        scope: str = SHARED,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
     ) -> Receipt:
         """Erase every version of a subject; see ``Memory.forget``."""
         return await _in_thread(
-            self._memory.forget, subject, reason=reason, workflow=workflow, agent=agent, run_id=run_id
+            self._memory.forget,
+            subject,
+            reason=reason,
+            scope=scope,
+            workflow=workflow,
+            agent=agent,
+            run_id=run_id,
         )
 
     async def retry(
@@ -358,11 +414,18 @@ class AsyncMemory:
         agent: str | None = None,
         model: ModelConfig | None = None,
         run_id: str | None = None,
+        scope: str = SHARED,
     ) -> AsyncIterator[AsyncRun]:
         """Open a run that commits when the block is left. An exception or a cancellation discards it."""
         run = AsyncRun(
             await _in_thread(
-                self._memory.run, workflow=workflow, mode=mode, agent=agent, model=model, run_id=run_id
+                self._memory.run,
+                workflow=workflow,
+                mode=mode,
+                agent=agent,
+                model=model,
+                run_id=run_id,
+                scope=scope,
             )
         )
         try:
@@ -383,6 +446,9 @@ class AsyncMemory:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query from the newest snapshot; see ``Memory.recall``."""
         return await _in_thread(
@@ -394,23 +460,28 @@ class AsyncMemory:
             now_utc=now_utc,
             controller=controller,
             token_counter=token_counter,
+            scope=scope,
+            scopes=scopes,
+            where=where,
         )
 
     async def at(self, snapshot: int) -> AsyncSnapshotView:
         """Return memory as of a snapshot; see ``Memory.at``."""
         return AsyncSnapshotView(await _in_thread(self._memory.at, snapshot))
 
-    async def history(self, subject: str) -> list[HistoryEntry]:
+    async def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
         """Return every version of a subject, oldest first; see ``Memory.history``."""
-        return await _in_thread(self._memory.history, subject)
+        return await _in_thread(self._memory.history, subject, scope=scope)
 
-    async def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
-        """Return the records that differ between two snapshots; see ``Memory.diff``."""
-        return await _in_thread(self._memory.diff, old, new)
+    async def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+        """Return the records of a scope that differ between two snapshots; see ``Memory.diff``."""
+        return await _in_thread(self._memory.diff, old, new, scope=scope)
 
-    async def records(self, *, band: Band | None = None, at: int | None = None) -> list[Record]:
-        """Return every record that a snapshot shows; see ``Memory.records``."""
-        return await _in_thread(lambda: list(self._memory.records(band=band, at=at)))
+    async def records(
+        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+    ) -> list[Record]:
+        """Return the records that a snapshot shows in a scope; see ``Memory.records``."""
+        return await _in_thread(lambda: list(self._memory.records(band=band, at=at, scope=scope)))
 
     def approvals(self) -> ApprovalQueue:
         """Return the queue of proposals. Its methods block: call them with ``asyncio.to_thread``."""

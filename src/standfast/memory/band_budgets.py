@@ -24,6 +24,7 @@ from standfast.policies.band_budget import (
     restart_row,
     step_row,
 )
+from standfast.scopes import prefix_of
 from standfast.store.commit import Fact
 from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
@@ -140,7 +141,7 @@ class BandBudgets:
         )
         for band in sorted(self.budgets):
             new = [record for record in records if record.band is band]
-            ended = {key for key in forgotten if key.startswith(f"{band}/")}
+            ended = {key for key in forgotten if key.startswith(prefix_of(band))}
             erased = [key for key in forgotten if key.startswith(f"{STREAM}{band}/")]
             if new or ended or erased:
                 state = self._state_at(store, namespace, at, self.budgets[band], ended)
@@ -195,7 +196,8 @@ class BandBudgets:
         policy = BudgetedBand(budget)
         row = _budget_row(store, namespace, at, band) or {"epoch": 0}
         held = sorted(
-            store.scan(namespace, prefix=f"{band}/", at=at), key=lambda one: (one.memory_snapshot_id, one.key)
+            store.scan(namespace, prefix=prefix_of(band), at=at),
+            key=lambda one: (one.memory_snapshot_id, one.key),
         )
         if {name: row.get(name) for name in budget.as_json()} != budget.as_json():
             state = _BandState(policy=policy, epoch=row["epoch"] + 1)
@@ -235,7 +237,7 @@ def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str])
             0 if row is None else sum(key.startswith(_stream_prefix(band, row["epoch"])) for key in present)
         )
         if row is not None and count:
-            held = {version.key for version in store.scan(namespace, prefix=f"{band}/", at=at)}
+            held = {version.key for version in store.scan(namespace, prefix=prefix_of(band), at=at)}
             key = f"{_stream_prefix(band, row['epoch'])}{row['rows']:012d}"
             rows[key] = restart_row(held.difference(erased))
             since = row["rows"] + 1

@@ -26,13 +26,14 @@ from standfast.govern.patterns import (
 )
 from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
 from standfast.memory.band_budgets import BandBudgets
+from standfast.scopes import prefix_of
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.records import STREAM
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, RunIdentity
 
 # Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not replace it.
-_APPEND_ONLY: Final = (STREAM, f"{Band.PHOENIX}/", "mark/")
+_APPEND_ONLY: Final = (STREAM, prefix_of(Band.PHOENIX), prefix_of("mark"))
 
 
 def plan_commit(
@@ -104,12 +105,12 @@ def governance_rows(
             key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed:
-            rows[said_key(one.reading, one.record.memory_id)] = {"said": one.reading}
+            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = {"said": one.reading}
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()
         if one.refused_reading is not None:
-            rows[refused_key(one.refused_reading)] = refused_row(one.refused_reading)
+            rows[refused_key(one.record.scope, one.refused_reading)] = refused_row(one.refused_reading)
     for pattern in patterns:
         require_write(Role.FORGE, pattern.band)
         rows[pattern.key] = pattern.as_json()
@@ -198,7 +199,9 @@ def only_budgets_changed(
     if not budgets.budgets or head == base:
         return False
     spent = tuple(
-        prefix for band in budgets.budgets for prefix in (f"{band}/", f"budget/{band}", f"{STREAM}{band}/")
+        prefix
+        for band in budgets.budgets
+        for prefix in (prefix_of(band), f"budget/{band}", f"{STREAM}{band}/")
     )
     keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
     before, after = (store.read(namespace, keys, at=at) for at in (base, head))

@@ -2,28 +2,38 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from standfast.govern.admission import witness_prefix
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.patterns import PATTERN_PREFIX, refused_key, said_key
+from standfast.govern.patterns import is_pattern_key, pattern_prefix, refused_key, said_key
+from standfast.scopes import SHARED, prefix_of, scoped_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of
 from standfast.store.store import Store
 from standfast.vocabulary import Band, Receipt, Record
 
-_VAULT: Final = f"{Band.VAULT}/"
+_VAULT: Final = prefix_of(Band.VAULT)
 _MAX_EQUAL_RECORDS: Final = 4
 _MAX_WITNESSES: Final = 16
+_MAX_SCOPES: Final = 10_000
+_ByScope: TypeAlias = dict[str, tuple[Record, ...]]
 
 
-class _CachedContext(NamedTuple):
-    """A context that is valid for every snapshot from the first to the last one."""
+class _CachedLaw(NamedTuple):
+    """The law of all scopes, valid for every snapshot from the first to the last one, as are the contexts made of it."""
 
     first: int
     last: int
-    context: JudgingContext
+    law: _ByScope
+    law_names: frozenset[str]
+    contexts: dict[str, JudgingContext]
+    """Those of the scopes that were asked for."""
+
+    @property
+    def size(self) -> int:
+        return len(self.law_names) + sum(len(context.patterns) for context in self.contexts.copy().values())
 
 
 class JudgingCache:
@@ -36,16 +46,30 @@ class JudgingCache:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
-        self._cached: _CachedContext | None = None
+        self._cached: _CachedLaw | None = None
 
-    def at(self, snapshot: int) -> JudgingContext:
-        """Return the context of every judgement at a snapshot."""
-        cached = self._cached
-        if cached is not None and cached.last < snapshot and self._is_unchanged(cached, snapshot):
-            cached = self._cached = cached._replace(last=snapshot)
-        if cached is None or not cached.first <= snapshot <= cached.last:
-            cached = self._cached = _CachedContext(snapshot, snapshot, self._read(snapshot))
-        return cached.context
+    def at(self, snapshot: int, scope: str = SHARED) -> JudgingContext:
+        """Return the context of every judgement in a scope at a snapshot."""
+        cached = self._law_at(snapshot)
+        context = cached.contexts.get(scope)
+        if context is None:
+            if len(cached.contexts) > _MAX_SCOPES:
+                cached.contexts.clear()
+            context = cached.contexts[scope] = self._context(cached.law, snapshot, scope)
+        return context
+
+    def _context(self, law: _ByScope, snapshot: int, scope: str) -> JudgingContext:
+        """Its own law and patterns, and shared law."""
+        rows = self._store.scan(self._namespace, prefix=pattern_prefix(scope), at=snapshot)
+        patterns = tuple(map(record_of, rows))
+        if scope != SHARED and scope not in law:
+            return self.at(snapshot).in_scope(scope, patterns=patterns)
+        applies = law.get(SHARED, ()) + (() if scope == SHARED else law[scope])
+        return JudgingContext(vault=applies, patterns=patterns, scope=scope).precomputed()
+
+    def law_names_at(self, snapshot: int) -> frozenset[str]:
+        """Return ``scope//memory_id`` of all law, by which recall leaves out what law replaces."""
+        return self._law_at(snapshot).law_names
 
     def saw(self, commit: Commit, receipt: Receipt) -> None:
         """Note a commit of this memory's own, so that it need not be looked up."""
@@ -54,9 +78,17 @@ class JudgingCache:
             touched = self._touches((write.namespace, write.key) for write in commit.writes)
             self._cached = None if touched else cached._replace(last=receipt.memory_snapshot_id)
 
-    def _is_unchanged(self, cached: _CachedContext, snapshot: int) -> bool:
+    def _law_at(self, snapshot: int) -> _CachedLaw:
+        cached = self._cached
+        if cached is not None and cached.last < snapshot and self._is_unchanged(cached, snapshot):
+            cached = self._cached = cached._replace(last=snapshot)
+        if cached is None or not cached.first <= snapshot <= cached.last:
+            cached = self._cached = self._read(snapshot)
+        return cached
+
+    def _is_unchanged(self, cached: _CachedLaw, snapshot: int) -> bool:
         # Following costs one lookup per commit, reading again more than one per record: the cheaper one is done.
-        if snapshot - cached.last > len(cached.context.vault) + len(cached.context.patterns):
+        if snapshot - cached.last > cached.size:
             return False
         return not any(
             self._touches((row.namespace, row.key) for row in self._store.versions_of(between))
@@ -65,26 +97,33 @@ class JudgingCache:
 
     def _touches(self, keys: Iterable[RecordKey]) -> bool:
         return any(
-            namespace == self._namespace and key.startswith((_VAULT, PATTERN_PREFIX))
+            namespace == self._namespace and (key.startswith(_VAULT) or is_pattern_key(key))
             for namespace, key in keys
         )
 
-    def _read(self, at: int) -> JudgingContext:
-        law, patterns = self._records(_VAULT, at), self._records(PATTERN_PREFIX, at)
-        return JudgingContext(vault=law, patterns=patterns).precomputed()
+    def _read(self, at: int) -> _CachedLaw:
+        law = self._by_scope(_VAULT, at)
+        names = (record.key.removeprefix(_VAULT) for records in law.values() for record in records)
+        return _CachedLaw(at, at, law, frozenset(names), {})
 
-    def _records(self, prefix: str, at: int) -> tuple[Record, ...]:
-        return tuple(map(record_of, self._store.scan(self._namespace, prefix=prefix, at=at)))
+    def _by_scope(self, prefix: str, at: int) -> _ByScope:
+        found: dict[str, list[Record]] = {}
+        for record in map(record_of, self._store.scan(self._namespace, prefix=prefix, at=at)):
+            found.setdefault(record.scope, []).append(record)
+        return {scope: tuple(records) for scope, records in found.items()}
 
 
 class RunJudgingContext:
-    """What the judge sees during one run: law and patterns, records that a claim may repeat, and what the run accepted."""
+    """What the judge sees of one scope during one run: law and patterns, records that a claim may repeat, and what the run accepted."""
 
-    def __init__(self, cache: JudgingCache, store: Store, namespace: str, at: int) -> None:
+    def __init__(
+        self, cache: JudgingCache, store: Store, namespace: str, at: int, scope: str = SHARED
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._at = at
-        self._context = cache.at(at)
+        self._scope = scope
+        self._context = cache.at(at, scope)
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
 
@@ -107,10 +146,10 @@ class RunJudgingContext:
         for accepted in self._accepted:
             self._context = self._context.with_accepted(accepted)
         self._accepted.clear()
-        refused = refused_key(claim.reading.fingerprint)
+        refused = refused_key(self._scope, claim.reading.fingerprint)
         subject = claim.record.subject
-        own = f"{Band.LEDGER}/{subject}"
-        keys = [refused] if subject is None or own in self._looked_up else [refused, own]
+        own = None if subject is None else scoped_key(Band.LEDGER, self._scope, subject)
+        keys = [refused] if own is None or own in self._looked_up else [refused, own]
         found = self._store.read(self._namespace, keys, at=self._at)
         for key in keys[1:]:
             self._looked_up.add(key)
@@ -133,17 +172,17 @@ class RunJudgingContext:
 
     def _add_known(self, record: Record) -> None:
         """Add a record and its witnesses to what is known."""
-        prefix = f"{Band.WITNESS}/{witness_prefix(record.memory_id)}"
+        prefix = scoped_key(Band.WITNESS, self._scope, witness_prefix(record.memory_id))
         witnesses = map(record_of, self._store.scan(self._namespace, prefix=prefix, at=self._at))
         for known in (record, *islice(witnesses, _MAX_WITNESSES)):
             self._context = self._context.with_accepted(Claim(record=known))
 
     def _equal_records(self, claim: Claim) -> Iterator[Record]:
         """Yield records that say the same word for word, for the floor against duplicates."""
-        prefix = said_key(claim.reading.fingerprint)
+        prefix = said_key(self._scope, claim.reading.fingerprint)
         notes = self._store.scan(self._namespace, prefix=prefix, at=self._at)
         for note in islice(notes, _MAX_EQUAL_RECORDS):
-            key = f"{Band.LEDGER}/{note.key.removeprefix(prefix)}"
+            key = scoped_key(Band.LEDGER, self._scope, note.key.removeprefix(prefix))
             if key not in self._looked_up:
                 self._looked_up.add(key)
                 yield from map(record_of, self._store.read(self._namespace, [key], at=self._at).values())

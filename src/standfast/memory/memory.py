@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -34,9 +35,11 @@ from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.policies import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest, named_bands
+from standfast.recall.filters import Filter, Where
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
+from standfast.scopes import SHARED, listed_scope, recalled_scopes
 from standfast.store.commit import Write
 from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
 from standfast.store.store import Store, open_store
@@ -45,6 +48,7 @@ from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import (
     ActionType,
     Band,
+    JsonScalar,
     Receipt,
     Record,
     Remembered,
@@ -106,7 +110,7 @@ class Memory:
             store,
             namespace,
             clock=store.clock,
-            law_at=lambda at: self.judging_cache.at(at).vault,
+            law_at=self.judging_cache.law_names_at,
             controllers=controllers,
             require_readable=self.require_readable,
         )
@@ -196,6 +200,13 @@ class Memory:
         propose: bool = False,
         role: str = "agent",
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -222,6 +233,13 @@ class Memory:
                 propose=propose,
                 role=role,
                 hold=hold,
+                scope=scope,
+                metadata=metadata,
+                session=session,
+                position=position,
+                speaker=speaker,
+                valid_from=valid_from,
+                valid_until=valid_until,
             )
         # If another attempt committed first, its answer is the one that holds.
         (committed,) = run.answers or [answer]
@@ -232,6 +250,7 @@ class Memory:
         subject: str,
         *,
         reason: str,
+        scope: str = SHARED,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -243,7 +262,7 @@ class Memory:
         """
         run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent, run_id=run_id)
         with run:
-            run.forget(subject, reason=reason)
+            run.forget(subject, reason=reason, scope=scope)
         assert run.receipt is not None, "a forgotten record is always written"
         return run.receipt
 
@@ -255,6 +274,7 @@ class Memory:
         agent: str | None = None,
         model: ModelConfig | None = None,
         run_id: str | None = None,
+        scope: str = SHARED,
     ) -> Run:
         """Start a run from the newest snapshot.
 
@@ -265,6 +285,7 @@ class Memory:
             model: The model that answers. Without it, a trace can't claim determinism.
             run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same calls
                 under it, later and from any process, take effect once.
+            scope: Where the run reads and writes unless a call names a scope.
 
         Raises:
             InvalidValue: An argument is wrong.
@@ -282,6 +303,7 @@ class Memory:
             memory_snapshot_id=self.store.head(),
             visibility_mode=chosen,
             policy_set_id=self.policy_set_id,
+            scope=scope,
         )
         if identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
             raise NotAllowed(
@@ -332,6 +354,9 @@ class Memory:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query from the newest snapshot.
 
@@ -341,9 +366,18 @@ class Memory:
             now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
             controller: The version of the controller that answers.
             token_counter: Counts tokens for controllers that bound the whole text.
+            scope: The scope to read, with all below it; by default ``"shared"``.
+            scopes: Several scopes, instead of ``scope``.
+            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
         """
         request = RecallRequest(
-            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+            query=query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=named_bands(bands),
+            now_utc=now_utc,
+            scopes=recalled_scopes(scope, scopes),
+            where=Filter.of(where),
         )
         return self.reader.answer(request, controller=controller, token_counter=token_counter).package
 
@@ -358,19 +392,31 @@ class Memory:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         return SnapshotView(self.reader, snapshot)
 
-    def history(self, subject: str) -> list[HistoryEntry]:
-        """Return every version of a subject or memory id in every band, with verdict and evidence, oldest first."""
+    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Return every version of a scope's subject or memory id in every band, with verdict and evidence, oldest first."""
         self.require_readable("read history")
-        return history_of(self.store, self.namespace, subject)
+        return history_of(self.store, self.namespace, subject, scope=scope)
 
-    def diff(self, old: int, new: int | None = None) -> list[RecordChange]:
-        """Return the records that differ between two snapshots; ``new`` defaults to the newest."""
+    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+        """
         self.require_readable("compare snapshots")
-        return changes_between(self.store, self.namespace, old, self.store.head() if new is None else new)
+        head = self.store.head() if new is None else new
+        return changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope))
 
-    def records(self, *, band: Band | None = None, at: int | None = None) -> Iterator[Record]:
-        """Yield every record that a snapshot shows, by band and id. Proposals are in ``approvals()``."""
-        return SnapshotView(self.reader, self.store.head() if at is None else at).records(band=band)
+    def records(
+        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+    ) -> Iterator[Record]:
+        """Yield the records that a snapshot shows in a scope, by band, scope and id. Proposals are in ``approvals()``.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+        """
+        view = SnapshotView(self.reader, self.store.head() if at is None else at)
+        return view.records(band=band, scope=scope)
 
     # Governing.
 

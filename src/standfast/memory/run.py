@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
 
@@ -32,9 +33,13 @@ from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.controller import RECALLED_BANDS
+from standfast.recall.filters import Filter, Where
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.store_corpus import key_at
 from standfast.recall.tokens import TokenCounter
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.records import keys_with_content_of
 from standfast.store.store import Store
@@ -46,14 +51,12 @@ from standfast.traces.replay import ReplayedRun
 from standfast.traces.shapes import Shape
 from standfast.vocabulary import (
     Band,
+    JsonScalar,
     Receipt,
-    Record,
     Remembered,
-    RememberRequest,
     RunIdentity,
     Verdict,
     VisibilityMode,
-    normal_tags,
 )
 
 FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS, Band.VOID)
@@ -101,6 +104,7 @@ class Run:
     ) -> None:
         self.identity = identity
         self.agent = agent
+        self.scope = identity.scope
         self.recorder = Recorder(identity, clock=services.store.clock, model=model)
         self.receipt: Receipt | None = None
         self.trace: Trace | None = None
@@ -110,8 +114,8 @@ class Run:
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
         self._forgotten: dict[str, str] = {}
-        self._recalled: list[tuple[str, str]] = []
-        self._judging: RunJudgingContext | None = None
+        self._recalled: list[tuple[str, str, str]] = []
+        self._judging: dict[str, RunJudgingContext] = {}
         self._count = 0
         self._is_over = False
         self._commit: Commit | None = None
@@ -131,6 +135,9 @@ class Run:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query as of the run's snapshot.
 
@@ -139,6 +146,9 @@ class Run:
         Args:
             tokens: The token budget of the package.
             bands: The bands to read: by default law and accepted memory.
+            scope: The scope to read, with all below it; by default that of the run.
+            scopes: Several scopes, instead of ``scope``.
+            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
         """
         mode = self.identity.visibility_mode
         if mode is VisibilityMode.OFF:
@@ -146,6 +156,7 @@ class Run:
         services = self._services
         snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
         view = SnapshotView(services.reader, snapshot)
+        within, chosen = recalled_scopes(scope, scopes, default=self.scope), Filter.of(where)
         package = view.recall(
             query,
             tokens=tokens,
@@ -154,10 +165,20 @@ class Run:
             now_utc=now_utc,
             controller=controller,
             token_counter=token_counter,
+            scopes=within,
+            where=chosen,
         )
-        self.recorder.retrieval(**view.retrieval_facts(package, bands=bands))
+        facts = view.retrieval_facts(package, bands=bands, scopes=within, where=chosen)
+        self.recorder.retrieval(**facts)
         with self._lock:
-            self._recalled += [(item.memory_id, item.excerpt) for item in package.selection.selected]
+            self._recalled += [
+                (
+                    scope_in(key_at(services.namespace, item.store_path, item.memory_id)),
+                    item.memory_id,
+                    item.excerpt,
+                )
+                for item in package.selection.selected
+            ]
         return package
 
     # Writing.
@@ -173,6 +194,13 @@ class Run:
         propose: bool = False,
         role: str = "agent",
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
     ) -> Remembered:
         """Judge a text and buffer it for the commit.
 
@@ -184,6 +212,9 @@ class Run:
             propose: Ask a human to seal it as law.
             role: Who wants it remembered: ``"agent"`` or ``"human"``.
             hold: A reason to put it on hold until a human decides.
+            scope: Where it belongs, e.g. ``"user/ada"``; by default the scope of the run. ``metadata`` holds fields to filter by.
+            session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
+            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
 
         Returns:
             The verdict, the reasons for it, and the id of the record.
@@ -202,11 +233,19 @@ class Run:
             propose=propose,
             role=_checked_role(role),
             hold=hold,
+            scope=self.scope if scope is None else scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
         self._require_writable("remember")
-        call = ["remember", request.as_json()]
-        recorded = redacted_request(request)
-        return self.recorder.remember(recorded, lambda: self._once(call, lambda: self._judge(request)))
+        return self.recorder.remember(redacted_request(request), lambda: self._judge_once(request))
+
+    def _judge_once(self, request: RememberRequest) -> Remembered:
+        return self._once(["remember", request.as_json()], lambda: self._judge(request))
 
     def _once(self, call: list[Any], apply: Callable[[], _A]) -> _A:
         """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""
@@ -235,24 +274,21 @@ class Run:
         with self._lock:
             services = self._services
             now = services.store.clock.now()
-            context = self._judging_context()
-            record = Record(
-                memory_id=request.subject or self._next_id(),
-                text=request.text,
-                ts_utc=utc_text(now),
-                tags=normal_tags(request.tags),
-                refs=request.refs,
-                subject=request.subject,
-                source=request.source or self._own_word(request.role),
-                band=Band.PHOENIX if request.propose else Band.LEDGER,
-            )
+            context = self._judging_context(request.scope)
+            if request.source is None:
+                request = replace(request, source=self._own_word(request.role))
+            record = request.record("" if request.subject else self._next_id(), utc_text(now))
+            if request.propose:
+                record = replace(record, band=Band.PHOENIX)
             claim = Claim(record=record, role=request.role)
             judged = admit(
                 claim,
                 context.for_claim(
                     claim,
-                    recalled=self._recalled,
-                    forgotten=frozenset(key.partition("/")[2] for key in self._forgotten),
+                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.scope],
+                    forgotten=frozenset(
+                        name_in(key) for key in self._forgotten if scope_in(key) == request.scope
+                    ),
                     today=utc_text(now)[:10],
                 ),
                 judge=services.judge,
@@ -275,8 +311,11 @@ class Run:
         """The source of a text that names none: whoever wants it remembered."""
         return {"kind": "user" if role == Role.HUMAN else "agent", "id": self.agent}
 
-    def forget(self, subject: str, *, reason: str) -> None:
+    def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
         """Erase every version of a subject or memory id when the run commits. The ledger keeps that it existed, and the reason.
+
+        Args:
+            scope: The scope that the subject is in; by default that of the run.
 
         Raises:
             InvalidValue: There is no such record.
@@ -288,21 +327,28 @@ class Run:
             if not (isinstance(value, str) and value.strip()):
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
         self._require_writable("forget")
-        call = ["forget", {"subject": subject, "reason": reason}]
-        self.recorder.forget(subject, reason, lambda: self._once(call, lambda: self._erase(subject, reason)))
+        within = self.scope if scope is None else checked_scope(scope)
+        call = ["forget", {"subject": subject, "reason": reason, "scope": within}]
+        self.recorder.forget(
+            subject,
+            reason,
+            lambda: self._once(call, lambda: self._erase(subject, reason, within)),
+            scope=within,
+        )
 
-    def _erase(self, subject: str, reason: str) -> None:
+    def _erase(self, subject: str, reason: str, scope: str) -> None:
         with self._lock:
             store, namespace = self._services.store, self._services.namespace
             if self._is_live:
                 self._snapshot = store.head()
-            if store.read(namespace, [f"{Band.VAULT}/{subject}"], at=self._snapshot):
+            if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            keys = keys_with_content_of(store, namespace, subject, FORGETTABLE_BANDS, at=self._snapshot)
+            keys = keys_with_content_of(
+                store, namespace, subject, FORGETTABLE_BANDS, scope=scope, at=self._snapshot
+            )
             if not keys:
-                problem = (
-                    f"there is no record of {subject!r:.80} in namespace {namespace}; nothing was forgotten"
-                )
+                place = "" if scope == SHARED else f" and scope {scope}"
+                problem = f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was forgotten"
                 raise InvalidValue(what="subject", problem=problem)
             self._forgotten |= dict.fromkeys(keys, reason)
 
@@ -312,17 +358,17 @@ class Run:
         if self._is_over:
             raise RunOver(run_id=self.identity.run_id)
 
-    def _judging_context(self) -> RunJudgingContext:
+    def _judging_context(self, scope: str) -> RunJudgingContext:
         services = self._services
         if self._is_live:
             # A live run judges each claim by the newest state.
             self._snapshot = services.store.head()
-            self._judging = None
-        if self._judging is None:
-            self._judging = RunJudgingContext(
-                services.judging_cache, services.store, services.namespace, self._snapshot
+            self._judging = {}
+        if scope not in self._judging:
+            self._judging[scope] = RunJudgingContext(
+                services.judging_cache, services.store, services.namespace, self._snapshot, scope
             )
-        return self._judging
+        return self._judging[scope]
 
     def _next_id(self) -> str:
         self._count += 1

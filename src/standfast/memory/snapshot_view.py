@@ -1,7 +1,7 @@
 """Memory as of one snapshot. Reading an old snapshot gives the same package as it did then."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,13 @@ from standfast.recall.controller import (
     RecordView,
     named_bands,
 )
+from standfast.recall.filters import NO_FILTER, Filter, Where
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
-from standfast.recall.store_corpus import StoreCorpus
+from standfast.recall.store_corpus import StoreCorpus, key_at
 from standfast.recall.tokens import TokenCounter
+from standfast.scopes import SHARED, listed_scope, prefix_of, recalled_scopes
 from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
@@ -35,7 +37,7 @@ class SnapshotReader:
 
     Args:
         clock: Tells how old a memory is when ``explain`` says how far it may be trusted.
-        law_at: Gives the records of VAULT that a snapshot shows.
+        law_at: Gives ``scope//memory_id`` of the law that a snapshot shows.
         require_readable: Raises if reading is not allowed; takes what was to be done.
     """
 
@@ -45,7 +47,7 @@ class SnapshotReader:
         namespace: str,
         *,
         clock: Clock,
-        law_at: Callable[[int], Iterable[Record]],
+        law_at: Callable[[int], Collection[str]],
         controllers: ControllerRegistry | None = None,
         require_readable: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -71,24 +73,42 @@ class SnapshotReader:
         self.controllers.get(controller)
         head = self.store.head()
         snapshot = head if at is None else at
-        view = RecordView(tuple(self._sources(request.bands, snapshot, head)))
+        sources = self._sources(request.bands, snapshot, head, request.scopes, request.where)
+        view = RecordView(tuple(sources))
         answer = self.controllers.answer(controller, request, view, token_counter)
-        erased = erased_since(self.store, self.namespace, request.bands, snapshot, head=head)
+        erased = erased_since(
+            self.store, self.namespace, request.bands, snapshot, head=head, scopes=request.scopes
+        )
         return answer if erased is None else replace(answer, package=answer.package.with_erased(erased))
 
-    def sources(self, bands: Sequence[Band] = RECALLED_BANDS, *, at: int | None = None) -> list[Source]:
-        """The bands as sources for a controller. A record is hidden where VAULT, also read, has one with its id."""
+    def sources(
+        self,
+        bands: Sequence[Band] = RECALLED_BANDS,
+        *,
+        at: int | None = None,
+        scopes: Sequence[str] = (SHARED,),
+        where: Filter = NO_FILTER,
+    ) -> list[Source]:
+        """The bands as sources for a controller, one for each scope in each band.
+
+        A record is hidden where VAULT, also read, has one with its id in its scope.
+        """
         self.require_readable("recall")
         head = self.store.head()
-        return self._sources(bands, head if at is None else at, head)
+        return self._sources(bands, head if at is None else at, head, scopes, where)
 
-    def _sources(self, bands: Sequence[Band], snapshot: int, head: int) -> list[Source]:
+    def _sources(
+        self, bands: Sequence[Band], snapshot: int, head: int, scopes: Sequence[str], where: Filter
+    ) -> list[Source]:
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
-        law = {law.memory_id for law in self._law_at(snapshot)} if Band.VAULT in bands else set[str]()
+        law = self._law_at(snapshot) if Band.VAULT in bands else ()
         return [
-            self._corpus(band).source(snapshot, head=head, hiding=() if band is Band.VAULT else law)
+            source
             for band in bands
+            for source in self._corpus(band).sources(
+                scopes, at=snapshot, head=head, hiding=() if band is Band.VAULT else law, where=where
+            )
         ]
 
     def _corpus(self, band: Band) -> StoreCorpus:
@@ -115,6 +135,9 @@ class SnapshotView:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> ContextPackage:
         """Return the best excerpts for a query within a token budget; the same bytes every time.
 
@@ -124,9 +147,18 @@ class SnapshotView:
             now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
             controller: The version of the controller that answers.
             token_counter: Counts tokens for controllers that bound the whole text.
+            scope: The scope to read, with all below it; by default ``"shared"``.
+            scopes: Several scopes, instead of ``scope``.
+            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
         """
         request = RecallRequest(
-            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+            query=query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=named_bands(bands),
+            now_utc=now_utc,
+            scopes=recalled_scopes(scope, scopes),
+            where=Filter.of(where),
         )
         return self.answer(request, controller=controller, token_counter=token_counter).package
 
@@ -140,10 +172,19 @@ class SnapshotView:
         now_utc: str | None = None,
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
     ) -> RecallAnswer:
         """Recall, and say why each record was chosen and how far it may be trusted now."""
         request = RecallRequest(
-            query=query, tokens=tokens, max_items=max_items, bands=named_bands(bands), now_utc=now_utc
+            query=query,
+            tokens=tokens,
+            max_items=max_items,
+            bands=named_bands(bands),
+            now_utc=now_utc,
+            scopes=recalled_scopes(scope, scopes),
+            where=Filter.of(where),
         )
         answer = self.answer(request, controller=controller, token_counter=token_counter)
         ceilings = [
@@ -167,25 +208,34 @@ class SnapshotView:
         """The bands as sources for ``recall.read``."""
         return self._reader.sources(bands, at=self.memory_snapshot_id)
 
-    def records(self, *, band: Band | None = None) -> Iterator[Record]:
-        """Yield every record that the snapshot shows, by band and id. Proposals are in ``Memory.approvals``."""
+    def records(self, *, band: Band | None = None, scope: str = SHARED) -> Iterator[Record]:
+        """Yield the records that the snapshot shows in a scope, with all below it, by band, scope and id.
+
+        Proposals are in ``Memory.approvals``.
+
+        Args:
+            scope: The scope; ``"*"`` for all.
+        """
         self._reader.require_readable("list records")
+        return self._records(band, listed_scope(scope))
+
+    def _records(self, band: Band | None, scope: str) -> Iterator[Record]:
         for one in (band,) if band else Band:
             if one is not Band.PHOENIX:
                 rows = self._reader.store.scan(
-                    self._reader.namespace, prefix=f"{one}/", at=self.memory_snapshot_id
+                    self._reader.namespace, prefix=prefix_of(one, scope), at=self.memory_snapshot_id
                 )
                 yield from map(record_of, rows)
 
-    def history(self, subject: str) -> list[HistoryEntry]:
-        """Every version of a subject (or memory id) up to this snapshot, oldest first."""
+    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Every version of a scope's subject (or memory id) up to this snapshot, oldest first."""
         self._reader.require_readable("read history")
-        entries = history_of(self._reader.store, self._reader.namespace, subject)
+        entries = history_of(self._reader.store, self._reader.namespace, subject, scope=scope)
         return [entry for entry in entries if entry.memory_snapshot_id <= self.memory_snapshot_id]
 
     def record_at(self, store_path: str, memory_id: str) -> Record | None:
         """The record behind an item of a package; None if there is none."""
-        key = f"{store_path.rpartition('/')[2]}/{memory_id}"
+        key = key_at(self._reader.namespace, store_path, memory_id)
         found = self._reader.store.read(self._reader.namespace, [key], at=self.memory_snapshot_id)
         return record_of(found[key]) if key in found else None
 
@@ -197,16 +247,22 @@ class SnapshotView:
         return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
 
     def retrieval_facts(
-        self, package: ContextPackage, *, bands: Sequence[Band | str] | None = None
+        self,
+        package: ContextPackage,
+        *,
+        bands: Sequence[Band | str] | None = None,
+        scopes: Sequence[str] = (SHARED,),
+        where: Filter | Where | None = None,
     ) -> Mapping[str, Any]:
         """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``.
 
         Args:
-            bands: The bands that were asked for.
+            bands: The bands that were asked for; ``scopes`` and ``where`` likewise.
         """
         selected, dropped = package.selection.selected, package.selection.dropped
         identity = self._reader.store.identity
         asked = named_bands(RECALLED_BANDS if bands is None else bands)
+        chosen = Filter.of(where).as_json()
         return {
             "policy_id": "memory.read",
             "policy_version": package.controller_version,
@@ -214,7 +270,11 @@ class SnapshotView:
             "query_normalization_version": package.controller_version,
             "retrieval_mode": "text_terms",
             "namespace": self._reader.namespace,
-            "filters": {"bands": [band.value for band in asked]},
+            "scopes": list(scopes),
+            "filters": {
+                "bands": [band.value for band in asked],
+                **({"where": chosen} if chosen else {}),
+            },
             "budget": RetrievalBudget(
                 tokens=package.budget.max_excerpt_tokens, max_items=package.budget.max_items
             ),

@@ -26,6 +26,7 @@ from standfast.policies.write_policy import (
     visible_metadata,
     write,
 )
+from standfast.scopes import SHARED
 from standfast.vocabulary import ActionType, Band, Record, Step, Value
 
 # Law is sealed by humans, proposals wait for them, and rejected content is kept for diagnosis.
@@ -174,7 +175,9 @@ def observed(record: Record) -> tuple[Any, dict[str, Any]]:
             if not isinstance(metadata, dict):
                 raise InvalidValue(what="refs", problem="the metadata of an observation must be an object")
             return ref.get(OBSERVATION), metadata
-    subject = {"api": record.subject} if record.subject else {}
+    # Equal subjects of two scopes are two things.
+    scope = "" if record.scope == SHARED else f"{record.scope}//"
+    subject = {"api": f"{scope}{record.subject}"} if record.subject else {}
     return {**subject, "text": record.text}, {"tags": list(record.tags)} if record.tags else {}
 
 

@@ -11,6 +11,7 @@ from standfast.recall.controller import (
     RecallRequest,
     RecordView,
 )
+from standfast.recall.filters import Filter, Where
 from standfast.recall.jsonl import JsonlCorpus, JsonlSource, Source
 from standfast.recall.memory_read import Phase6Controller, explain, read
 from standfast.recall.package import ContextPackage
@@ -29,6 +30,7 @@ __all__ = [
     "DroppedForm",
     "EstimatedCounter",
     "Explanation",
+    "Filter",
     "JsonlCorpus",
     "JsonlSource",
     "MemoryControllerInput",
@@ -41,6 +43,7 @@ __all__ = [
     "StoreCorpus",
     "TokenCounter",
     "TrustFilter",
+    "Where",
     "explain",
     "read",
 ]

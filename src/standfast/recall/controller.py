@@ -12,11 +12,13 @@ import msgspec
 
 from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.recall.filters import NO_FILTER, Filter
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage
 from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.tokens import TokenCounter
+from standfast.scopes import SHARED, recalled_scopes
 from standfast.vocabulary import Band, Budget, Value
 
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
@@ -34,6 +36,11 @@ class RecallRequest(Value, frozen=True, kw_only=True):
         max_items: The most excerpts that a package may have.
         bands: The bands to read.
         now_utc: The time that age is measured from. Without it, age does not count.
+        scopes: The scopes to read, each with all below it. None is below another; ``scopes.recalled_scopes`` sorts them out.
+        where: Which of their records may be chosen.
+
+    The view that a controller is given shows only what scopes and filter leave. ``phase6-v1`` does not name them in its
+    packages; every later version does, so that they are part of the package's hash.
     """
 
     query: str
@@ -41,12 +48,15 @@ class RecallRequest(Value, frozen=True, kw_only=True):
     max_items: int = DEFAULT_MAX_ITEMS
     bands: tuple[Band, ...] = RECALLED_BANDS
     now_utc: str | None = None
+    scopes: tuple[str, ...] = (SHARED,)
+    where: Filter = NO_FILTER
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise EmptyQuery
         _ = self.budget
         msgspec.structs.force_setattr(self, "bands", named_bands(self.bands))
+        msgspec.structs.force_setattr(self, "scopes", recalled_scopes(None, self.scopes))
 
     @property
     def budget(self) -> Budget:

@@ -1,16 +1,26 @@
 """Records over rows: decode a row, find the keys of a record, its history, and the changes between two snapshots.
 
-Keys are ``BAND/memory_id``. Two suffixes mark further versions of one record in the same band: ``~digest`` for one that
+Keys are ``BAND/scope//memory_id``; ``scopes.py`` builds them and takes them apart. Two suffixes mark further versions of one record in the same band: ``~digest`` for one that
 was only logged, ``@epoch.number`` for one that a band with a byte budget holds next to others.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from standfast.canon import parse
 from standfast.errors import Corruption, StandfastError
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
+from standfast.scopes import (
+    ALL_SCOPES,
+    SHARED,
+    checked_scope,
+    is_within,
+    key_parts,
+    prefix_of,
+    scope_in,
+    scoped_key,
+)
 from standfast.store.commit import ERASURE_KIND
 from standfast.store.protocol import Version
 from standfast.store.store import Store
@@ -57,48 +67,52 @@ def record_of(version: Version) -> Record:
 
 def is_band_row(key: str) -> bool:
     """Whether a key is that of a record in a band; proposals and other rows of governance are not."""
-    band, slash, _ = key.partition("/")
-    return bool(slash) and band in Band.__members__ and band != Band.PHOENIX
+    parts = key_parts(key)
+    return parts is not None and parts.prefix in Band.__members__ and parts.prefix != Band.PHOENIX
 
 
-def is_key_of(memory_id: str, key: str) -> bool:
+def is_key_of(scope: str, memory_id: str, key: str) -> bool:
     """Whether a key in a band belongs to a record, with or without a suffix."""
-    name = key.partition("/")[2]
-    return name.startswith(memory_id) and _SUFFIX.fullmatch(name, len(memory_id)) is not None
+    parts = key_parts(key)
+    if parts is None or parts.scope != scope:
+        return False
+    return parts.name.startswith(memory_id) and _SUFFIX.fullmatch(parts.name, len(memory_id)) is not None
 
 
-def keys_of(store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int) -> list[str]:
+def keys_of(
+    store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, scope: str = SHARED, at: int
+) -> list[str]:
     """Every key that a record has or had in these bands, as of a snapshot."""
     keys: list[str] = []
     for band in bands:
-        own = f"{band}/{memory_id}"
+        own = scoped_key(band, scope, memory_id)
         keys.append(own)
         for mark in "~@":
             rows = store.newest_versions(namespace, prefix=own + mark, at=at)
-            keys += [version.key for version in rows if is_key_of(memory_id, version.key)]
+            keys += [version.key for version in rows if is_key_of(scope, memory_id, version.key)]
     return keys
 
 
 def keys_with_content_of(
-    store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, at: int
+    store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, scope: str = SHARED, at: int
 ) -> list[str]:
     """Every key that still holds content of a record: in these bands, expired or not, and in the budgets' streams."""
     in_bands = [
         key
-        for key in keys_of(store, namespace, memory_id, bands, at=at)
+        for key in keys_of(store, namespace, memory_id, bands, scope=scope, at=at)
         if any(version.content is not None for version in store.history(namespace, key))
     ]
     in_streams = [
         row.key
         for row in store.scan(namespace, prefix=STREAM, at=at)
-        if is_key_of(memory_id, parse(row.content or b"").get("key", ""))
+        if is_key_of(scope, memory_id, parse(row.content or b"").get("key", ""))
     ]
     return in_bands + in_streams
 
 
-def history_of(store: Store, namespace: str, memory_id: str) -> list[HistoryEntry]:
+def history_of(store: Store, namespace: str, memory_id: str, *, scope: str = SHARED) -> list[HistoryEntry]:
     """Every version of a record in every band, those that were only logged included, oldest first."""
-    keys = keys_of(store, namespace, memory_id, Band, at=store.head())
+    keys = keys_of(store, namespace, memory_id, Band, scope=checked_scope(scope), at=store.head())
     entries = [_history_entry(store, version) for key in keys for version in store.history(namespace, key)]
     return sorted(entries, key=lambda entry: (entry.memory_snapshot_id, entry.key))
 
@@ -118,15 +132,21 @@ def _history_entry(store: Store, version: Version) -> HistoryEntry:
 
 
 def erased_since(
-    store: Store, namespace: str, bands: Iterable[Band], at: int, *, head: int
+    store: Store,
+    namespace: str,
+    bands: Iterable[Band],
+    at: int,
+    *,
+    head: int,
+    scopes: Sequence[str] = (ALL_SCOPES,),
 ) -> ErasedSince | None:
-    """How many records that a snapshot showed in these bands were erased up to the head; None if none were.
+    """How many records that a snapshot showed in these bands and scopes were erased up to the head; None if none were.
 
     Costs nothing for the newest snapshot, the ledger since then for a recent one, and one read of the snapshot for an old one.
     """
     if not 0 < at < head:
         return None
-    prefixes = tuple(f"{band}/" for band in bands)
+    prefixes = tuple(prefix_of(band, scope) for band in bands for scope in scopes)
     if head - at > MAX_FOLLOWED_SNAPSHOTS:
         shown = [one for prefix in prefixes for one in store.newest_versions(namespace, prefix=prefix, at=at)]
     else:
@@ -146,13 +166,18 @@ def _erased_after(store: Store, namespace: str, at: int) -> set[str]:
     return {body["key"] for body in bodies if body.get("namespace") == namespace and "key" in body}
 
 
-def changes_between(store: Store, namespace: str, old: int, new: int) -> list[RecordChange]:
-    """The records that a newer snapshot shows differently, by key. The cost is that of the commits in between."""
+def changes_between(
+    store: Store, namespace: str, old: int, new: int, *, scope: str = ALL_SCOPES
+) -> list[RecordChange]:
+    """The records of a scope, with all below it, that a newer snapshot shows differently, by key.
+
+    The cost is that of the commits in between.
+    """
     touched = {
         row.key
         for snapshot in range(old + 1, new + 1)
         for row in store.versions_of(snapshot)
-        if row.namespace == namespace and is_band_row(row.key)
+        if row.namespace == namespace and is_band_row(row.key) and is_within(scope_in(row.key), scope)
     }
     keys = sorted(touched)
     before, after = store.read(namespace, keys, at=old), store.read(namespace, keys, at=new)

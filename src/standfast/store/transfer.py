@@ -8,6 +8,7 @@ import msgspec
 from standfast.canon import canonical_bytes, fingerprint, parse
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.limits import MAX_COMMIT_WRITES, MAX_NAME_CHARS, MAX_VALUE_BYTES
+from standfast.scopes import SHARED, checked_scope, prefix_of, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.protocol import Version
 from standfast.store.records import INTERNAL_PREFIXES
@@ -24,6 +25,7 @@ class _RecordHead(msgspec.Struct):
     memory_id: str
     text: str
     band: str = Band.LEDGER.value
+    scope: str = SHARED
 
 
 _decode_head: Final = msgspec.json.Decoder(_RecordHead).decode
@@ -44,7 +46,7 @@ def record_line(version: Version) -> bytes:
     content = version.content or b"null"
     try:
         head = _decode_head(content)
-        if head.memory_id == version.key.removeprefix(f"{head.band}/"):
+        if scoped_key(head.band, head.scope, head.memory_id) == version.key:
             return content
     except msgspec.MsgspecError:
         pass
@@ -112,13 +114,13 @@ def _records_in(file: BinaryIO, name: str, known: dict[str, str]) -> Iterator[tu
 
 def _record_in(line: bytes, what: str) -> tuple[str, Any]:
     value = parse(line)
-    key = _key_of(value)
+    key = _key_of(value, what)
     if key is None:
         problem = 'a record is an object with the strings "memory_id" and "text"'
         raise InvalidValue(what=what, problem=problem)
     if not 0 < len(value["memory_id"]) <= MAX_NAME_CHARS:
         raise InvalidValue(what=what, problem=f"a memory_id has 1 to {MAX_NAME_CHARS} characters")
-    if key.startswith((f"{Band.VAULT}/", f"{Band.PHOENIX}/")):
+    if key.startswith((prefix_of(Band.VAULT), prefix_of(Band.PHOENIX))):
         problem = (
             "law needs a signature and can't be imported; copy the whole store instead: standfast backup"
         )
@@ -128,14 +130,14 @@ def _record_in(line: bytes, what: str) -> tuple[str, Any]:
     return key, value
 
 
-def _key_of(value: object) -> str | None:
+def _key_of(value: object, what: str) -> str | None:
     """The key of a JSON value that is a record: in its band, LEDGER if it names none; None if it is no record."""
     if not isinstance(value, dict):
         return None
     memory_id, text, band = value.get("memory_id"), value.get("text"), value.get("band", Band.LEDGER.value)
     if not isinstance(memory_id, str) or not isinstance(text, str) or band not in Band.__members__:
         return None
-    return f"{band}/{memory_id}"
+    return scoped_key(band, checked_scope(value.get("scope", SHARED), what=f"the scope in {what}"), memory_id)
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -289,6 +289,7 @@ class Trace(Value, frozen=True, kw_only=True):
     workflow_id: Name
     memory_snapshot_id: Count
     visibility_mode: VisibilityMode
+    scope: Name
     model_config_id: Name | None
     policy_set_id: Name
     model_config: ModelConfig | None

@@ -23,6 +23,8 @@ from standfast.limits import (
     MAX_TRACE_BYTES,
     MAX_TRACE_RESULT_BYTES,
 )
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED
 from standfast.traces.artifact import (
     ModelConfig,
     Retrieval,
@@ -43,7 +45,7 @@ from standfast.traces.recording import (
     shown,
 )
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
-from standfast.vocabulary import ErasedSince, Remembered, RememberRequest, RunIdentity, Value
+from standfast.vocabulary import ErasedSince, Remembered, RunIdentity, Value
 
 # What a run remembers is compared by the text and the verdict, and not by ids that no two runs share.
 REMEMBER: Final = ToolProfile(
@@ -210,9 +212,10 @@ class Recorder:
             self.guardrail(reason.rpartition("[")[2].rstrip("]"))
         return remembered
 
-    def forget(self, subject: str, reason: str, call: Callable[[], None]) -> None:
+    def forget(self, subject: str, reason: str, call: Callable[[], None], *, scope: str = SHARED) -> None:
         """Record that something is forgotten."""
-        self.perform(FORGET, {"subject": subject, "reason": reason}, call)
+        place = {} if scope == SHARED else {"scope": scope}
+        self.perform(FORGET, {"subject": subject, "reason": reason, **place}, call)
 
     def retrieval(
         self,

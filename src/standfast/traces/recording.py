@@ -244,6 +244,7 @@ class Recording:
                 "workflow_id": self.run.workflow_id,
                 "memory_snapshot_id": self.run.memory_snapshot_id,
                 "visibility_mode": self.run.visibility_mode.value,
+                "scope": self.run.scope,
                 "model_config_id": config_id,
                 "policy_set_id": self.run.policy_set_id,
                 "model_config": model,

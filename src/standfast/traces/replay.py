@@ -19,12 +19,14 @@ from standfast.canon import canonical_bytes, fingerprint
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
 from standfast.limits import DEFAULT_RECALL_TOKENS
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED, recalled_scopes
 from standfast.traces.artifact import ToolCall, ToolProfile, Trace
 from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls, verdict_of
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import CallDraft, EventDraft, Lane
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Band, Remembered, RememberRequest, RunIdentity
+from standfast.vocabulary import Band, JsonScalar, Remembered, RunIdentity
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -59,6 +61,7 @@ class ReplayingRecorder(Recorder):
             memory_snapshot_id=trace.memory_snapshot_id,
             visibility_mode=trace.visibility_mode,
             policy_set_id=trace.policy_set_id,
+            scope=trace.scope,
         )
         self._tools = tools or {}
         self._recorded_profiles: dict[str, ToolProfile] = {}
@@ -147,6 +150,7 @@ class ReplayedRun:
 
     def __init__(self, recorder: Recorder, *, memory: ReplayMemory | None = None) -> None:
         self.recorder = recorder
+        self.scope = recorder.run.scope
         self._memory = memory
 
     def event(
@@ -183,6 +187,9 @@ class ReplayedRun:
         now_utc: str | None = None,
         controller: str | None = None,
         token_counter: object = None,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: object = None,
     ) -> Any:
         """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
         if self._memory is None:
@@ -194,9 +201,12 @@ class ReplayedRun:
             "controller": controller,
             "token_counter": token_counter,
         }
+        within = recalled_scopes(scope, scopes, default=self.scope)
+        place: dict[str, Any] = {"scopes": None if within == (SHARED,) else within, "where": where}
+        place = {name: value for name, value in place.items() if value is not None}
         chosen = {name: value for name, value in options.items() if value is not None}
-        package = self._memory.recall(query, tokens=tokens, **chosen)
-        self.recorder.retrieval(**self._memory.retrieval_facts(package, bands=bands))
+        package = self._memory.recall(query, tokens=tokens, **chosen, **place)
+        self.recorder.retrieval(**self._memory.retrieval_facts(package, bands=bands, **place))
         return package
 
     def remember(
@@ -210,6 +220,13 @@ class ReplayedRun:
         propose: bool = False,
         role: str = "agent",
         hold: str | None = None,
+        scope: str | None = None,
+        metadata: Mapping[str, JsonScalar] | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        speaker: str | None = None,
+        valid_from: str | datetime | None = None,
+        valid_until: str | datetime | None = None,
     ) -> Remembered:
         """Return the recorded result of remembering this; see ``Run.remember``."""
         request = RememberRequest.of(
@@ -221,12 +238,21 @@ class ReplayedRun:
             propose=propose,
             role=role,
             hold=hold,
+            scope=self.scope if scope is None else scope,
+            metadata=metadata,
+            session=session,
+            position=position,
+            speaker=speaker,
+            valid_from=valid_from,
+            valid_until=valid_until,
         )
         return self.recorder.remember(request, self._needs_memory)
 
-    def forget(self, subject: str, *, reason: str) -> None:
+    def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
         """Record the same forgetting again; see ``Run.forget``."""
-        self.recorder.forget(subject, reason, self._needs_memory)
+        self.recorder.forget(
+            subject, reason, self._needs_memory, scope=self.scope if scope is None else scope
+        )
 
     def _needs_memory(self) -> NoReturn:
         run = self.recorder.run

@@ -165,7 +165,7 @@ def test_a_request_that_another_commit_got_in_the_way_of_is_tried_again(
 
     [reply] = replies.receive(max_messages=5)
     assert (reply.body.error, reply.body.remembered, adapter.calls) == (None, 1, 3)
-    ledger = [one.record for one in memory.history("boat") if one.key == "LEDGER/boat"]
+    ledger = [one.record for one in memory.history("boat") if one.key == "LEDGER/shared//boat"]
     assert [record.text for record in ledger if record is not None] == [
         "It is painted.",
         "It is sold.",

@@ -30,7 +30,7 @@ from standfast.errors import (
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, SshSignature, verify
 from standfast.govern.authority import Operation, needs_human
-from standfast.limits import MAX_SUMMARY_CHARS
+from standfast.limits import MAX_KEY_CHARS, MAX_SUMMARY_CHARS
 from standfast.vocabulary import Value, Verdict
 
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
@@ -126,8 +126,9 @@ class Proposal(Value, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, summary=None)
 
     def __post_init__(self) -> None:
-        for field in ("namespace", "key", "author", "policy_set_id"):
+        for field in ("namespace", "author", "policy_set_id"):
             self._require_name(field, getattr(self, field))
+        self._require_name("key", self.key, MAX_KEY_CHARS)
         self._require_digest("proposal_id", self.proposal_id)
         self._require_digest("payload_fingerprint", self.payload_fingerprint)
         self._require_digest("summary_fingerprint", self.summary_fingerprint)

@@ -36,6 +36,7 @@ from standfast.govern.evidence import (
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import refused_key, refused_row, said_key
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
+from standfast.scopes import name_in, prefix_of, scope_in, scoped_key
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
 from standfast.store.records import keys_with_content_of, record_of
@@ -76,7 +77,7 @@ class ApprovalQueue:
 
     def waiting(self) -> Iterator[WaitingProposal]:
         """Yields the proposals that wait, ordered by id."""
-        for version in self._store.scan(self._namespace, prefix=f"{Band.PHOENIX}/"):
+        for version in self._store.scan(self._namespace, prefix=prefix_of(Band.PHOENIX)):
             yield _read(version, WaitingProposal)
 
     def decided(self) -> Iterator[DecidedProposal]:
@@ -116,7 +117,7 @@ class ApprovalQueue:
         band = _BAND_AFTER.get(decision)
         if band is None:
             return None
-        key = f"{band}/{proposal.key.partition('/')[2]}"
+        key = scoped_key(band, scope_in(proposal.key), name_in(proposal.key))
         found = self._store.read(self._namespace, [key])
         return content_fingerprint(record_of(found[key])) if key in found else None
 
@@ -254,7 +255,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         logged = logged_record(self.found.record).key
         reading = TextReading(record.text).fingerprint
         rows = {one.key: one.as_json() for one in placed} | {
-            said_key(reading, record.memory_id): {"said": reading}
+            said_key(record.scope, reading, record.memory_id): {"said": reading}
         }
         present = self.store.read(self.namespace, [*rows, logged], at=self.head)
         for one in placed:
@@ -272,9 +273,13 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         reading = TextReading(self.found.record.text).fingerprint
         own = logged_record(self.found.record)
         reason = f"rejected by {self.approval.principal}"
-        keys = keys_with_content_of(self.store, self.namespace, own.memory_id, [own.band], at=self.head)
+        keys = keys_with_content_of(
+            self.store, self.namespace, own.memory_id, [own.band], scope=own.scope, at=self.head
+        )
         erased = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
-        noted = Write.of(self.namespace, refused_key(reading), ActionType.WRITE, refused_row(reading))
+        noted = Write.of(
+            self.namespace, refused_key(own.scope, reading), ActionType.WRITE, refused_row(reading)
+        )
         return [*erased, noted, *self.extra_writes(self.head, keys)]
 
 

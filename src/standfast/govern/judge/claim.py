@@ -11,6 +11,7 @@ from standfast.govern.authority import Role
 from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.scopes import SHARED
 from standfast.vocabulary import Band, Record
 
 NOVELTY_FLOOR: Final = "F8_Novelty"
@@ -86,9 +87,13 @@ class Claim:
 
     @cached_property
     def whole(self) -> TextReading:
-        """Text, subject, tags, source and refs, one per line: everything that will be stored."""
+        """Text, subject, tags, source, refs and metadata, one per line: everything that will be stored."""
         record = self.record
-        lines = [record.subject or "", *record.tags]
+        lines = [record.subject or "", *record.tags, *filter(None, (record.session, record.speaker))]
+        if record.scope != SHARED:
+            lines.append(record.scope)
+        if record.metadata:
+            lines += _lines(record.metadata)
         if record.source:
             lines += _lines(record.source)
         if record.refs:
@@ -121,12 +126,13 @@ class JudgingContext:
     """What the floors may compare a claim with. The order of records and excerpts makes no difference.
 
     Attributes:
-        vault: Sealed records.
-        related: Other records about the same subject or with similar words.
+        scope: The scope of the claims. Only records of this scope are known, so that a claim can repeat them.
+        vault: Sealed records that apply: those of the scope, and shared ones.
+        related: Other records of the scope about the same subject or with similar words.
         recalled: The excerpts that this run recalled.
         recalled_ids: The records they are from, in the same order; may be left out.
         refused: Fingerprints (``TextReading.fingerprint``) of content that was rejected for what it says.
-        patterns: WITNESS records of repeated attacks, see ``govern/patterns.py``.
+        patterns: WITNESS records of repeated attacks in the scope, see ``govern/patterns.py``.
         forgotten: Ids of records that this run forgets. They are known no more.
         today: The day of the judgement (``YYYY-MM-DD``), by which patterns fade. Without one, none has faded.
     """
@@ -139,6 +145,13 @@ class JudgingContext:
     patterns: tuple[Record, ...] = ()
     forgotten: frozenset[str] = frozenset()
     today: str = ""
+    scope: str = SHARED
+
+    def in_scope(self, scope: str, *, patterns: tuple[Record, ...] = ()) -> Self:
+        """The same law for the claims of a scope that has no law of its own. What was computed about the law is shared."""
+        moved = replace(self, scope=scope, patterns=patterns, related=())
+        self._copy_computed(moved, "sealed", "sealed_by_word")
+        return moved
 
     def with_accepted(self, claim: Claim) -> Self:
         """The context for a run's next claim, after this one was accepted. Cheap: similarity indexes are shared."""
@@ -208,8 +221,9 @@ class JudgingContext:
 
     @cached_property
     def indexes(self) -> tuple[SimilarityIndex, ...]:
-        """All known records, findable by what they say."""
-        known = [_known_text(record) for record in (*self.vault, *self.related)]
+        """All known records of the scope, findable by what they say."""
+        own = (record for record in (*self.vault, *self.related) if record.scope == self.scope)
+        known = [_known_text(record) for record in own]
         return (SimilarityIndex(known),) if known else ()
 
     @cached_property
@@ -273,6 +287,7 @@ def _known_text(record: Record, reading: TextReading | None = None) -> KnownText
         tags=frozenset(record.tags),
         witnesses=witnesses_of(record),
         refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
+        scope=record.scope,
     )
 
 

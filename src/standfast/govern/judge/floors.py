@@ -131,8 +131,8 @@ class TruthFloor:
             sealed = [*context.sealed.get(subject, ()), *context.sealed.get(None, ())]
         amends = record.band is Band.PHOENIX or (record.band is Band.VAULT and claim.is_human)
         # An amendment may contradict the law that it replaces, but not other law.
-        amended_id = record.memory_id if amends else None
-        others = (known for known in sealed if known.memory_id != amended_id)
+        amended = (record.scope, record.memory_id) if amends else None
+        others = (known for known in sealed if (known.scope, known.memory_id) != amended)
         found = _worst_contradiction(claim.reading, others, subject is not None)
         if found.score >= self.threshold or not amends:
             return found

@@ -16,7 +16,10 @@ from standfast.govern.judge.floors import SecrecyFloor
 from standfast.govern.judge.personal_data import CONTACT_GROUPS, personal_data_in
 from standfast.govern.judge.secrets import secrets_in
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.vocabulary import Record, RememberRequest, normal_tags
+from standfast.limits import MAX_NAME_CHARS
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED
+from standfast.vocabulary import Record, normal_tags
 
 SECRECY_FLOOR: Final = SecrecyFloor().name
 _TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
@@ -38,14 +41,7 @@ def redacted(record: Record) -> Record:
 
 def redacted_request(request: RememberRequest) -> RememberRequest:
     """The request as a trace may record it; the same object if it has no secret."""
-    record = Record(
-        memory_id="request",
-        text=request.text,
-        subject=request.subject,
-        source=request.source,
-        refs=request.refs,
-        tags=normal_tags(request.tags),
-    )
+    record = request.record("request", None)
     without = redacted(record)
     if without is record:
         return request
@@ -56,6 +52,10 @@ def redacted_request(request: RememberRequest) -> RememberRequest:
         source=without.source,
         refs=without.refs,
         tags=without.tags,
+        scope=without.scope,
+        metadata=without.metadata,
+        session=without.session,
+        speaker=without.speaker,
     )
 
 
@@ -73,6 +73,10 @@ def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
         subject=subject,
         tags=normal_tags(tuple(map(change, record.tags))),
         source=_changed(record.source, change),
+        scope=_scope_of(record),
+        metadata=_changed(record.metadata, change),
+        session=None if record.session is None else change(record.session)[:MAX_NAME_CHARS],
+        speaker=None if record.speaker is None else change(record.speaker)[:MAX_NAME_CHARS],
         refs=tuple(_changed(ref, change) for ref in record.refs),
     )
 
@@ -99,3 +103,9 @@ def _cut(text: str, parts: list[tuple[str, str]]) -> str:
     for kind, part in parts:
         text = re.sub(rf"\S*{re.escape(part)}\S*", f"[redacted: {kind}]", text, flags=re.IGNORECASE)
     return text
+
+
+def _scope_of(record: Record) -> str:
+    """The record's scope; ``shared`` if the scope itself is a secret."""
+    is_secret = record.scope != SHARED and _reason(Record(memory_id="scope", text=record.scope))
+    return SHARED if is_secret else record.scope

@@ -12,6 +12,7 @@ from typing import Final
 
 from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
 from standfast.govern.judge.text_reading import TextReading
+from standfast.scopes import SHARED
 
 # The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring words; two
 # words that change places break four.
@@ -37,9 +38,10 @@ class KnownText:
     tags: frozenset[str] = frozenset()
     witnesses: frozenset[str] = frozenset()
     refused: bool = False
+    scope: str = SHARED
 
     @property
-    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str]]:
+    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
         return (
             self.memory_id,
@@ -48,6 +50,7 @@ class KnownText:
             sorted(self.witnesses),
             self.subject or "",
             sorted(self.tags),
+            self.scope,
         )
 
 

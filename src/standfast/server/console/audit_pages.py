@@ -9,7 +9,12 @@ from standfast.errors import NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, SAFE_INTEGER
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.operations import governance_operations
-from standfast.server.operations.schemas import LedgerEntry, LedgerPage, PageQuery, encode_cursor
+from standfast.server.operations.pages import encode_cursor
+from standfast.server.operations.schemas import (
+    LedgerEntry,
+    LedgerPage,
+    PageQuery,
+)
 from standfast.vocabulary import Value
 
 

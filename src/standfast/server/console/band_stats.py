@@ -9,6 +9,7 @@ from typing import Final
 
 from standfast.limits import CONSOLE_GROWTH_SNAPSHOTS
 from standfast.memory import Memory
+from standfast.scopes import prefix_in, prefix_of
 from standfast.store.protocol import Version
 from standfast.store.records import is_band_row, record_of
 from standfast.vocabulary import Band
@@ -73,12 +74,12 @@ class _RunningCount:
         self.rows: dict[str, tuple[int, str]] = {}
         self.bands: dict[Band, BandStats] = {band: BandStats() for band in Band if band is not Band.PHOENIX}
         for band in self.bands:
-            for version in memory.store.scan(memory.namespace, prefix=f"{band}/", at=head):
+            for version in memory.store.scan(memory.namespace, prefix=prefix_of(band), at=head):
                 self.replace(version)
 
     def replace(self, version: Version) -> None:
         """Count a version instead of the one before it; a version without content only removes that one."""
-        count = self.bands[Band(version.key.partition("/")[0])]
+        count = self.bands[Band(prefix_in(version.key))]
         if (before := self.rows.pop(version.key, None)) is not None:
             count.add(*before, -1)
         if version.content is not None:

@@ -9,19 +9,20 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS
+from standfast.scopes import ALL_SCOPES, SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
 from standfast.server.console.charts import line_chart, shares
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
+from standfast.server.operations.pages import encode_cursor
 from standfast.server.operations.schemas import (
     DiffQuery,
     HistoryQuery,
     PageQuery,
     RecallBody,
     RecordsQuery,
-    encode_cursor,
 )
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
@@ -60,9 +61,10 @@ class RecordVersion:
 
 
 class MemoryPageQuery(RecordsQuery, frozen=True, kw_only=True):
-    """The query of the memory page: a list of records, or with ``q`` a search."""
+    """The query of the memory page: a list of records, or with ``q`` a search. It lists every scope unless it names one."""
 
     q: str = ""
+    scope: str = ""
 
 
 class SnapshotPageQuery(Value, frozen=True, kw_only=True):
@@ -126,6 +128,7 @@ def memory(request: PageRequest) -> Page:
     context: dict[str, Any] = {
         "band": query.band,
         "query": query.q.strip(),
+        "scope": query.scope or None,
         "bands": LISTED_BANDS,
         "head": head,
         "at": head if query.at is None else query.at,
@@ -135,7 +138,13 @@ def memory(request: PageRequest) -> Page:
     if query.q.strip():
         context["found"] = _search(request, query, context["at"])
     else:
-        wanted = RecordsQuery(band=query.band, at=query.at, limit=query.limit, cursor=query.cursor)
+        wanted = RecordsQuery(
+            band=query.band,
+            at=query.at,
+            scope=query.scope or ALL_SCOPES,
+            limit=query.limit,
+            cursor=query.cursor,
+        )
         context["page"] = page = memory_operations.list_records(*request.target, wanted)
         context["at"] = page.memory_snapshot_id
     return Page(template="memory.html", context=context)
@@ -148,7 +157,9 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
     )
     view = request.memory(Permission.RECALL).at(at)
     bands: Sequence[Band] = RECALLED_BANDS if query.band is None else (query.band,)
-    found = view.explain(body.query, tokens=body.tokens, max_items=body.max_items, bands=bands)
+    found = view.explain(
+        body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=query.scope or SHARED
+    )
     hits = [
         {
             "item": item,
@@ -182,7 +193,8 @@ def record(request: PageRequest) -> Page:
             previous[entry.key] = entry.record
     context = {
         "subject": subject,
-        "current_records": memory_operations.records_of(memory, subject),
+        "scope": query.scope,
+        "current_records": memory_operations.records_of(memory, subject, scope=query.scope),
         "versions": versions[::-1],
         "next": history.next,
     }
@@ -196,7 +208,11 @@ def snapshots(request: PageRequest) -> Page:
         at = head
     if not 0 <= at <= head:
         raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
-    changes = memory_operations.diff(*request.target, DiffQuery(old=at - 1, new=at)).changes if at else []
+    changes = (
+        memory_operations.diff(*request.target, DiffQuery(old=at - 1, new=at, scope=ALL_SCOPES)).changes
+        if at
+        else []
+    )
     recent = _recent_snapshots(request, min(head, at + RECENT_SNAPSHOTS // 2))
     chosen = next((one for one in recent if one.memory_snapshot_id == at), None)
     context = {
@@ -222,7 +238,7 @@ def diff(request: PageRequest) -> Page:
         "most": MAX_DIFF_SNAPSHOTS,
     }
     try:
-        query = request.parse_query(DiffQuery, old=context["old"], new=context["new"])
+        query = request.parse_query(DiffQuery, old=context["old"], new=context["new"], scope=ALL_SCOPES)
         found = memory_operations.diff(*request.target, query)
     except (InvalidValue, NoSuchSnapshot) as error:
         return Page(template="diff.html", context={**context, "problem": error}, status=status_of(error))

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from standfast.limits import MAX_COMPARED_WORDS
+from standfast.scopes import name_in, prefix_in, scope_in
 from standfast.server.console.band_stats import UNJUDGED
 from standfast.server.operations.gateway import VERSION
 from standfast.vocabulary import Band, Verdict
@@ -82,6 +83,9 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {
+        "key_name": name_in,
+        "key_prefix": prefix_in,
+        "key_scope": scope_in,
         "bytes": bytes_text,
         "timestamp": timestamp_text,
         "visible": visible,

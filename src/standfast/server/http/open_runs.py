@@ -86,6 +86,7 @@ class OpenRuns:
         run = memory.run(
             workflow=body.workflow,
             mode=body.mode,
+            scope=body.scope,
             agent=caller.name,
             run_id=idempotency.run_id if idempotency else None,
         )
@@ -94,8 +95,8 @@ class OpenRuns:
             known = self._runs.get((namespace, run.identity.run_id))
             if known is not None:
                 identity = known.run.identity
-                asked = run.identity.visibility_mode
-                if (identity.workflow_id, identity.visibility_mode) != (body.workflow, asked):
+                opened_with = identity.workflow_id, identity.visibility_mode, identity.scope
+                if opened_with != (body.workflow, run.identity.visibility_mode, body.scope):
                     raise RequestReused(request_key=request_key)
                 return known.response()
             if len(self._runs) >= MAX_OPEN_RUNS:

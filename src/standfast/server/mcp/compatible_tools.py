@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
+from standfast.scopes import SHARED, scoped_key
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp.tools import (
     DEFAULT_TOKENS,
@@ -259,7 +260,8 @@ def _nodes(place: Place, permission: Permission, names: list[str]) -> ForeignSha
     memory = gateway.authorize(caller, permission, namespace)
     nodes = []
     for name in names[:MAX_PAGE_ITEMS]:
-        rows = memory.store.scan(memory.namespace, prefix=f"{Band.LEDGER}/{ENTITY_PREFIX}{name}#")
+        prefix = scoped_key(Band.LEDGER, SHARED, f"{ENTITY_PREFIX}{name}#")
+        rows = memory.store.scan(memory.namespace, prefix=prefix)
         records = [record_of(row) for row in islice(rows, MAX_PAGE_ITEMS)]
         if records:
             kinds = [

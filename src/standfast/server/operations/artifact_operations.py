@@ -27,6 +27,7 @@ from standfast.optimize.prompts.overrides import PromptOverride, PromptOverrides
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.pages import decode_name, paginate
 from standfast.server.operations.schemas import (
     BenchQuery,
     BenchResponse,
@@ -39,8 +40,6 @@ from standfast.server.operations.schemas import (
     TracesPage,
     TracesQuery,
     TraceSummary,
-    decode_name,
-    paginate,
 )
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison, compare_artifacts

@@ -15,7 +15,7 @@ from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import decode_name, decode_number, paginate
+from standfast.server.operations.pages import decode_name, decode_number, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.vocabulary import Band, Receipt, Record
 
@@ -55,8 +55,9 @@ def get_proposal(
 
 
 def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
-    name = found.proposal.key.partition("/")[2]
-    return next((record for record in records_of(memory, name) if record.band is Band.VAULT), None)
+    record = found.record
+    found_records = records_of(memory, record.memory_id, scope=record.scope)
+    return next((one for one in found_records if one.band is Band.VAULT), None)
 
 
 def _to_sign(

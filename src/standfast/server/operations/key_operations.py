@@ -13,7 +13,7 @@ from standfast.server.access.keys import ApiKey
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import decode_name, paginate
+from standfast.server.operations.pages import decode_name, paginate
 
 
 def list_keys(gateway: Gateway, caller: Caller, query: schemas.KeysQuery) -> schemas.KeysPage:

@@ -6,7 +6,7 @@ Each function takes the gateway, the caller and the namespace first, checks the 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -20,9 +20,18 @@ from standfast.limits import (
 )
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.recall.filters import Filter
 from standfast.recall.package import ContextPackage
+from standfast.scopes import SHARED, checked_scope, listed_scope, prefix_in, prefix_of, scoped_key
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.operations.gateway import VERSION, Gateway
+from standfast.server.operations.pages import (
+    decode_number,
+    decode_place,
+    encode_cursor,
+    paginate,
+    wrong_cursor,
+)
 from standfast.server.operations.schemas import (
     DiffQuery,
     DiffResponse,
@@ -44,11 +53,6 @@ from standfast.server.operations.schemas import (
     RememberResponse,
     SnapshotsPage,
     StatusResponse,
-    decode_number,
-    decode_place,
-    encode_cursor,
-    paginate,
-    wrong_cursor,
 )
 from standfast.store.protocol import Version
 from standfast.store.records import HistoryEntry, record_of
@@ -67,7 +71,13 @@ def _listed_bands(caller: Caller) -> tuple[Band, ...]:
 
 
 def _may_read(caller: Caller, key: str) -> bool:
-    return key.partition("/")[0] in (*_listed_bands(caller), Band.PHOENIX)
+    return prefix_in(key) in (*_listed_bands(caller), Band.PHOENIX)
+
+
+class _Place(TypedDict):
+    scope: str | None
+    scopes: Sequence[str] | None
+    where: Filter | None
 
 
 # Reading.
@@ -77,7 +87,9 @@ def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -
     """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
-    package = memory.at(at).recall(body.query, tokens=body.tokens, max_items=body.max_items)
+    package = memory.at(at).recall(
+        body.query, tokens=body.tokens, max_items=body.max_items, **_place_of(body)
+    )
     return _recall_response(package, at)
 
 
@@ -93,15 +105,21 @@ def recall_batch(
     responses = []
     for item in body.items:
         at = head if item.at is None else item.at
-        package = memory.at(at).recall(item.query, tokens=item.tokens, max_items=item.max_items)
+        package = memory.at(at).recall(
+            item.query, tokens=item.tokens, max_items=item.max_items, **_place_of(item)
+        )
         responses.append(_recall_response(package, at))
     return RecallBatchResponse(items=responses)
 
 
 def recall_in(run: Run, body: RecallBody) -> RecallResponse:
     """Recall from the snapshot of an open run."""
-    package = run.recall(body.query, tokens=body.tokens, max_items=body.max_items)
+    package = run.recall(body.query, tokens=body.tokens, max_items=body.max_items, **_place_of(body))
     return _recall_response(package, run.identity.memory_snapshot_id)
+
+
+def _place_of(body: RecallBody) -> _Place:
+    return {"scope": body.scope, "scopes": body.scopes, "where": body.where}
 
 
 def _recall_response(package: ContextPackage, at: int) -> RecallResponse:
@@ -120,10 +138,11 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     at, after = _existing(memory, query.at), ""
     if query.cursor is not None:
         at, after = decode_place(query.cursor)
-        if after.partition("/")[0] not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
+        if prefix_in(after) not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
+    bands = [band for band in _listed_bands(caller) if query.band in (None, band)]
     page, cursor = paginate(
-        _rows(memory, query.band, at, after, _listed_bands(caller)),
+        _rows(memory, bands, listed_scope(query.scope), at, after),
         limit=query.limit,
         size=lambda version: len(version.content or b""),
         position=lambda version: (at, version.key),
@@ -131,14 +150,13 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     return RecordsPage(memory_snapshot_id=at, records=[record_of(version) for version in page], next=cursor)
 
 
-def _rows(
-    memory: Memory, band: Band | None, at: int, after: str, readable: Sequence[Band]
-) -> Iterator[Version]:
-    start = _LISTED_BANDS.index(Band(after.partition("/")[0])) if after else 0
+def _rows(memory: Memory, bands: Sequence[Band], scope: str, at: int, after: str) -> Iterator[Version]:
+    start = _LISTED_BANDS.index(Band(prefix_in(after))) if after else 0
     for one in _LISTED_BANDS[start:]:
-        if band in (None, one) and one in readable:
-            after_key = after if after.startswith(f"{one}/") else ""
-            yield from memory.store.scan(memory.namespace, prefix=f"{one}/", after=after_key, at=at)
+        if one in bands:
+            prefix = prefix_of(one, scope)
+            after_key = after if after.startswith(prefix) else ""
+            yield from memory.store.scan(memory.namespace, prefix=prefix, after=after_key, at=at)
 
 
 def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQuery) -> RecordsPage:
@@ -146,15 +164,16 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
     memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
     memory.require_readable("read records")
     at = _existing(memory, query.at)
-    records = [record for record in records_of(memory, query.memory_id, at) if _may_read(caller, record.key)]
+    found = records_of(memory, query.memory_id, at, scope=checked_scope(query.scope))
+    records = [record for record in found if _may_read(caller, record.key)]
     if not records:
         raise NotFound(what=f"record {query.memory_id!r:.80} in snapshot {at}")
     return RecordsPage(memory_snapshot_id=at, records=records)
 
 
-def records_of(memory: Memory, memory_id: str, at: int | None = None) -> list[Record]:
-    """The records with one id in a snapshot, by band."""
-    keys = [f"{band}/{memory_id}" for band in _LISTED_BANDS]
+def records_of(memory: Memory, memory_id: str, at: int | None = None, *, scope: str = SHARED) -> list[Record]:
+    """The records of a scope with one id in a snapshot, by band."""
+    keys = [scoped_key(band, scope, memory_id) for band in _LISTED_BANDS]
     found = memory.store.read(memory.namespace, keys, at=at)
     return [record_of(found[key]) for key in keys if key in found]
 
@@ -166,7 +185,7 @@ def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuer
     page, cursor = paginate(
         (
             chapter
-            for chapter in memory.history(query.subject)
+            for chapter in memory.history(query.subject, scope=query.scope)
             if _position(chapter) > after and _may_read(caller, chapter.key)
         ),
         limit=query.limit,
@@ -209,8 +228,8 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
     if not 0 <= new - old <= MAX_DIFF_SNAPSHOTS:
         problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
         raise InvalidValue(what="diff", problem=problem)
-    changes = [change for change in memory.diff(old, new) if _may_read(caller, change.key)]
-    return DiffResponse(old=old, new=new, changes=changes)
+    found = memory.diff(old, new, scope=query.scope)
+    return DiffResponse(old=old, new=new, changes=[one for one in found if _may_read(caller, one.key)])
 
 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
@@ -261,6 +280,13 @@ def remember(
                 refs=body.refs,
                 propose=body.propose,
                 hold=body.hold,
+                scope=body.scope,
+                metadata=body.metadata,
+                session=body.session,
+                position=body.position,
+                speaker=body.speaker,
+                valid_from=body.valid_from,
+                valid_until=body.valid_until,
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
@@ -309,6 +335,13 @@ def remember_in(run: Run, body: RememberBody) -> RememberResponse:
         refs=body.refs,
         propose=body.propose,
         hold=body.hold,
+        scope=body.scope,
+        metadata=body.metadata,
+        session=body.session,
+        position=body.position,
+        speaker=body.speaker,
+        valid_from=body.valid_from,
+        valid_until=body.valid_until,
     )
     return RememberResponse.of(remembered)
 
@@ -332,7 +365,12 @@ def forget(
     with _request(caller, namespace, request_key, "forget") as run_id:
         receipt = memory.retry(
             lambda: memory.forget(
-                body.subject, reason=body.reason, workflow=workflow, agent=caller.name, run_id=run_id
+                body.subject,
+                reason=body.reason,
+                scope=body.scope or SHARED,
+                workflow=workflow,
+                agent=caller.name,
+                run_id=run_id,
             ),
             key=body.subject,
         )
@@ -341,7 +379,7 @@ def forget(
 
 def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
     """Forget a subject when an open run commits."""
-    run.forget(body.subject, reason=body.reason)
+    run.forget(body.subject, reason=body.reason, scope=body.scope)
     return ForgetResponse(subject=body.subject)
 
 

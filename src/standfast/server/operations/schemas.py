@@ -4,14 +4,13 @@
 names are the API's; `/openapi.json` is generated from these classes.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self
 
+import msgspec
 from msgspec import Meta
 
 from standfast.bench.leaderboard import LeaderboardRow
 from standfast.bench.statistics import Mean
-from standfast.errors import BadRequest
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal
 from standfast.limits import (
@@ -21,11 +20,12 @@ from standfast.limits import (
     MAX_KEY_DAYS,
     MAX_KEY_NAMESPACES,
     MAX_NAME_CHARS,
-    MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
     MAX_RECALL_ITEMS,
     MAX_RECALL_TOKENS,
     MAX_RUN_ITEMS,
+    MAX_SCOPE_BYTES,
+    MAX_SCOPES,
     MAX_STATEMENT_MINUTES,
     MAX_TAGS,
     MAX_TEXT_CHARS,
@@ -33,21 +33,46 @@ from standfast.limits import (
 )
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.recall.filters import Filter
+from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, Receipt, Record, Remembered, Snapshot, Value, Verdict, VisibilityMode
+from standfast.vocabulary import (
+    Band,
+    JsonScalar,
+    Receipt,
+    Record,
+    Remembered,
+    Snapshot,
+    Value,
+    Verdict,
+    VisibilityMode,
+)
 
 _CURSOR: Final = "The `next` value of the previous page of this list."
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+Scope = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=MAX_SCOPE_BYTES, description="A path such as user/ada. Without one: shared."
+    ),
+]
+ListedScope = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_SCOPE_BYTES,
+        description="The scope to list, with all below it; * for all. Without one: shared.",
+    ),
+]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
 # A cursor holds the position of the last item of a page: a number, a name in hexadecimal, or both.
 NumberCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}$", description=_CURSOR)]
 NameCursor = Annotated[str, Meta(pattern="^([0-9a-f]{2}){1,2048}$", description=_CURSOR)]
 PlaceCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}-([0-9a-f]{2}){0,2048}$", description=_CURSOR)]
-_Item = TypeVar("_Item")
 
 
 # Memory: requests.
@@ -58,12 +83,18 @@ class NoInput(Value, frozen=True, kw_only=True):
 
 
 class RecallBody(Value, frozen=True, kw_only=True):
-    """A question, and the token budget of the answer. ``at`` reads an earlier snapshot."""
+    """A question, and the token budget of the answer. ``at`` reads an earlier snapshot.
+
+    ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may be chosen.
+    """
 
     query: Text
     tokens: Annotated[int, Meta(ge=1, le=MAX_RECALL_TOKENS)]
     max_items: Annotated[int, Meta(ge=1, le=MAX_RECALL_ITEMS)] = DEFAULT_MAX_ITEMS
     at: SnapshotId | None = None
+    scope: Scope | None = None
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=MAX_SCOPES)] | None = None
+    where: Filter | None = None
 
 
 class RememberBody(Value, frozen=True, kw_only=True):
@@ -79,6 +110,13 @@ class RememberBody(Value, frozen=True, kw_only=True):
     refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
     propose: bool = False
     hold: Name | None = None
+    scope: Scope | None = None
+    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    session: Name | None = None
+    position: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
+    speaker: Name | None = None
+    valid_from: Name | None = None
+    valid_until: Name | None = None
 
 
 class RecallBatchBody(Value, frozen=True, kw_only=True):
@@ -98,13 +136,18 @@ class ForgetBody(Value, frozen=True, kw_only=True):
 
     subject: Name
     reason: Name
+    scope: Scope | None = None
 
 
 class OpenRunBody(Value, frozen=True, kw_only=True):
-    """A run to open. Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise."""
+    """A run to open. Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise.
+
+    It reads and writes in ``scope`` unless a call names another.
+    """
 
     workflow: Name
     mode: VisibilityMode | None = None
+    scope: Scope = SHARED
 
 
 class RecordsQuery(Value, frozen=True, kw_only=True):
@@ -112,6 +155,7 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
 
     band: Band | None = None
     at: SnapshotId | None = None
+    scope: ListedScope = SHARED
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
 
@@ -121,12 +165,14 @@ class RecordQuery(Value, frozen=True, kw_only=True):
 
     memory_id: Name
     at: SnapshotId | None = None
+    scope: Scope = SHARED
 
 
 class HistoryQuery(Value, frozen=True, kw_only=True):
     """Which subject to return the history of."""
 
     subject: Name
+    scope: Scope = SHARED
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
 
@@ -143,6 +189,7 @@ class DiffQuery(Value, frozen=True, kw_only=True):
 
     old: SnapshotId
     new: SnapshotId | None = None
+    scope: ListedScope = SHARED
 
 
 # Memory: responses.
@@ -521,61 +568,3 @@ class BenchResponse(Value, frozen=True, kw_only=True):
     episodes: int
     leaderboard: list[LeaderboardRow]
     reports: list[PolicyReport]
-
-
-# Pages. A cursor grants nothing, so it is neither signed nor stored. The schema of a query refuses a malformed one.
-
-
-Position = int | str | tuple[int, str]
-"""Where an item stands in a list: a number, a name, or a number and a name."""
-
-
-def encode_cursor(position: Position) -> str:
-    """A position in a list as a token that fits into a URL."""
-    match position:
-        case int():
-            return str(position)
-        case str():
-            return position.encode("utf-8", "surrogateescape").hex()
-        case number, name:
-            return f"{number}-{encode_cursor(name)}"
-
-
-def decode_number(cursor: str | None) -> int:
-    """The number in a ``NumberCursor``; 0 without one."""
-    return 0 if cursor is None else int(cursor)
-
-
-def decode_name(cursor: str | None) -> str:
-    """The name in a ``NameCursor``; empty without one."""
-    return bytes.fromhex(cursor or "").decode("utf-8", "surrogateescape")
-
-
-def decode_place(cursor: str | None) -> tuple[int, str]:
-    """The number and the name in a ``PlaceCursor``; 0 and empty without one."""
-    number, _, name = (cursor or "0-").partition("-")
-    return int(number), decode_name(name)
-
-
-def wrong_cursor() -> BadRequest:
-    """The error for a cursor that belongs to another list."""
-    return BadRequest(problem="the cursor does not belong to this list; start again without a cursor")
-
-
-def paginate(
-    items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], Position]
-) -> tuple[list[_Item], str | None]:
-    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page if any.
-
-    Args:
-        size: The bytes that an item counts for.
-        position: Where an item stands in the list, for the cursor.
-    """
-    page: list[_Item] = []
-    left_bytes = MAX_PAGE_BYTES
-    for item in items:
-        left_bytes -= size(item)
-        if page and (len(page) == limit or left_bytes < 0):
-            return page, encode_cursor(position(page[-1]))
-        page.append(item)
-    return page, None

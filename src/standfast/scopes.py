@@ -1,0 +1,106 @@
+"""Scopes and keys: where in a namespace a record is, and under which key the store has it.
+
+A scope is a path such as ``user/ada``. What names none is in ``shared``. A key is ``PREFIX/scope//name``: for a record the prefix
+is its band and the name its id. Segments of a scope are never empty, so the first ``//`` ends the scope. A scan with the prefix
+``BAND/user/ada//`` gives what is in that scope, one with ``BAND/user/ada/`` also what is below it.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from standfast.canon import normal_string
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
+
+SHARED: Final = "shared"
+"""The scope of what names none."""
+ALL_SCOPES: Final = "*"
+"""What listings take for every scope. It is no scope itself."""
+
+
+class KeyParts(NamedTuple):
+    """A key, taken apart."""
+
+    prefix: str
+    scope: str
+    name: str
+
+
+def scoped_key(prefix: str, scope: str, name: str) -> str:
+    """The key of a row in a scope; of a record, if the prefix is its band and the name its id."""
+    return f"{prefix}/{scope}//{name}"
+
+
+def key_parts(key: str) -> KeyParts | None:
+    """A key taken apart; None if it is not one that ``scoped_key`` gives."""
+    place, slashes, name = key.partition("//")
+    prefix, slash, scope = place.partition("/")
+    return KeyParts(prefix, scope, name) if slashes and slash and prefix and scope else None
+
+
+def prefix_in(key: str) -> str:
+    """What a key begins with: the band of a record."""
+    return key.partition("/")[0]
+
+
+def name_in(key: str) -> str:
+    """The name in a key: the id of a record. A key without a scope is a name itself."""
+    parts = key_parts(key)
+    return key if parts is None else parts.name
+
+
+def scope_in(key: str) -> str:
+    """The scope in a key; ``shared`` for a key without one."""
+    parts = key_parts(key)
+    return SHARED if parts is None else parts.scope
+
+
+def prefix_of(prefix: str, scope: str = ALL_SCOPES) -> str:
+    """The prefix of all keys in a scope and below it, or in every scope."""
+    return f"{prefix}/" if scope == ALL_SCOPES else f"{prefix}/{scope}/"
+
+
+def is_within(scope: str, outer: str) -> bool:
+    """Whether a scope is another one, or below it. Segments are compared whole."""
+    return outer in (scope, ALL_SCOPES) or scope.startswith(f"{outer}/")
+
+
+def checked_scope(scope: object, *, what: str = "scope") -> str:
+    """The scope, if it is one; ``InvalidValue`` otherwise."""
+    if isinstance(scope, str) and _is_scope(scope):
+        return scope
+    problem = (
+        f"it must be a path such as 'user/ada', of 1 to {MAX_SCOPE_SEGMENTS} segments and at most {MAX_SCOPE_BYTES} bytes; "
+        f"a segment has printable characters in NFC and is not '.', '..' or '*'; not {scope!r:.80}"
+    )
+    raise InvalidValue(what=what, problem=problem)
+
+
+def _is_scope(scope: str) -> bool:
+    segments = scope.split("/")
+    return (
+        all(segment and segment not in (".", "..", "*") for segment in segments)
+        and len(segments) <= MAX_SCOPE_SEGMENTS
+        and scope.isprintable()
+        and len(scope.encode()) <= MAX_SCOPE_BYTES
+        and (scope.isascii() or normal_string(scope) == scope)
+    )
+
+
+def listed_scope(scope: object) -> str:
+    """The scope of a listing: one that ``checked_scope`` accepts, or ``*`` for all."""
+    return ALL_SCOPES if scope == ALL_SCOPES else checked_scope(scope)
+
+
+def recalled_scopes(scope: object, scopes: object, *, default: str = SHARED) -> tuple[str, ...]:
+    """The scopes that a recall names by ``scope=`` or ``scopes=``, each once and sorted; those below another are left out."""
+    if scope is not None and scopes is not None:
+        raise InvalidValue(what="scopes", problem="give either scope= or scopes=, not both")
+    if scopes is None:
+        return (checked_scope(default if scope is None else scope),)
+    if isinstance(scopes, str) or not isinstance(scopes, Iterable):
+        raise InvalidValue(what="scopes", problem='give a list of scopes, for example ["user/ada", "shared"]')
+    named = sorted({checked_scope(one, what="scopes") for one in scopes})
+    if not 0 < len(named) <= MAX_SCOPES:
+        raise InvalidValue(what="scopes", problem=f"give 1 to {MAX_SCOPES} scopes, not {len(named)}")
+    return tuple(one for one in named if not any(one != other and is_within(one, other) for other in named))
