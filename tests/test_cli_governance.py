@@ -415,7 +415,7 @@ def test_a_pattern_of_attacks_is_listed_and_lifted() -> None:
 
     (pattern,) = answer_of("patterns", "list")["patterns"]
     assert pattern["source"] == "web:evil.example"
-    assert "web:evil.example: injections rejected since" in call("patterns", "list").stdout
+    assert "web:evil.example in shared: injections rejected since" in call("patterns", "list").stdout
     assert (
         "lifted; ledger entry" in call("patterns", "lift", "web:evil.example", "--reason", "cleaned").stdout
     )

@@ -6,6 +6,7 @@ import click
 
 from standfast.cli.options import namespace_option, opened_memory, store_option
 from standfast.cli.output import json_option, print_json
+from standfast.scopes import ALL_SCOPES
 
 
 @click.group("patterns")
@@ -26,7 +27,7 @@ def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -
         return
     for pattern in patterns:
         click.echo(
-            f"{pattern.source}: injections rejected since {pattern.first_day}; fades on {pattern.fades_on}"
+            f"{pattern.source} in {pattern.scope}: injections rejected since {pattern.first_day}; fades on {pattern.fades_on}"
         )
     if not patterns:
         click.echo("No pattern applies.")
@@ -35,15 +36,21 @@ def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -
 @command.command("lift")
 @click.argument("source")
 @click.option("--reason", required=True, help="Why; recorded in the ledger.")
+@click.option(
+    "--scope",
+    default=ALL_SCOPES,
+    show_default=True,
+    help="Lift it in this scope with all below it; * for all.",
+)
 @store_option
 @namespace_option
 @json_option
 def lift_pattern(
-    source: str, *, reason: str, store_url: str | None, namespace: str | None, as_json: bool
+    source: str, *, reason: str, scope: str, store_url: str | None, namespace: str | None, as_json: bool
 ) -> None:
     """Lift the pattern of SOURCE (as `patterns list` prints it, such as web:example.com) before it fades."""
     with opened_memory(store_url, namespace) as memory:
-        receipt = memory.lift_pattern(source, reason=reason, by=getpass.getuser())
+        receipt = memory.lift_pattern(source, reason=reason, by=getpass.getuser(), scope=scope)
     if as_json:
         print_json({"source": source, "receipt": receipt.as_json()})
     else:

@@ -31,7 +31,7 @@ from standfast.recall.filters import Filter, Where
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
-from standfast.scopes import SHARED
+from standfast.scopes import ALL_SCOPES, SHARED
 from standfast.store.commit import Write
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.store.store import Store
@@ -491,9 +491,11 @@ class AsyncMemory:
         """Return the sources from which attacks keep coming; see ``Memory.patterns``."""
         return await _in_thread(self._memory.patterns)
 
-    async def lift_pattern(self, source: str, *, reason: str, by: str = "operator") -> Receipt:
+    async def lift_pattern(
+        self, source: str, *, reason: str, by: str = "operator", scope: str = ALL_SCOPES
+    ) -> Receipt:
         """End the pattern of a source before it fades; see ``Memory.lift_pattern``."""
-        return await _in_thread(self._memory.lift_pattern, source, reason=reason, by=by)
+        return await _in_thread(self._memory.lift_pattern, source, reason=reason, by=by, scope=scope)
 
     async def due(self) -> list[DueRecord]:
         """Return what a retention sweep would archive or delete now; see ``Memory.due``."""

@@ -39,7 +39,7 @@ from standfast.recall.filters import Filter, Where
 from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
-from standfast.scopes import SHARED, listed_scope, recalled_scopes
+from standfast.scopes import ALL_SCOPES, SHARED, listed_scope, recalled_scopes
 from standfast.store.commit import Write
 from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
 from standfast.store.store import Store, open_store
@@ -428,18 +428,27 @@ class Memory:
         """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""
         return list_patterns(self.store, self.namespace, self.store.clock.now())
 
-    def lift_pattern(self, source: str, *, reason: str, by: str = "operator") -> Receipt:
+    def lift_pattern(
+        self, source: str, *, reason: str, by: str = "operator", scope: str = ALL_SCOPES
+    ) -> Receipt:
         """End the pattern of a source before it fades. The ledger records who did it and why.
 
         Args:
             source: The source as ``patterns`` names it, e.g. ``"web:example.com"``.
             by: Who lifts it.
+            scope: Where, with all below it; by default in every scope.
 
         Raises:
             InvalidValue: There is no such pattern, or no reason.
         """
         return lift_pattern(
-            self.store, self.namespace, source, reason=reason, by=by, run_id=self.store.ids.new_id()
+            self.store,
+            self.namespace,
+            source,
+            reason=reason,
+            by=by,
+            run_id=self.store.ids.new_id(),
+            scope=listed_scope(scope),
         )
 
     def due(self) -> Iterator[DueRecord]:
