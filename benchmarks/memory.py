@@ -12,7 +12,7 @@ from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.recall.package import ContextPackage
+from standfast.recall.controller import Package
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
@@ -133,7 +133,7 @@ def _bare_commit(memory: Memory, number: int) -> None:
     )
 
 
-def _recorded_alone(view: SnapshotView, package: ContextPackage, like: Run) -> None:
+def _recorded_alone(view: SnapshotView, package: Package, like: Run) -> None:
     """Record the events of such a run without running it."""
     recorder = Recorder(like.identity, clock=SystemClock(), model=MODEL)
     recorder.retrieval(**view.retrieval_facts(package))

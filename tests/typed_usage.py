@@ -71,9 +71,12 @@ def verbs(memory: standfast.Memory) -> None:
     assert_type(answer.receipt, standfast.Receipt | None)
     assert_type(answer.verdict, standfast.Verdict)
     memory.remember("x", scope="user/ada", metadata={"plan": "gold"}, session="s", position=0, speaker="Ada")
-    assert_type(memory.recall("refunds", scopes=["user/ada"], where={"tag": "a"}), standfast.ContextPackage)
+    assert_type(
+        memory.recall("refunds", scopes=["user/ada"], where={"tag": "a"}),
+        standfast.ContextPackage | standfast.RecallPackage,
+    )
     assert_type(memory.recall("refunds", scope="user", where=standfast.Filter(tag="a")).text, str)
-    assert_type(memory.recall("refunds"), standfast.ContextPackage)
+    assert_type(memory.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
     assert_type(memory.recall("refunds").erased_since, standfast.ErasedSince | None)
     assert_type(memory.recall("refunds", tokens=500, bands=["VAULT"]).text, str)
     assert_type(memory.forget("a", reason="asked for"), standfast.Receipt)
@@ -83,7 +86,7 @@ def a_run(memory: standfast.Memory, model: standfast.ModelConfig) -> None:
     """A run and what it records."""
     with memory.run(workflow="triage", mode="buffered_write", agent="bot", model=model) as run:
         assert_type(run, standfast.Run)
-        assert_type(run.recall("refunds", tokens=800), standfast.ContextPackage)
+        assert_type(run.recall("refunds", tokens=800), standfast.ContextPackage | standfast.RecallPackage)
         assert_type(run.remember("EU refunds take 14 days.", source=HANDBOOK), standfast.Remembered)
         run.forget("a", reason="wrong")
 
@@ -109,7 +112,7 @@ def looking_back(memory: standfast.Memory) -> None:
     assert_type(memory.store.identity, standfast.StoreIdentity)
     view = memory.at(1)
     assert_type(view, standfast.SnapshotView)
-    assert_type(view.recall("refunds"), standfast.ContextPackage)
+    assert_type(view.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
     assert_type(view.records(band=standfast.Band.LEDGER), Iterator[standfast.Record])
     assert_type(memory.records(scope="*"), Iterator[standfast.Record])
     assert_type([record.origin for record in memory.records()], list[standfast.Origin])
@@ -131,7 +134,7 @@ async def from_async_code(url: str) -> None:
         assert_type(memory, standfast.AsyncMemory)
         async with memory.run(workflow="triage", mode="buffered_write") as run:
             assert_type(run, standfast.AsyncRun)
-            assert_type(await run.recall("refunds"), standfast.ContextPackage)
+            assert_type(await run.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
             assert_type(await run.remember("EU refunds take 14 days."), standfast.Remembered)
             await run.forget("a", reason="wrong")
 
@@ -144,7 +147,7 @@ async def from_async_code(url: str) -> None:
                 assert_type(await weather("Cork"), int)
             assert_type(await run.commit(), standfast.Receipt | None)
         assert_type(await memory.remember("x", source=HANDBOOK), standfast.Remembered)
-        assert_type(await memory.recall("x"), standfast.ContextPackage)
+        assert_type(await memory.recall("x"), standfast.ContextPackage | standfast.RecallPackage)
         assert_type(await memory.forget("x", reason="y"), standfast.Receipt)
         view = await memory.at(1)
         assert_type(view, standfast.AsyncSnapshotView)
@@ -204,7 +207,7 @@ def recalling(memory: standfast.Memory, counter: standfast.TokenCounter) -> None
     """Controllers by version."""
     answer = memory.at(1).explain("refunds", controller="phase6-v1", token_counter=counter)
     assert_type(answer, standfast.RecallAnswer)
-    assert_type(answer.package, standfast.ContextPackage)
+    assert_type(answer.package, standfast.ContextPackage | standfast.RecallPackage)
     assert_type(standfast.ControllerRegistry.shipped().get("phase6-v1"), standfast.Controller)
 
 

@@ -31,6 +31,7 @@ BLOCK_BYTES: Final = 1 << 13
 MAX_LOWERED_TAGS: Final = 4_096
 MAX_FOLLOWED_SNAPSHOTS: Final = 10_000
 MAX_TOLD_FAULTS: Final = 100
+MAX_INDEX_VIEWS: Final = 8
 
 # Byte budgets, and the benchmark of write policies.
 MAX_BUDGET_BYTES: Final = 1 << 40

@@ -112,7 +112,7 @@ class World:
                     if self.committed.get(subject) != text and not self._still_told(actor, subject)
                 }
                 package = actor.run.recall("river tower bridge harbour", tokens=5_000)
-                shown = {item.memory_id: item.excerpt for item in package.selection.selected}
+                shown = {item.memory_id: item.excerpt for item in package.items}
                 assert shown == {name: text for name, text in actor.seen.items() if name not in gone}
 
     @staticmethod

@@ -398,7 +398,7 @@ def test_a_run_reads_its_own_snapshot_and_not_its_buffer(memory: Memory) -> None
     learn(memory, "US refunds take 30 days.", "b")
     run.remember("UK refunds take 28 days.", source=HANDBOOK)
 
-    assert [item.memory_id for item in run.recall("refunds").selection.selected] == ["a"]
+    assert [item.memory_id for item in run.recall("refunds").items] == ["a"]
     assert run.identity.memory_snapshot_id == 1
 
 

@@ -19,9 +19,7 @@ AGENT = f"{__name__}:agent"
 def agent(run: AgentRun) -> None:
     """Recalls, remembers what it made of it, and answers."""
     context = run.recall("EU refunds", tokens=200, max_items=3)
-    run.remember(
-        f"Customers were told of {len(context.selection.selected)} rules.", subject="told", source=HANDBOOK
-    )
+    run.remember(f"Customers were told of {len(context.items)} rules.", subject="told", source=HANDBOOK)
     run.output({"type": "text", "sections": ["answer"]})
 
 

@@ -75,9 +75,7 @@ def test_a_read_carries_what_an_audit_needs(store: Store) -> None:
     assert (read.budget.tokens, read.budget.max_items) == (200, 50)
     assert (read.store_id, read.branch_id) == (store.identity.store_id, store.identity.branch_id)
     assert read.package_hash == package.package_hash
-    assert [one.record_hash for one in read.selected_records] == [
-        one.record_hash for one in package.selection.selected
-    ]
+    assert [one.record_hash for one in read.selected_records] == [one.record_hash for one in package.items]
     assert read.candidate_count == 1
     assert read.erased_since is None
 

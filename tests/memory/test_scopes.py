@@ -69,7 +69,7 @@ def test_no_scope_shows_a_byte_of_another(opener: Callable[[], Store]) -> None:
             views = (space.at(space.store.head()), Memory(space.store, namespace=space.namespace).at(before))
             for view in views:
                 package = view.recall("prefers language colour", tokens=5_000, scope=scope)
-                _texts_are_of(space, [item.excerpt for item in package.selection.selected], scope)
+                _texts_are_of(space, [item.excerpt for item in package.items], scope)
             _texts_are_of(space, [record.text for record in space.records(scope=scope)], scope)
             changes = space.diff(before, scope=scope)
             shown = [one for change in changes for one in (change.before, change.after) if one is not None]
@@ -98,17 +98,17 @@ def test_a_subject_is_unique_within_its_scope(memory: Memory) -> None:
     assert [r.text for r in memory.records(scope="user/ada", band=Band.LEDGER)] == [
         "Answers in German are preferred."
     ]
-    assert sorted(item.store_path for item in both.selection.selected) == [
+    assert sorted(item.store_path for item in both.items) == [
         "standfast:default/user/ada/LEDGER",
         "standfast:default/user/bob/LEDGER",
     ]
     view = memory.at(memory.store.head())
-    for item in both.selection.selected:
+    for item in both.items:
         record = view.record_at(item.store_path, item.memory_id)
         assert record is not None
         assert record.text == item.excerpt
-    assert memory.recall("Which language is preferred?").selection.selected == ()
-    assert len(memory.recall("language", scope="user").selection.selected) == 2
+    assert memory.recall("Which language is preferred?").items == ()
+    assert len(memory.recall("language", scope="user").items) == 2
 
     memory.forget("preference/language", reason="erasure request", scope="user/ada")
 
@@ -205,7 +205,7 @@ def test_law_applies_in_its_own_scope_and_shared_law_everywhere(memory: Memory) 
     assert verdict("Bob parks at gate 9.", "law/parking", "user/carol") is Verdict.SEAL
     assert [law.scope for law in memory.records(band=Band.VAULT, scope="*")] == ["shared", "user/bob"]
     assert [law.text for law in memory.records(band=Band.VAULT)] == ["EU refunds take 14 days."]
-    assert [item.excerpt for item in memory.recall("gate").selection.selected] == ["EU refunds take 14 days."]
+    assert [item.excerpt for item in memory.recall("gate").items] == ["EU refunds take 14 days."]
     with pytest.raises(NotAuthorised):
         memory.forget("law/parking", reason="a test", scope="user/bob")
     assert list(memory.verify()) == []
@@ -214,7 +214,7 @@ def test_law_applies_in_its_own_scope_and_shared_law_everywhere(memory: Memory) 
 def test_law_hides_only_records_of_its_own_scope(memory: Memory) -> None:
     memory.remember("Refunds are paid by Ada.", subject="law/refunds", scope="user/ada", source=HANDBOOK)
     _seal(memory, "EU refunds take 14 days.", "law/refunds", "shared", 1)
-    found = memory.recall("refunds", scopes=["shared", "user/ada"]).selection.selected
+    found = memory.recall("refunds", scopes=["shared", "user/ada"]).items
 
     assert sorted(item.excerpt for item in found) == ["EU refunds take 14 days.", "Refunds are paid by Ada."]
 
@@ -231,7 +231,7 @@ def test_recall_filters_before_it_chooses(memory: Memory) -> None:
 
     def found(where: Any, **options: Any) -> list[str]:
         package = memory.recall("invoice", where=where, **options)
-        return sorted(item.memory_id for item in package.selection.selected)
+        return sorted(item.memory_id for item in package.items)
 
     assert found({"metadata": {"plan": "gold"}}) == ["customer/0", "customer/2"]
     assert found({"tag": "billing"}) == ["customer/1", "customer/2"]
@@ -239,7 +239,7 @@ def test_recall_filters_before_it_chooses(memory: Memory) -> None:
     assert found({"subject_prefix": "customer/2"}, max_items=1) == ["customer/2"]
     assert found({"before": "2000-01-01"}) == []
     then = Memory(memory.store).at(2).recall("invoice", where={"tag": "billing"})
-    assert [item.memory_id for item in then.selection.selected] == ["customer/1"]
+    assert [item.memory_id for item in then.items] == ["customer/1"]
     with pytest.raises(InvalidValue, match="tagg"):
         memory.recall("invoice", where={"tagg": "billing"})  # type: ignore[arg-type]  # What a caller may mistype.
 
@@ -364,7 +364,7 @@ def test_a_replay_reads_and_writes_in_the_scope_of_the_run() -> None:
     memory.remember("Ada prefers green tea.", scope="user/ada", source=HANDBOOK)
 
     def agent(run: AgentRun) -> None:
-        assert len(run.recall("tea", tokens=100).selection.selected) == 1
+        assert len(run.recall("tea", tokens=100).items) == 1
         run.remember("Ada was offered green tea.", source=HANDBOOK)
         run.output({"type": "text", "sections": ["answer"]})
 

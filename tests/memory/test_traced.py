@@ -26,7 +26,7 @@ def agent(run: AgentRun, *, query: str = "refunds", fact: str = "UK refunds take
 
     with run.event(role="agent", interceptor="main", decision_type="answer"):
         context = run.recall(query, tokens=200)
-        look_up(context.selection.selected[0].memory_id)
+        look_up(context.items[0].memory_id)
         run.remember(fact, subject="policy/uk-refunds", source=HANDBOOK, tags=["b", "a"])
         run.remember(SECRET)
     run.output({"type": "text", "sections": ["answer"]})

@@ -59,8 +59,8 @@ def test_what_is_forgotten_is_erased_when_the_call_returns(memory: Memory) -> No
     receipt = memory.forget("a", reason="asked for by the customer")
 
     assert receipt.memory_snapshot_id == 2
-    assert memory.recall("refunds").selection.selected == ()
-    assert memory.at(1).recall("refunds", tokens=100).selection.selected == ()
+    assert memory.recall("refunds").items == ()
+    assert memory.at(1).recall("refunds", tokens=100).items == ()
     with pytest.raises(InvalidValue, match="there is no record of 'a' in namespace default"):
         memory.forget("a", reason="again")
 

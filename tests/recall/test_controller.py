@@ -69,13 +69,13 @@ def test_a_controller_that_is_registered_answers_everywhere() -> None:
     with memory.run(workflow="w") as run:
         in_run = run.recall("VAT", tokens=50, controller="longest-v1")
 
-    assert [item.memory_id for item in package.selection.selected] == ["policy/eu-refunds"]
+    assert [item.memory_id for item in package.items] == ["policy/eu-refunds"]
     assert package.controller_version == "longest-v1"
     assert in_run == package == memory.at(1).recall("VAT", tokens=50, controller="longest-v1")
     assert ContextPackage.from_json(package.as_json()) == package
     assert run.trace is not None
     assert run.trace.retrievals[0].policy_version == "longest-v1"
-    assert memory.recall("VAT", tokens=50).selection.selected[0].memory_id == "policy/vat"
+    assert memory.recall("VAT", tokens=50).items[0].memory_id == "policy/vat"
 
 
 def test_a_controller_is_given_the_callers_token_counter() -> None:
@@ -85,14 +85,14 @@ def test_a_controller_is_given_the_callers_token_counter() -> None:
 
     for counter, tokens in counters.items():
         package = memory.recall("VAT", tokens=50, controller="longest-v1", token_counter=counter)
-        assert package.selection.selected[0].score == tokens
+        assert package.items[0].score == tokens
     assert len(set(counters.values())) == 2
 
 
 def test_an_unknown_controller_is_refused_with_the_names_of_those_that_are_known() -> None:
     memory = _memory(Longest())
 
-    with pytest.raises(InvalidValue, match=r"'lexical-v9'; known: longest-v1, phase6-v1"):
+    with pytest.raises(InvalidValue, match=r"'lexical-v9'; known: lexical-v1, longest-v1, phase6-v1"):
         memory.recall("VAT", tokens=50, controller="lexical-v9")
     with pytest.raises(InvalidValue, match="known: none"):
         ControllerRegistry().get("phase6-v1")
@@ -105,8 +105,8 @@ def test_a_version_stands_for_one_controller() -> None:
         registry.register(Longest(version="phase6-v1"))
     with pytest.raises(InvalidValue, match="not empty"):
         registry.register(Longest(version=" "))
-    assert [controller.version for controller in registry] == ["phase6-v1"]
-    assert [controller.version for controller in ControllerRegistry.shipped()] == ["phase6-v1"]
+    assert [controller.version for controller in registry] == ["lexical-v1", "phase6-v1"]
+    assert [controller.version for controller in ControllerRegistry.shipped()] == ["lexical-v1", "phase6-v1"]
 
 
 def test_a_package_of_another_version_is_refused() -> None:
@@ -133,5 +133,5 @@ def test_a_time_makes_recency_count() -> None:
     memory = _memory()
     (old, new) = (memory.recall("VAT", tokens=50, now_utc=now) for now in (None, "2020-01-01T00:00:00Z"))
 
-    assert [item.score for item in old.selection.selected] == [1.0, 0.0]
-    assert [item.score for item in new.selection.selected] == [2.0, 1.0]
+    assert [item.score for item in old.items] == [1.0, 0.0]
+    assert [item.score for item in new.items] == [2.0, 1.0]

@@ -14,6 +14,7 @@ from standfast.errors import MissingStore, RecallError, UnreadableStore
 from standfast.recall.controller import RecallAnswer
 from standfast.recall.jsonl import JsonlSource
 from standfast.recall.memory_read import explain
+from standfast.recall.package import ContextPackage
 from standfast.recall.records import Candidate, Fault, read_block, read_line
 from standfast.recall.request import MemoryControllerInput
 
@@ -31,7 +32,7 @@ def _faults(answer: RecallAnswer) -> list[tuple[int | str, Fault]]:
 
 
 def _selected(answer: RecallAnswer) -> list[str]:
-    return [item.memory_id for item in answer.package.selection.selected]
+    return [item.memory_id for item in answer.package.items]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,7 @@ def test_an_explanation_has_the_first_hundred_bad_lines(form: str, tmp_path: Pat
     path = tmp_path / "store.jsonl"
     path.write_bytes(b"bad\n" * 101 + GOOD)
     answer = _read(path, dropped=form)
+    assert isinstance(answer.package, ContextPackage)
     dropped = answer.package.selection.dropped
 
     assert [place for place, _ in _faults(answer)] == list(range(1, 101))

@@ -24,6 +24,7 @@ from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import Corruption, InvalidValue, MissingExtra, PutRefused
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
+from standfast.recall.request import CONTROLLER_VERSION
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
@@ -220,11 +221,12 @@ class _SnapshotItems:
         wanted = {item.memory_id: item for item in items}
         view, most = self._memory.at(self._at), max(count, _FIRST_RANKED)
         while True:
-            candidates = view.answer(RecallRequest(query=query, tokens=1, max_items=most)).explanation.items
+            request = RecallRequest(query=query, tokens=1, max_items=most)
+            candidates = view.answer(request, controller=CONTROLLER_VERSION).explanation.items
             found = [
-                (float(candidate.as_json()["score"]), wanted[candidate.ranked.memory_id])
+                (float(candidate.as_json()["score"]), wanted[candidate.memory_id])
                 for candidate in candidates
-                if candidate.ranked.memory_id in wanted
+                if candidate.memory_id in wanted
             ]
             if len(found) >= min(count, len(items)) or len(candidates) < most:
                 return found

@@ -60,7 +60,7 @@ class KeptMemory:
         except EmptyQuery:
             return []
         answer = self._controllers.answer(DEFAULT_CONTROLLER, request, RecordView((self,)))
-        return [(int(item.memory_id), item.excerpt) for item in answer.package.selection.selected]
+        return [(int(item.memory_id), item.excerpt) for item in answer.package.items]
 
 
 def _record(t: int, observation: Any) -> Candidate:

@@ -84,7 +84,7 @@ def learning(tour: Tour, memory: Memory) -> None:
     then = memory.recall("orders API", tokens=200)
     _learn(memory, NEW)
     now = memory.recall("orders API", tokens=200)
-    tour.show(f"then  {then.selection.selected[0].excerpt}\nnow   {now.selection.selected[0].excerpt}")
+    tour.show(f"then  {then.items[0].excerpt}\nnow   {now.items[0].excerpt}")
     tour.claim(
         "it recalls nothing at first, and the new text now", _texts(before) == [] and _texts(now) == [NEW]
     )
@@ -212,7 +212,7 @@ def _answer(run: AgentRun, question: str) -> None:
 
     with run.event(role="agent", interceptor="main", decision_type="answer"):
         context = run.recall(question, tokens=120)
-        look_up(context.selection.selected[0].memory_id)
+        look_up(context.items[0].memory_id)
     run.output({"type": "text", "sections": ["answer"]})
 
 
@@ -279,7 +279,7 @@ def _learn(memory: Memory, text: str) -> None:
 
 
 def _texts(package: Any) -> list[str]:
-    return [item.excerpt for item in package.selection.selected]
+    return [item.excerpt for item in package.items]
 
 
 @click.command("demo")

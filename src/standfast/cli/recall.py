@@ -26,6 +26,8 @@ from standfast.recall.controller import Explanation, RecallAnswer
 from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.memory_read import explain
+from standfast.recall.recall_package import RecallPackage
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.recall.request import DroppedForm, MemoryControllerInput
 from standfast.scopes import SHARED
 
@@ -43,7 +45,7 @@ _EXPLAIN: Final = click.option(
     type=int,
     default=DEFAULT_TOKENS,
     show_default=True,
-    help="Token budget of all excerpts together.",
+    help="Token budget: of all excerpts for phase6-v1, of the whole text for lexical-v1.",
 )
 @click.option(
     "--max-items", type=int, default=DEFAULT_MAX_ITEMS, show_default=True, help="At most this many excerpts."
@@ -69,6 +71,18 @@ _EXPLAIN: Final = click.option(
     metavar="NAME=VALUE",
     help="Choose only records with this field; repeatable.",
 )
+@click.option(
+    "--now",
+    "now_utc",
+    default=None,
+    help="What time it is, in ISO 8601 and UTC, for words such as yesterday.",
+)
+@click.option(
+    "--controller",
+    default=DEFAULT_CONTROLLER,
+    show_default=True,
+    help="The version of the controller that answers, for example phase6-v1.",
+)
 @_EXPLAIN
 @store_option
 @namespace_option
@@ -86,6 +100,8 @@ def recall_command(
     after: str | None,
     before: str | None,
     fields: tuple[str, ...],
+    now_utc: str | None,
+    controller: str,
     explains: bool,
     store_url: str | None,
     namespace: str | None,
@@ -106,7 +122,15 @@ def recall_command(
     )
     with opened_memory(store_url, namespace) as memory:
         view = memory.at(memory.store.head() if at is None else at)
-        answer = view.explain(query, tokens=tokens, max_items=max_items, scopes=scopes, where=where)
+        answer = view.explain(
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            now_utc=now_utc,
+            controller=controller,
+            scopes=scopes,
+            where=where,
+        )
     _print_answer(answer, explains=explains, as_json=as_json)
 
 
@@ -256,29 +280,35 @@ def _print_answer(answer: RecallAnswer, *, explains: bool, as_json: bool) -> Non
 
 
 def _summary(answer: RecallAnswer) -> str:
-    budget, selected = answer.package.budget, answer.package.selection.selected
+    package = answer.package
     dropped = [f"{count} {reason}" for reason, count in answer.explanation.counts.items() if count]
-    spent = f"{budget.used_excerpt_tokens} of {budget.max_excerpt_tokens} tokens"
-    as_text = f"{answer.package.text_tokens} as text"
-    return f"{len(selected)} selected, {spent} ({as_text}); dropped: {', '.join(dropped) or 'nothing'}"
+    if isinstance(package, RecallPackage):
+        spent = f"{package.text_tokens} of {package.request.tokens} tokens"
+    else:
+        used, most = package.budget.used_excerpt_tokens, package.budget.max_excerpt_tokens
+        spent = f"{used} of {most} tokens ({package.text_tokens} as text)"
+    return f"{len(package.items)} selected, {spent}; dropped: {', '.join(dropped) or 'nothing'}"
 
 
 def _print_table(explanation: Explanation) -> None:
     items = explanation.as_json()["items"]
     shows_trust = any("ceiling" in item for item in items)
-    table = Table("rank", "id", "score", "terms", "tag bonus", "recency", "outcome")
+    is_contract = any("matched_terms" in item for item in items)
+    reasons = ("terms", "tag bonus", "recency") if is_contract else ("terms and weights", "boosts")
+    table = Table("rank", "id", "score", *reasons, "outcome")
     if shows_trust:
         table.add_column("trust")
     for item in items:
-        cells = [
-            item["rank"],
-            item["memory_id"],
-            item["score"],
-            ", ".join(item["matched_terms"]),
-            item["tag_bonus"],
-            item["recency_bonus"],
-            item["outcome"],
-        ]
+        cells = [item["rank"], item["memory_id"], item["score"]]
+        if is_contract:
+            cells += [", ".join(item["matched_terms"]), item["tag_bonus"], item["recency_bonus"]]
+        else:
+            # An idf has 16 binary places.
+            cells.append(
+                ", ".join(f"{term} {weight / 65536:.1f}" for term, weight in item["matched"].items())
+            )
+            cells.append(", ".join(f"{name} ×{factor}" for name, factor in item["boosts"].items()))
+        cells.append(item["outcome"])
         if shows_trust:
             cells.append(item["ceiling"]["confidence"] if "ceiling" in item else "")
         table.add_row(*(_printable(cell) for cell in cells))

@@ -26,9 +26,8 @@ from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.policies.band_budget import BandBudget
-from standfast.recall.controller import RECALLED_BANDS, RecallAnswer
+from standfast.recall.controller import RECALLED_BANDS, Package, RecallAnswer
 from standfast.recall.filters import Filter, Where
-from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import ALL_SCOPES, SHARED
@@ -91,7 +90,7 @@ class AsyncRun:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot; see ``Run.recall``."""
         return await _in_thread(
             self._run.recall,
@@ -209,7 +208,7 @@ class AsyncSnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query; see ``SnapshotView.recall``."""
         return await _in_thread(
             self._view.recall,
@@ -449,7 +448,7 @@ class AsyncMemory:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query from the newest snapshot; see ``Memory.recall``."""
         return await _in_thread(
             self._memory.recall,

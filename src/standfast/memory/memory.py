@@ -34,9 +34,8 @@ from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.policies import BandBudget
-from standfast.recall.controller import RECALLED_BANDS, RecallRequest, named_bands
+from standfast.recall.controller import RECALLED_BANDS, Package, RecallRequest, named_bands
 from standfast.recall.filters import Filter, Where
-from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import ALL_SCOPES, SHARED, listed_scope, recalled_scopes
@@ -357,7 +356,7 @@ class Memory:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query from the newest snapshot.
 
         Args:

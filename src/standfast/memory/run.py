@@ -32,9 +32,8 @@ from standfast.memory.commit_plan import only_budgets_changed, plan_commit
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
-from standfast.recall.controller import RECALLED_BANDS
+from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
-from standfast.recall.package import ContextPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.recall.store_corpus import key_at
 from standfast.recall.tokens import TokenCounter
@@ -138,7 +137,7 @@ class Run:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot.
 
         The run does not see its own buffered writes. What it recalls can't be remembered again as if it were new.
@@ -177,7 +176,7 @@ class Run:
                     item.memory_id,
                     item.excerpt,
                 )
-                for item in package.selection.selected
+                for item in package.items
             ]
         return package
 

@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from standfast.canon import fingerprint
 from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.ceilings import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
     RECALLED_BANDS,
     Ceiling,
+    Package,
     RecallAnswer,
     RecallRequest,
     RecordView,
@@ -19,9 +21,11 @@ from standfast.recall.controller import (
 )
 from standfast.recall.filters import NO_FILTER, Filter, Where
 from standfast.recall.jsonl import Source
-from standfast.recall.package import ContextPackage
+from standfast.recall.package import SelectedItem
+from standfast.recall.recall_package import RecallItem, RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus, key_at
+from standfast.recall.store_index import StoreIndex
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import SHARED, listed_scope, prefix_of, recalled_scopes
 from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
@@ -39,6 +43,7 @@ class SnapshotReader:
         clock: Tells how old a memory is when ``explain`` says how far it may be trusted.
         law_at: Gives ``scope//memory_id`` of the law that a snapshot shows.
         require_readable: Raises if reading is not allowed; takes what was to be done.
+        language: The language of the namespace's texts; see ``recall.LANGUAGES``.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class SnapshotReader:
         law_at: Callable[[int], Collection[str]],
         controllers: ControllerRegistry | None = None,
         require_readable: Callable[[str], None] = lambda _: None,
+        language: str = DEFAULT_LANGUAGE,
     ) -> None:
         self.store = store
         self.namespace = namespace
@@ -59,6 +65,7 @@ class SnapshotReader:
         self.require_readable = require_readable
         self._lock = threading.Lock()
         self._corpora: dict[Band, StoreCorpus] = {}
+        self._index = StoreIndex(store, namespace, language=language)
 
     def answer(
         self,
@@ -73,13 +80,15 @@ class SnapshotReader:
         self.controllers.get(controller)
         head = self.store.head()
         snapshot = head if at is None else at
-        sources = self._sources(request.bands, snapshot, head, request.scopes, request.where)
-        view = RecordView(tuple(sources))
+        view = RecordView(
+            lambda: self._sources(request.bands, snapshot, head, request.scopes, request.where),
+            lambda: self._index.view(request.bands, at=snapshot, scopes=request.scopes),
+        )
         answer = self.controllers.answer(controller, request, view, token_counter)
         erased = erased_since(
             self.store, self.namespace, request.bands, snapshot, head=head, scopes=request.scopes
         )
-        return answer if erased is None else replace(answer, package=answer.package.with_erased(erased))
+        return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
 
     def sources(
         self,
@@ -138,7 +147,7 @@ class SnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
-    ) -> ContextPackage:
+    ) -> Package:
         """Return the best excerpts for a query within a token budget; the same bytes every time.
 
         Args:
@@ -187,9 +196,7 @@ class SnapshotView:
             where=Filter.of(where),
         )
         answer = self.answer(request, controller=controller, token_counter=token_counter)
-        ceilings = [
-            self._ceiling(item.ranked.store_path, item.ranked.memory_id) for item in answer.explanation.items
-        ]
+        ceilings = [self._ceiling(item.store_path, item.memory_id) for item in answer.explanation.items]
         return RecallAnswer(answer.package, answer.explanation.with_ceilings(ceilings))
 
     def answer(
@@ -248,7 +255,7 @@ class SnapshotView:
 
     def retrieval_facts(
         self,
-        package: ContextPackage,
+        package: Package,
         *,
         bands: Sequence[Band | str] | None = None,
         scopes: Sequence[str] = (SHARED,),
@@ -259,27 +266,33 @@ class SnapshotView:
         Args:
             bands: The bands that were asked for; ``scopes`` and ``where`` likewise.
         """
-        selected, dropped = package.selection.selected, package.selection.dropped
+        items: Sequence[SelectedItem | RecallItem] = package.items
+        if isinstance(package, RecallPackage):
+            query_hash, mode, candidates = fingerprint(package.request.query), "lexical", len(items)
+            budget = RetrievalBudget(tokens=package.request.tokens, max_items=package.request.max_items)
+        else:
+            query_hash, mode, dropped = package.query.query_hash, "text_terms", package.selection.dropped
+            candidates = len(items) + (sum(dropped.values()) if isinstance(dropped, dict) else len(dropped))
+            budget = RetrievalBudget(
+                tokens=package.budget.max_excerpt_tokens, max_items=package.budget.max_items
+            )
         identity = self._reader.store.identity
         asked = named_bands(RECALLED_BANDS if bands is None else bands)
         chosen = Filter.of(where).as_json()
         return {
             "policy_id": "memory.read",
             "policy_version": package.controller_version,
-            "query_fingerprint": package.query.query_hash,
+            "query_fingerprint": query_hash,
             "query_normalization_version": package.controller_version,
-            "retrieval_mode": "text_terms",
+            "retrieval_mode": mode,
             "namespace": self._reader.namespace,
             "scopes": list(scopes),
             "filters": {
                 "bands": [band.value for band in asked],
                 **({"where": chosen} if chosen else {}),
             },
-            "budget": RetrievalBudget(
-                tokens=package.budget.max_excerpt_tokens, max_items=package.budget.max_items
-            ),
-            "candidate_count": len(selected)
-            + (sum(dropped.values()) if isinstance(dropped, dict) else len(dropped)),
+            "budget": budget,
+            "candidate_count": candidates,
             "selected_records": [
                 SelectedRecord(
                     record_id=item.memory_id,
@@ -288,7 +301,7 @@ class SnapshotView:
                     score=item.score,
                     rank=rank,
                 )
-                for rank, item in enumerate(selected, 1)
+                for rank, item in enumerate(items, 1)
             ],
             "package_hash": package.package_hash,
             "store_id": identity.store_id,

@@ -1,20 +1,26 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
-Read in this order: ``request`` (what is asked), ``memory_read`` (``phase6-v1``, from stores to package), ``selection``
-(scores, order, budget), ``package`` (what comes out), ``controller`` and ``registry`` (how to add a controller).
+Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1``: ranking and packing), ``lexical_index`` and
+``analysis`` (what it ranks by), ``recall_package`` (what comes out), ``registry`` (how to add a controller). ``phase6-v1``, the
+contract's ``memory.read``, is in ``memory_read``, with ``request``, ``selection`` and ``package``.
 """
 
+from standfast.recall.analysis import LANGUAGES
 from standfast.recall.controller import (
     Controller,
+    ExplainedMatch,
     Explanation,
+    Package,
     RecallAnswer,
     RecallRequest,
     RecordView,
 )
 from standfast.recall.filters import Filter, Where
 from standfast.recall.jsonl import JsonlCorpus, JsonlSource, Source
+from standfast.recall.lexical import LexicalController
 from standfast.recall.memory_read import Phase6Controller, explain, read
 from standfast.recall.package import ContextPackage
+from standfast.recall.recall_package import RecallItem, RecallPackage
 from standfast.recall.records import Candidate
 from standfast.recall.registry import ControllerRegistry
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
@@ -22,6 +28,7 @@ from standfast.recall.store_corpus import StoreCorpus
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 
 __all__ = [
+    "LANGUAGES",
     "BpeCounter",
     "Candidate",
     "ContextPackage",
@@ -29,13 +36,18 @@ __all__ = [
     "ControllerRegistry",
     "DroppedForm",
     "EstimatedCounter",
+    "ExplainedMatch",
     "Explanation",
     "Filter",
     "JsonlCorpus",
     "JsonlSource",
+    "LexicalController",
     "MemoryControllerInput",
+    "Package",
     "Phase6Controller",
     "RecallAnswer",
+    "RecallItem",
+    "RecallPackage",
     "RecallRequest",
     "RecordView",
     "Scoring",

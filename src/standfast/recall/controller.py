@@ -4,7 +4,7 @@ A controller is known by its version, which every package it makes carries. ``re
 that name. ``phase6-v1`` is in ``memory_read``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -12,9 +12,12 @@ import msgspec
 
 from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.filters import NO_FILTER, Filter
 from standfast.recall.jsonl import Source
+from standfast.recall.lexical_index import IndexedRecord, LexicalView, ListedView
 from standfast.recall.package import ContextPackage
+from standfast.recall.recall_package import RecallPackage
 from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.tokens import TokenCounter
@@ -26,6 +29,10 @@ RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 
 ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
 """
+
+
+Package = ContextPackage | RecallPackage
+"""What recall returns: ``phase6-v1`` gives the contract's package, later controllers give a ``RecallPackage``."""
 
 
 class RecallRequest(Value, frozen=True, kw_only=True):
@@ -75,12 +82,28 @@ def named_bands(bands: object) -> tuple[Band, ...]:
     return tuple(dict.fromkeys(map(Band, bands)))
 
 
-@dataclass(frozen=True, slots=True)
 class RecordView:
-    """The records that one snapshot shows in the bands that were asked for. It is read-only."""
+    """The records that one snapshot shows in the bands that were asked for. It is read-only.
 
-    sources: tuple[Source, ...]
-    """One for each band, in the order of the request."""
+    Args:
+        sources: One for each band, in the order of the request; or a function that gives them, called when they are first needed.
+        lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the sources.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source] | Callable[[], Sequence[Source]],
+        lexical: Callable[[], LexicalView] | None = None,
+    ) -> None:
+        self._sources = sources
+        self._lexical = lexical
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """One source for each band."""
+        if callable(self._sources):
+            self._sources = self._sources()
+        return tuple(self._sources)
 
     def records(self) -> Iterator[tuple[str, Candidate]]:
         """Yield every record with the path of its source. Rows that hold no record are left out."""
@@ -90,6 +113,24 @@ class RecordView:
                     if isinstance(record, Candidate):
                         yield source.store_path, record
 
+    def lexical(self) -> LexicalView:
+        """The index of these records."""
+        if self._lexical is not None:
+            return self._lexical()
+        return ListedView(
+            ((path, _indexed(one)) for path, one in self.records()), analyzer_of(DEFAULT_LANGUAGE)
+        )
+
+
+def _indexed(candidate: Candidate) -> IndexedRecord:
+    return IndexedRecord(
+        memory_id=candidate.memory_id,
+        text=candidate.text,
+        ts_utc=candidate.ts_utc,
+        tags=candidate.tags,
+        refs=tuple(candidate.refs),
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
@@ -97,6 +138,10 @@ class Ceiling:
 
     confidence: float
     warnings: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The ceiling as commands and servers print it."""
+        return {"confidence": self.confidence, "warnings": list(self.warnings)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +155,16 @@ class ExplainedItem:
     """Why it was not selected; None if it was."""
     ceiling: Ceiling | None = None
     """Filled in by ``govern``; controllers leave it empty."""
+
+    @property
+    def memory_id(self) -> str:
+        """The id of the record."""
+        return self.ranked.memory_id
+
+    @property
+    def store_path(self) -> str:
+        """The store that the record is in."""
+        return self.ranked.store_path
 
     def as_json(self) -> dict[str, Any]:
         """The item as commands and servers print it."""
@@ -126,10 +181,45 @@ class ExplainedItem:
             "recency_bonus": as_number(self.score.recency),
             "outcome": self.dropped or "selected",
         }
-        if self.ceiling is not None:
-            ceiling = {"confidence": self.ceiling.confidence, "warnings": list(self.ceiling.warnings)}
-            plain["ceiling"] = ceiling
-        return plain
+        return plain if self.ceiling is None else {**plain, "ceiling": self.ceiling.as_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedMatch:
+    """One candidate of a controller after ``phase6-v1``: its rank, what its score is made of, and what became of it.
+
+    Attributes:
+        matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
+        boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``.
+        outcome: ``selected``, or why it was passed over.
+    """
+
+    rank: int
+    memory_id: str
+    record_hash: str
+    store_path: str
+    ts_utc: str | None
+    score: int
+    matched: dict[str, int]
+    boosts: dict[str, float]
+    outcome: str
+    ceiling: Ceiling | None = None
+    """Filled in by ``govern``; controllers leave it empty."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The item as commands and servers print it."""
+        plain: dict[str, Any] = {
+            "rank": self.rank,
+            "memory_id": self.memory_id,
+            "record_hash": self.record_hash,
+            "store_path": self.store_path,
+            "ts_utc": self.ts_utc,
+            "score": self.score,
+            "matched": self.matched,
+            "boosts": self.boosts,
+            "outcome": self.outcome,
+        }
+        return plain if self.ceiling is None else {**plain, "ceiling": self.ceiling.as_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +245,7 @@ class Explanation:
     """Why a package is what it is. It is no part of the package's bytes or hash."""
 
     terms: tuple[str, ...]
-    items: tuple[ExplainedItem, ...]
+    items: tuple[ExplainedItem | ExplainedMatch, ...]
     """The candidates that were ranked, in order: at least all that were selected."""
     faults: tuple[LineFault, ...]
     """The first lines that hold no record."""
@@ -177,12 +267,27 @@ class Explanation:
         }
 
 
-@dataclass(frozen=True, slots=True)
 class RecallAnswer:
-    """A package, and why it is what it is."""
+    """A package, and why it is what it is.
 
-    package: ContextPackage
-    explanation: Explanation
+    Args:
+        explanation: May be a function, which is called when the explanation is first asked for.
+    """
+
+    def __init__(self, package: Package, explanation: Explanation | Callable[[], Explanation]) -> None:
+        self.package = package
+        self._explanation = explanation
+
+    def with_package(self, package: Package) -> Self:
+        """The same answer with another package."""
+        return type(self)(package, self._explanation)
+
+    @property
+    def explanation(self) -> Explanation:
+        """Why the package is what it is."""
+        if not isinstance(self._explanation, Explanation):
+            self._explanation = self._explanation()
+        return self._explanation
 
 
 class Controller(Protocol):

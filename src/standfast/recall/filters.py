@@ -1,7 +1,7 @@
 """Filters: which records a recall may choose from, besides scopes and bands."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Self, TypedDict
+from typing import Any, Final, Protocol, Self, TypedDict
 
 import msgspec
 
@@ -21,6 +21,35 @@ class Where(TypedDict, total=False):
     after: str
     before: str
     metadata: Mapping[str, JsonScalar]
+
+
+class FilteredFields(Protocol):
+    """The fields that a filter looks at."""
+
+    @property
+    def ts_utc(self) -> str | None:
+        """When it was said."""
+        ...
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The record's tags."""
+        ...
+
+    @property
+    def subject(self) -> str | None:
+        """What it is about."""
+        ...
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """Where it comes from."""
+        ...
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The caller's own fields."""
+        ...
 
 
 class RecordFacts(msgspec.Struct, frozen=True, gc=False):
@@ -86,7 +115,7 @@ class Filter(Value, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return self != NO_FILTER
 
-    def matches(self, facts: RecordFacts | Record) -> bool:
+    def matches(self, facts: FilteredFields) -> bool:
         """Whether a record may be chosen."""
         kind = facts.source.get("kind") if isinstance(facts.source, dict) else None
         return (

@@ -31,7 +31,9 @@ Opener = Callable[[str], Source]
 
 def read(request: MemoryControllerInput, open_source: Opener = JsonlSource) -> ContextPackage:
     """Answer a request in full, or raise a ``RecallError``."""
-    return explain(request, open_source).package
+    package = explain(request, open_source).package
+    assert isinstance(package, ContextPackage), "phase6-v1 makes the contract's package"
+    return package
 
 
 def explain(request: MemoryControllerInput, open_source: Opener = JsonlSource) -> RecallAnswer:

@@ -176,11 +176,13 @@ class ContextPackage(Value, frozen=True, kw_only=True):
         noted = replace(self, erased_since=erased_since)
         return replace(noted, package_hash=noted.computed_hash())
 
-    def compare(self, other: "ContextPackage") -> Literal["same", "erased", "different"]:
+    def compare(self, other: Value) -> Literal["same", "erased", "different"]:
         """Compare with another package for the same request.
 
         ``erased`` means that content was erased between the two, so that they need not be the same. Erasure wins over replay.
         """
+        if not isinstance(other, ContextPackage):
+            return "different"
         if self.package_hash == other.package_hash:
             return "same"
         left, right = (
@@ -194,6 +196,11 @@ class ContextPackage(Value, frozen=True, kw_only=True):
         plain = self.as_json()
         del plain["package_hash"]
         return fingerprint_of_bytes(canonical_bytes(plain, limit_bytes=MAX_PACKAGE_BYTES))
+
+    @property
+    def items(self) -> tuple[SelectedItem, ...]:
+        """What was selected, in rank order, for those who render themselves."""
+        return self.selection.selected
 
     @property
     def text(self) -> str:

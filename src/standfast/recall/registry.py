@@ -5,6 +5,7 @@ from typing import Self
 
 from standfast.errors import InvalidValue
 from standfast.recall.controller import Controller, RecallAnswer, RecallRequest, RecordView
+from standfast.recall.lexical import LexicalController
 from standfast.recall.memory_read import Phase6Controller
 from standfast.recall.request import CONTROLLER_VERSION
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
@@ -29,7 +30,7 @@ class ControllerRegistry:
     @classmethod
     def shipped(cls) -> Self:
         """A registry of the controllers that ship with Standfast."""
-        return cls([Phase6Controller()])
+        return cls([LexicalController(), Phase6Controller()])
 
     def register(self, controller: Controller) -> None:
         """Add a controller. A version stands for one controller and is never replaced."""

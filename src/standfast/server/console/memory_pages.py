@@ -8,7 +8,7 @@ from standfast.canon import parse
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
-from standfast.recall.controller import RECALLED_BANDS
+from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
 from standfast.scopes import ALL_SCOPES, SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
@@ -160,21 +160,30 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
     found = view.explain(
         body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=query.scope or SHARED
     )
-    hits = [
+    why = {(one.store_path, one.memory_id): one for one in found.explanation.items}
+    hits: list[dict[str, Any]] = [
         {
             "item": item,
             "band": item.store_path.rpartition("/")[2],
-            "why": why,
+            "ceiling": why[item.store_path, item.memory_id].ceiling,
+            "matched": _matched(why[item.store_path, item.memory_id]),
             "record": view.record_at(item.store_path, item.memory_id),
-            "matches": bool(why.score.matched_terms or why.score.matched_tags),
         }
-        for item, why in zip(found.package.selection.selected, found.explanation.items, strict=False)
+        for item in found.package.items
     ]
     return {
         "package": found.package,
-        "hits": [hit for hit in hits if hit["matches"]],
-        "fillers": [hit for hit in hits if not hit["matches"]],
+        "hits": [hit for hit in hits if hit["matched"]],
+        "fillers": [hit for hit in hits if not hit["matched"]],
+        "tokens": body.tokens,
     }
+
+
+def _matched(why: ExplainedItem | ExplainedMatch) -> list[str]:
+    """The terms and tags of the query that a record has."""
+    if isinstance(why, ExplainedMatch):
+        return list(why.matched)
+    return list(dict.fromkeys([*why.score.matched_terms, *why.score.matched_tags]))
 
 
 def record(request: PageRequest) -> Page:

@@ -20,8 +20,8 @@ from standfast.limits import (
 )
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.recall.controller import Package
 from standfast.recall.filters import Filter
-from standfast.recall.package import ContextPackage
 from standfast.scopes import SHARED, checked_scope, listed_scope, prefix_in, prefix_of, scoped_key
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.operations.gateway import VERSION, Gateway
@@ -122,7 +122,7 @@ def _place_of(body: RecallBody) -> _Place:
     return {"scope": body.scope, "scopes": body.scopes, "where": body.where}
 
 
-def _recall_response(package: ContextPackage, at: int) -> RecallResponse:
+def _recall_response(package: Package, at: int) -> RecallResponse:
     return RecallResponse(
         memory_snapshot_id=at,
         package_hash=package.package_hash,

@@ -206,7 +206,10 @@ class RecallResponse(Value, frozen=True, kw_only=True):
     @property
     def selected(self) -> list[dict[str, Any]]:
         """The selected records, in rank order."""
-        items: list[dict[str, Any]] = self.package["selection"]["selected"]
+        package = self.package
+        items: list[dict[str, Any]] = (
+            package["items"] if "items" in package else package["selection"]["selected"]
+        )
         return items
 
 

@@ -1,0 +1,133 @@
+"""Text analysis of ``lexical-v1``: the words and terms of a text, the same on every machine.
+
+Words: case fold, NFKD, marks of Latin, Greek, Hebrew and Arabic letters removed, split at everything that is no letter, digit or
+mark, without a possessive 's. Scripts that put no spaces between words are cut into pairs of characters. Terms: the
+Snowball stems of the words that are no function words. Unicode is that of version 14.0: what came later separates words.
+"""
+
+import re
+import threading
+import unicodedata
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+from standfast.errors import InvalidValue
+from standfast.recall.stop_words import STOP_WORDS
+
+ANALYSIS_VERSION: Final = "snowball-3.1"
+"""Part of every package: another version of the stemmer may give other stems."""
+
+DEFAULT_LANGUAGE: Final = "english"
+NO_LANGUAGE: Final = "none"
+LANGUAGES: Final = (*STOP_WORDS, NO_LANGUAGE)
+"""``none`` keeps every word as it is, for code and for mixed languages."""
+
+MAX_STEMMED_CHARS: Final = 64
+"""A longer word is kept as it is."""
+MAX_TERM_CHARS: Final = 256
+"""A longer word is cut."""
+
+# All letters, digits and marks that came after Unicode 14.0 (to 18.0).
+_LATER_RANGES: Final = (
+    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2 A7D4 A7DA-A7F1 "
+    "AB6C-AB6D 105C0-105F3 107BB-107BF 10940-10959 10D40-10D85 10EC2-10EFF 1123F-11241 11380-113E2 116D0-116E3 11B0A-11BF9 "
+    "11DB0-11DF1 11F00-11F5A 1246F 12475-1247F 12550-12686 1342F 13440-143FA 16100-16139 16D40-16D79 16EA0-16ED3 16FF2-16FF6 "
+    "187F8-187FF 18CD6-18CFF 18D09-191D2 1B123-1B132 1B155 1B168 1CCF0-1CCF9 1D127-1D128 1D250-1D2D3 1D6A6 1DF1F-1DFFF "
+    "1E030-1E08F 1E4D0-1E6FF 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-3FC3F"
+)
+LATER: Final = re.compile(
+    "["
+    + "".join(
+        f"{chr(int(first, 16))}-{chr(int(last or first, 16))}"
+        for first, _, last in (span.partition("-") for span in _LATER_RANGES.split())
+    )
+    + "]"
+)
+_MARKS: Final = re.compile(
+    "(?<=[a-z\u0370-\u03ff\u1f00-\u1fff])[\u0300-\u036f]+|[\u0591-\u05bd\u064b-\u065f\u0670]+"
+)
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+
+
+class _Separators(dict[int, str]):
+    """What each code point becomes: itself if it is part of a word, an apostrophe, or a space. Filled as it is asked."""
+
+    def __missing__(self, code_point: int) -> str:
+        char = chr(code_point)
+        is_part = char.isalnum() or unicodedata.category(char)[0] == "M"
+        self[code_point] = found = char if is_part else "'" if char in "'\u2019" else " "
+        return found
+
+
+_separators: Final = _Separators()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in order, folded."""
+    if text.isascii():
+        folded = text.lower()
+    else:
+        decomposed = unicodedata.normalize("NFKD", LATER.sub(" ", text).casefold())
+        # Folding again: a decomposition may bring out a capital letter.
+        folded = unicodedata.normalize("NFC", _MARKS.sub("", decomposed.casefold()))
+    words: list[str] = []
+    for word in folded.translate(_separators).split():
+        if "'" in word:
+            words += [part[:MAX_TERM_CHARS] for part in word.strip("'").removesuffix("'s").split("'") if part]
+        elif word.isascii() or not _UNSPACED.search(word):
+            words.append(word[:MAX_TERM_CHARS])
+        else:
+            words += _pairs(word)
+    return words
+
+
+def _pairs(word: str) -> list[str]:
+    """A word of a script without spaces as overlapping pairs of characters; other runs in it stay whole."""
+    found, at = [], 0
+    for match in _UNSPACED.finditer(word):
+        if match.start() > at:
+            found.append(word[at : match.start()])
+        run, at = match.group(), match.end()
+        found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+    return [*found, word[at:]] if at < len(word) else found
+
+
+class Analyzer:
+    """Terms of texts in one language. Threads may share it; ``analyzer_of`` gives one for each language."""
+
+    def __init__(self, language: str = DEFAULT_LANGUAGE) -> None:
+        if language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            problem = f"there is no language {language!r:.40}; known: {known}"
+            raise InvalidValue(what="language", problem=problem)
+        self.language = language
+        self.name = language if language == NO_LANGUAGE else f"{language}, {ANALYSIS_VERSION}"
+        self._stop_words = frozenset(words_of(STOP_WORDS.get(language, "")))
+        self._stemmers = threading.local()
+        self._stem = lru_cache(maxsize=1 << 17)(self._uncached_stem)
+
+    def terms_of(self, words: list[str]) -> list[str]:
+        """The terms of the words of a text, in order: stems of all words but function words."""
+        if self.language == NO_LANGUAGE:
+            return words
+        stop_words, stem = self._stop_words, self._stem
+        return [stem(word) for word in words if word not in stop_words]
+
+    def _uncached_stem(self, word: str) -> str:
+        if len(word) > MAX_STEMMED_CHARS:
+            return word
+        # A stemmer holds the word that it works on, so each thread has its own.
+        stemmer: Any = getattr(self._stemmers, "stemmer", None)
+        if stemmer is None:
+            module = import_module(f"snowballstemmer.{self.language}_stemmer")
+            stemmer = self._stemmers.stemmer = getattr(module, f"{self.language.capitalize()}Stemmer")()
+        return str(stemmer.stemWord(word))
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def analyzer_of(language: str) -> Analyzer:
+    """The analyzer of a language; ``InvalidValue`` with the known languages if there is none."""
+    return Analyzer(language)

@@ -1,0 +1,346 @@
+"""``lexical-v1``: it finds what a question is about, within a budget that bounds the whole text, the same everywhere."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from standfast import (
+    BpeCounter,
+    EstimatedCounter,
+    Memory,
+    RecallItem,
+    RecallPackage,
+    RecallRequest,
+    RecordView,
+)
+from standfast.errors import InvalidValue
+from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of, words_of
+from standfast.recall.lexical import (
+    BEST_SCORE,
+    FIELD_SIXTHS,
+    LexicalController,
+    LexicalQuery,
+    LexicalRanking,
+    log2_fixed,
+)
+from standfast.recall.lexical_index import REACH_WORDS, SIXTHS, IndexedRecord, ListedView
+from tests.recall.lexical_vectors import FILE, package_of
+
+SOURCE = {"kind": "doc", "id": "handbook#4"}
+ENGLISH = analyzer_of("english")
+
+
+def record(memory_id: str, text: str, **fields: object) -> IndexedRecord:
+    return IndexedRecord(memory_id=memory_id, text=text, **fields)  # type: ignore[arg-type]  # Fields of a record.
+
+
+def answer(records: list[IndexedRecord], query: str, tokens: int = 500, **options: object) -> RecallPackage:
+    listed = ListedView([("store", one) for one in records], ENGLISH)
+    request = RecallRequest(query=query, tokens=tokens, **options)  # type: ignore[arg-type]  # Options of a request.
+    package = LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter()).package
+    assert isinstance(package, RecallPackage)
+    return package
+
+
+def ids(package: RecallPackage) -> list[str]:
+    return [item.memory_id for item in package.items]
+
+
+def plain_scores(records: list[IndexedRecord], query: str) -> dict[str, int]:
+    """The formula in plain Python, without arrays, boosts and dates: the score of every record before it is scaled."""
+    counts = [Counter(ENGLISH.terms_of(words_of(one.text))) for one in records]
+    fields = [Counter(ENGLISH.terms_of(words_of(one.speaker or ""))) for one in records]
+    spread = [Counter[str]() for _ in records]
+    lengths = [0] * len(records)
+    for row, _ in enumerate(records):
+        for other, weight in plain_window(records, row):
+            for term, count in counts[other].items():
+                spread[row][term] += weight * count
+            lengths[row] += weight * counts[other].total()
+        for term, count in fields[row].items():
+            spread[row][term] += FIELD_SIXTHS * count
+    totals: Counter[str] = Counter()
+    for term in dict.fromkeys(ENGLISH.terms_of(words_of(query))):
+        rows = [row for row, found in enumerate(spread) if found[term]]
+        idf = log2_fixed(2 * len(records) + 2, 2 * len(rows) + 1)
+        for row in rows:
+            norm = 72 * 1024 * len(records) * lengths[row] // max(1, sum(lengths))
+            frequency = spread[row][term]
+            totals[records[row].memory_id] += idf * 22 * frequency * 1024 // (10240 * frequency + norm)
+    return {memory_id: total for memory_id, total in totals.items() if total > 0}
+
+
+def plain_window(records: list[IndexedRecord], row: int) -> Iterator[tuple[int, int]]:
+    own = records[row]
+    places = {(one.session, one.position): at for at, one in enumerate(records)}
+    yield row, SIXTHS[0]
+    for step in (-1, 1):
+        between = 0
+        for distance in range(1, len(SIXTHS)):
+            other = places.get((own.session, (own.position or 0) + step * distance))
+            if other is None or between > REACH_WORDS:
+                break
+            between += len(words_of(records[other].text))
+            yield other, SIXTHS[distance]
+
+
+turns = st.lists(
+    st.tuples(
+        st.sampled_from(["Ada", "Bob"]),
+        st.lists(
+            st.sampled_from(["the", "refunds", "refund", "VAT", "support", "group", "is", "went", "2023"]),
+            max_size=40,
+        ),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(turns=turns, query=st.sampled_from(["refunds", "support group VAT", "the is", "Bob went"]))
+@example(
+    turns=[("Ada", ["refunds"] * 40, True), ("Bob", [], True), ("Ada", ["VAT"], True)], query="refunds VAT"
+)
+@settings(max_examples=100, deadline=None)
+def test_arrays_give_what_plain_python_gives(turns: list[tuple[str, list[str], bool]], query: str) -> None:
+    records = [
+        record(f"m{at:02}", " ".join(words), session="s", position=at, speaker=speaker)
+        for at, (speaker, words, is_there) in enumerate(turns)
+        if is_there
+    ]
+    view = ListedView([("store", one) for one in records], ENGLISH).index
+    asked = LexicalQuery.of(RecallRequest(query=query, tokens=10), ENGLISH)
+    ranking = LexicalRanking.of(asked, view)
+    found = {
+        view.index.ids[row]: (score, named)
+        for row, score, named in zip(
+            ranking.rows.tolist(), ranking.scores.tolist(), ranking.named.tolist(), strict=True
+        )
+    }
+    plain = plain_scores(records, query)
+    best = max(plain.values(), default=1)
+    scaled = {memory_id: total * BEST_SCORE // best for memory_id, total in plain.items()}
+
+    assert {memory_id: score for memory_id, (score, _) in found.items()} == {
+        memory_id: score * 16 // 10 if found.get(memory_id, (0, False))[1] else score
+        for memory_id, score in scaled.items()
+        if score > 0
+    }
+
+
+def test_a_question_finds_what_it_is_about_and_nothing_else() -> None:
+    records = [
+        record("a", "The people went to the market when it was open."),
+        record("b", "I joined a LGBTQ support group yesterday and it was powerful."),
+        record("c", "When did you do it? To the end, I did."),
+    ]
+
+    assert ids(answer(records, "When did she go to the support groups?")) == ["b"]
+    assert ids(answer(records, "what is it?")) == []
+    assert answer(records, "quantum chromodynamics").text == ""
+
+
+def test_neighbours_of_a_conversation_lend_their_words() -> None:
+    records = [
+        record("q", "Which support group did you join?", session="s", position=1),
+        record("a", "The one in Berlin, last Monday.", session="s", position=2),
+        record("z", "The one in Berlin, last Monday.", session="t", position=2),
+    ]
+
+    assert ids(answer(records, "support group")) == ["q", "a"]
+
+
+def test_a_query_that_names_a_speaker_or_a_subject_prefers_it() -> None:
+    records = [
+        record("a", "I like hiking a lot.", speaker="Bob"),
+        record("b", "I like hiking a lot, too.", speaker="Ada"),
+        record("c", "Hiking is allowed, always.", subject="policy/hiking"),
+    ]
+
+    assert ids(answer(records, "What does Ada say of hiking?"))[0] == "b"
+    assert ids(answer(records, "hiking policy"))[0] == "c"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "the meeting in May 2023",
+        "the meeting on 2023-05-07",
+        "meeting 7 May",
+        "meeting between April and May 2023",
+    ],
+)
+def test_a_date_in_the_query_prefers_records_of_then(query: str) -> None:
+    records = [
+        record("a", "A meeting took place.", ts_utc="2022-11-09"),
+        record("b", "A meeting took place there.", ts_utc="2023-05-09T10:00:00Z"),
+    ]
+
+    assert ids(answer(records, query))[0] == "b"
+
+
+def test_words_such_as_yesterday_need_to_know_what_day_it_is() -> None:
+    records = [
+        record("a", "A meeting took place.", ts_utc="2026-11-02"),
+        record("b", "A meeting took place there.", ts_utc="2026-11-15"),
+    ]
+
+    assert ids(answer(records, "the meeting yesterday")) == ["a", "b"]
+    assert ids(answer(records, "the meeting yesterday", now_utc="2026-11-16T08:00:00Z")) == ["b", "a"]
+
+
+@given(
+    texts=st.lists(st.text(max_size=300).filter(str.strip), max_size=8),
+    tokens=st.integers(min_value=1, max_value=300),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_budget_bounds_the_whole_text_for_every_counter(texts: list[str], tokens: int) -> None:
+    records = [record(f"m{at}", f"refund {text}") for at, text in enumerate(texts)]
+    listed = ListedView([("store", one) for one in records], ENGLISH)
+    request = RecallRequest(query="refund", tokens=tokens)
+    for counter in (EstimatedCounter(), BpeCounter()):
+        package = LexicalController().answer(request, RecordView((), lambda: listed), counter).package
+        assert package.count_tokens(counter) <= tokens
+        assert isinstance(package, RecallPackage)
+        assert package.request.counter == counter.name
+        assert RecallPackage.from_json(package.as_json()) == package
+
+
+def test_a_long_record_is_shown_by_its_best_sentences_with_cuts_marked() -> None:
+    filler = "Nothing of interest happened on that day. " * 40
+    (item,) = answer([record("a", f"{filler}EU refunds take 14 days. {filler}")], "EU refunds").items
+
+    assert "EU refunds take 14 days." in item.excerpt
+    assert item.excerpt.startswith("…")
+    assert item.excerpt.endswith("…")
+    assert len(item.excerpt) <= 400
+
+
+def test_what_says_the_same_is_packed_once() -> None:
+    records = [record("a", "EU refunds take 14 days."), record("b", "EU refunds take 14 days!")]
+    (item,) = answer(records, "EU refunds").items
+
+    assert (item.memory_id, item.also) == ("a", ("b",))
+    assert len(answer([*records, record("c", "EU refunds take 15 days.")], "EU refunds").items) == 2
+
+
+def test_no_excerpt_can_forge_a_frame() -> None:
+    marks = " ".join(f"{number:04x}" for number in range(65_536))
+    package = answer([record("a", f"refund {marks}"), record("b", "refund me")], "refund", tokens=2_000_000)
+    mark = package.text.partition("[")[2].partition(" ")[0]
+
+    assert len(mark) > 4
+    assert all(mark not in item.excerpt for item in package.items)
+
+
+def test_ties_are_ordered_by_record_id_whatever_order_records_come_in() -> None:
+    records = [record(name, f"refund {number}") for number, name in enumerate("cab")]
+
+    assert ids(answer(records, "refund")) == ids(answer(records[::-1], "refund")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "the of and",
+        "\x00\x07\x1b",
+        "?!…",
+        "refund " * 10_000,
+        " ".join(f"w{n}" for n in range(10_000)),
+        "東京",
+        "🦀",
+    ],
+)
+def test_strange_queries_get_a_clear_answer(query: str) -> None:
+    records = [record("a", "A refund takes 14 days."), record("b", "東京に行きました。")]
+    found = ids(answer(records, query, tokens=100))
+
+    assert found == (["a"] if "refund" in query else ["b"] if "東京" in query else [])
+
+
+def test_every_language_stems_and_an_unknown_one_is_refused() -> None:
+    assert len(LANGUAGES) >= 12
+    for language in LANGUAGES:
+        assert Analyzer(language).terms_of(["xyzzy"])
+    assert analyzer_of("german").terms_of(words_of("Die Häuser und das Haus")) == ["haus", "haus"]
+    assert analyzer_of("none").terms_of(words_of("the get_user")) == ["the", "get", "user"]
+    with pytest.raises(InvalidValue, match="known: english"):
+        Analyzer("klingon")
+
+
+def test_memory_answers_with_it_as_of_any_snapshot_warm_and_cold() -> None:
+    memory = Memory.open(":memory:")
+    packages = []
+    for number in range(5):
+        memory.remember(f"EU refunds take {number} days.", subject=f"policy/{number % 3}", source=SOURCE)
+        packages.append(memory.recall("refunds", controller="lexical-v1"))
+
+    for snapshot, package in enumerate(packages, 1):
+        assert memory.at(snapshot).recall("refunds", controller="lexical-v1") == package
+        assert Memory(memory.store).at(snapshot).recall("refunds", controller="lexical-v1") == package
+    first = packages[0].items[0]
+    assert isinstance(first, RecallItem)
+    assert (first.source, first.trust, first.rank) == ("doc:handbook#4", "ordinary", 1)
+
+
+def test_what_is_forgotten_is_in_no_snapshot_any_more() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("EU refunds take 14 days.", subject="a", source=SOURCE)
+    memory.remember("VAT is 19 %.", subject="b", source=SOURCE)
+    before = memory.at(1).recall("refunds", controller="lexical-v1")
+    assert before.items
+    memory.forget("a", reason="asked for by the customer")
+
+    then, now = before, memory.at(1).recall("refunds", controller="lexical-v1")
+    assert now.erased_since is not None
+    assert (now.compare(then), then.compare(then), now.compare(memory.at(1).recall("x"))) == (
+        "erased",
+        "same",
+        "different",
+    )
+    for at in range(4):
+        assert memory.at(at).recall("refunds", controller="lexical-v1").items == ()
+    assert memory.at(2).recall("VAT", controller="lexical-v1").items
+
+
+def test_an_explanation_has_weights_boosts_and_why_something_was_passed_over() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("EU refunds take 14 days.", subject="policy/refunds", source=SOURCE)
+    memory.remember("All other refunds take 30 days. " + "They are paid. " * 30, source=SOURCE)
+    explained = memory.at(2).explain("policy for refunds", tokens=40, controller="lexical-v1").explanation
+    first, second = (item.as_json() for item in explained.items)
+
+    assert set(first["matched"]) == {"polici", "refund"}
+    assert first["boosts"] == {"named": 1.6}
+    assert (first["outcome"], second["outcome"]) == ("selected", "budget_exhausted")
+    assert explained.counts["budget_exhausted"] == 1
+
+
+@pytest.mark.parametrize("vector", FILE.read_text().splitlines())
+def test_golden_packages_never_change(vector: str) -> None:
+    case = json.loads(vector)
+
+    assert package_of(case["records"], case["request"]) == {"package": case["package"], "text": case["text"]}
+
+
+def test_scopes_bound_statistics_and_filters_choose_without_changing_a_score() -> None:
+    memory = Memory.open(":memory:")
+    for scope, tag in (("user/ada", "a"), ("user/ada/team", "b"), ("user/bob", "a")):
+        memory.remember(f"Refunds go to {scope}.", scope=scope, tags=[tag], source=SOURCE)
+    ada = memory.recall("refunds", scope="user/ada", controller="lexical-v1")
+    tagged = memory.recall("refunds", scope="user/ada", where={"tag": "b"}, controller="lexical-v1")
+
+    assert sorted(item.store_path for item in ada.items) == [
+        "standfast:default/user/ada/LEDGER",
+        "standfast:default/user/ada/team/LEDGER",
+    ]
+    assert [(item.store_path, item.score) for item in tagged.items] == [
+        (item.store_path, item.score) for item in ada.items if "team" in item.store_path
+    ]
+    assert isinstance(tagged, RecallPackage)
+    assert (tagged.request.scopes, tagged.request.where) == (("user/ada",), {"tag": "b"})
+    assert memory.recall("refunds", controller="lexical-v1").items == ()
