@@ -23,6 +23,8 @@ WITNESS_OF: Final = "memory"
 """The kind of the reference by which a witness row names the record that it vouches for."""
 _MAX_VALUES: Final = 2_048
 _SITE: Final = re.compile(r"https?://(?:[^/@]*@)?(?:www\.)?([^/?:]+)")
+# Shorter than any issued key, so that no key passes unread as a name.
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,18}", re.IGNORECASE)
 _LOCATION_KEYS: Final = ("url", "uri", "path", "doc", "document")
 
 
@@ -94,7 +96,7 @@ class Claim:
             lines.append(record.scope)
         if record.metadata:
             lines += _lines(record.metadata)
-        if record.source:
+        if record.source and not _is_own_word(record.source):
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
@@ -289,6 +291,14 @@ def _known_text(record: Record, reading: TextReading | None = None) -> KnownText
         refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
         scope=record.scope,
     )
+
+
+def _is_own_word(source: object) -> bool:
+    """Whether a source is just the name of the agent or user. Such a name says nothing, and must not be read as words for a reader."""
+    if not isinstance(source, dict) or source.keys() != {"kind", "id"}:
+        return False
+    name = source["id"]
+    return source["kind"] in ("agent", "user") and isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def _source_key(source: object) -> str:

@@ -161,7 +161,7 @@ _SPACED_FORMS: Final = tuple(
 _HARMLESS_PREFIXES: Final = word_set(
     "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj project item sku evt event req "
     "request run job task msg message thread file img image doc page post node pod build deploy dpl release acct account txn payment pi ch "
-    "charge chatcmpl resp batch asst call trace span obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
+    "charge chatcmpl resp batch asst call trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
 )
 # The form that most services share: one or two short names, then a long random part. Digests begin with their algorithm.
 _GENERIC_FORM: Final = re.compile(
