@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NoReturn, Self
 import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
+from standfast.limits import MIN_TRACE_RETENTION_DAYS
 from standfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
@@ -64,6 +65,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     traces: str = ""
     """Folder for the traces of runs. Empty: traces are not stored."""
 
+    trace_retention_days: int = MIN_TRACE_RETENTION_DAYS
+    """After how many days ``standfast retention sweep`` removes a trace; at least 14."""
+
     bench_results: str = "bench-results"
     """Folder of benchmark results for the console and the API; ``standfast bench run`` writes it."""
 
@@ -105,6 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 "visibility_ceiling",
                 "it must be off, read_only or buffered_write; live_read_write is allowed by allow_live_read_write = true",
             )
+        if self.trace_retention_days < MIN_TRACE_RETENTION_DAYS:
+            _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         self._check_bands()
         self._check_floors()
 

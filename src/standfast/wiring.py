@@ -43,7 +43,9 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         mode=settings.visibility_mode,
         ceiling=settings.visibility_ceiling,
         notary=notary,
-        traces=TraceFolder(settings.traces, ids=store.ids) if settings.traces else None,
+        traces=TraceFolder(settings.traces, ids=store.ids, retention_days=settings.trace_retention_days)
+        if settings.traces
+        else None,
         budgets=budgets_of(settings),
     )
 

@@ -194,7 +194,7 @@ def retention_command() -> None:
     """Archive and delete what is past its retention period.
 
     Working memory (ACTIVE) is deleted after 7 days, observations (WITNESS) and rejected texts (VOID) after 90. Long-term
-    memory (LEDGER) is archived after 90 days. Law (VAULT) stays.
+    memory (LEDGER) is archived after 90 days. Law (VAULT) stays. Traces are removed after `trace_retention_days` (14).
     """
 
 
@@ -212,8 +212,11 @@ def sweep(dry_run: bool, store_url: str | None, namespace: str | None, as_json: 
     with opened_memory(store_url, namespace) as memory, Console(stderr=True).status("looking …"):
         due = [item.as_json() for item in memory.due()]
         receipts = [] if dry_run else memory.sweep()
+        now, folder = memory.store.clock.now(), memory.traces
+        traces = () if folder is None else folder.expire(now=now, rehearse=dry_run).removed
     if as_json:
-        print_json({"dry_run": dry_run, "due": due, "receipts": [receipt.as_json() for receipt in receipts]})
+        swept = [receipt.as_json() for receipt in receipts]
+        print_json({"dry_run": dry_run, "due": due, "receipts": swept, "traces": list(traces)})
         return
     for item in due[:_MOST_LISTED]:
         click.echo(f"{item['action']:8} {item['key']}: {item['reason']}")
@@ -223,3 +226,5 @@ def sweep(dry_run: bool, store_url: str | None, namespace: str | None, as_json: 
     summary = ", ".join(f"{number} to {action}" for action, number in sorted(counts.items()))
     done = "nothing was changed" if dry_run else f"{len(receipts)} commits"
     click.echo(f"{summary or 'nothing is due'}; {done}")
+    if traces:
+        click.echo(f"{len(traces)} traces {'would be removed' if dry_run else 'removed'}")

@@ -31,11 +31,23 @@ class TraceSweep:
 
 
 class TraceFolder:
-    """Stores artifacts as ``<run_id>.json``. Any number of processes may use one folder at once."""
+    """Stores artifacts as ``<run_id>.json``. Any number of processes may use one folder at once.
 
-    def __init__(self, path: str | os.PathLike[str], *, ids: IdSource) -> None:
+    Args:
+        retention_days: After how many days ``expire`` removes a trace; at least fourteen.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ids: IdSource,
+        retention_days: float = MIN_TRACE_RETENTION_DAYS,
+    ) -> None:
+        _check_retention(retention_days)
         self.path = Path(path)
         self._ids = ids
+        self._retention_days = retention_days
 
     def put(self, trace: Trace) -> Path:
         """Store a trace durably and return its file. Storing it again changes nothing.
@@ -76,14 +88,17 @@ class TraceFolder:
             raise _failed(self.path, error) from error
         yield from (self.path / name for name in names if name.endswith(_SUFFIX) and name[0] != ".")
 
+    def expire(self, *, now: datetime, rehearse: bool = False) -> TraceSweep:
+        """Remove the traces that are past the folder's retention period; see ``sweep``."""
+        return self.sweep(now=now, older_than_days=self._retention_days, rehearse=rehearse)
+
     def sweep(self, *, now: datetime, older_than_days: float, rehearse: bool = False) -> TraceSweep:
         """Remove traces older than ``older_than_days`` (at least fourteen), and files that crashed writers left.
 
         The age of a trace is that of its run's end or of its file, whichever is younger; if it can't be read, that of its file.
         With ``rehearse=True`` nothing is removed.
         """
-        if not older_than_days >= MIN_TRACE_RETENTION_DAYS:
-            raise RetentionTooShort(least_days=MIN_TRACE_RETENTION_DAYS, asked_days=older_than_days)
+        _check_retention(older_than_days)
         # The calendar ends at year 1; nothing is older than that.
         oldest = now - timedelta(days=min(older_than_days, now.toordinal() - 1))
         files = list(self.run_files())
@@ -103,6 +118,11 @@ class TraceFolder:
 
     def _unfinished(self) -> Iterator[Path]:
         yield from (file for file in self.path.glob(".*.part") if _UNFINISHED.fullmatch(file.name))
+
+
+def _check_retention(days: float) -> None:
+    if not days >= MIN_TRACE_RETENTION_DAYS:
+        raise RetentionTooShort(least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
 
 
 def read_artifact(file: Path) -> bytes:
