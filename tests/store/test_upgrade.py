@@ -1,0 +1,85 @@
+"""A store of an older format is upgraded when it is opened, with all that is in it; a newer one is refused in words."""
+
+from pathlib import Path
+
+import pytest
+
+from standfast.errors import CannotOpen
+from standfast.store.postgres.server import MIGRATIONS as POSTGRES_MIGRATIONS
+from standfast.store.sqlite.schema import MIGRATIONS as SQLITE_MIGRATIONS
+from standfast.store.store import open_store
+from tests.store.builders import commit, contents, expire, write
+
+TO_FORMAT_2 = """
+DROP TABLE branches;
+DROP INDEX buffers_by_lease;
+DROP INDEX buffers_by_end;
+CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
+DELETE FROM migrations WHERE version > 2;
+"""
+TO_A_NEWER_FORMAT = "INSERT INTO migrations SELECT 99, applied_at FROM migrations LIMIT 1;"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store is to be."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.db")
+    place: str = request.getfixturevalue("postgres_store_url")
+    return place
+
+
+def _change(url: str, sql: str, version: int) -> None:
+    if "://" in url:
+        import psycopg
+
+        with psycopg.connect(url) as connection:
+            connection.execute("SET search_path = standfast")
+            connection.execute(sql)
+        return
+    import apsw
+
+    with apsw.Connection(url, vfs="cksmvfs") as connection:
+        connection.execute(sql)
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+
+def _fill(url: str) -> None:
+    store = open_store(url, create=True)
+    store.commit(commit("r1", write("a", "first"), write("b", "second")))
+    store.commit(commit("r2", expire("b", erases="asked to"), at=1))
+    store.stage(commit("r3", write("c", "third"), at=2), waits_for="an approval")
+    store.close()
+
+
+def test_an_older_store_is_upgraded_with_all_that_is_in_it(url: str) -> None:
+    _fill(url)
+    _change(url, TO_FORMAT_2, 2)
+    store = open_store(url, create=False)
+    identity = store.identity
+    waiting = store.status(commit("r3", write("c", "third"), at=2).commit_id)
+
+    assert contents(store) == {"a": '"first"'}
+    assert list(store.verify()) == []
+    assert waiting is not None
+    store.close()
+    again = open_store(url, create=False)
+    assert again.identity == identity
+    again.close()
+
+
+def test_a_newer_store_is_refused_in_words_and_not_touched(url: str) -> None:
+    _fill(url)
+    _change(url, TO_A_NEWER_FORMAT, 99)
+    with pytest.raises(CannotOpen, match=r"version 99, .* upgrade Standfast"):
+        open_store(url, create=False)
+
+    _change(url, "DELETE FROM migrations WHERE version = 99", len(SQLITE_MIGRATIONS))
+    store = open_store(url, create=False)
+    assert contents(store) == {"a": '"first"'}
+    store.close()
+
+
+def test_both_backends_have_the_same_format_version() -> None:
+    assert len(SQLITE_MIGRATIONS) == len(POSTGRES_MIGRATIONS)
