@@ -39,10 +39,10 @@ def _change(url: str, sql: str, version: int) -> None:
         return
     import apsw
 
-    with apsw.Connection(url, vfs="cksmvfs") as connection:
-        connection.execute(sql)
-        connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
+    file = apsw.Connection(url, vfs="cksmvfs")
+    file.execute(sql)
+    file.execute(f"PRAGMA user_version = {version}")
+    file.close()
 
 
 def _fill(url: str) -> None:
