@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check format mutants bench docs lock cli-docs schemas clean help
+.PHONY: demo test test-all soak check format mutants bench docs lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 
 test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
 	@STANDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+
+soak: $(VENV)/dev.ok            ## Many processes on one store, killed at random; SOAK="--seconds 3600 --store URL".
+	@$(BIN)/python -m tests.soak .soak $(SOAK)
 
 check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidiness, documentation.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
