@@ -131,7 +131,7 @@ class Worker:
         return f"{self.name}/{self.dice.randrange(SUBJECTS)}"
 
     def _current(self, subject: str) -> str | None:
-        entries = [entry for entry in self.memory.history(subject) if entry.key == f"LEDGER/{subject}"]
+        entries = [entry for entry in self.memory.history(subject) if entry.key.startswith("LEDGER/")]
         return entries[-1].record.text if entries and entries[-1].record is not None else None
 
     def _check(self, subject: str) -> None:
@@ -232,8 +232,8 @@ def _round(
     except subprocess.TimeoutExpired:
         victim.kill()
         done["kills"] += 1
-    for process in running.values():
-        output, errors = process.communicate(timeout=600)
+    outputs = [(process, *process.communicate(timeout=600)) for process in running.values()]
+    for process, output, errors in outputs:
         require(process.returncode in (0, -signal.SIGKILL), f"a worker failed: {errors[-2000:]}")
         done.update(output.split())
         done["actions"] += len(output.split())
