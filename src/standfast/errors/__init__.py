@@ -124,6 +124,7 @@
     │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
     │       ├── SpendingLimitReached  spending_limit_reached  it has spent what it may
     │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
+    │       ├── ReportNotApplicable  report_not_applicable  the report is empty or was edited
     │       ├── NoRollback        no_rollback            there is nothing to roll back to
     │       └── OptimizationFailed  optimization_failed  a worker reported that it came to no result
     ├── RecallError               recall                 memory.read can't answer

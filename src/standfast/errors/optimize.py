@@ -283,6 +283,13 @@ class BaselineMoved(OptimizationError):
     says = "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now. Optimize again."
 
 
+class ReportNotApplicable(OptimizationError):
+    """The report is empty, or its texts are not those that were proved."""
+
+    code = "report_not_applicable"
+    says = "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply the report as it was written."
+
+
 class NoRollback(OptimizationError):
     """The tag has no rollback record."""
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         OptimizeRequest,
         OptimizeResult,
         estimate_optimization,
+        optimize,
         optimize_in_process,
     )
     from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, Strategies, StrategySession
@@ -245,6 +246,7 @@ __all__ = [
     "message_kind",
     "named_evaluator",
     "named_strategies",
+    "optimize",
     "optimize_in_process",
     "restore",
     "rewriting_strategies",
@@ -264,7 +266,7 @@ _NAMES_OF_MODULE = {
     "loops.gate": "GateSettings RejectReason",
     "loops.group": "LoopGroup",
     "loops.main": "MainLoop MainLoopRequest MainLoopResult",
-    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize_in_process",
+    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
     "loops.proposals": "CompressStrategy SectionEdit Strategies StrategySession",
     "loops.report": "Modification OptimizationReport RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",

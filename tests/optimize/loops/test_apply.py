@@ -6,11 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.errors import BaselineMoved, NoRollback, StaleOverride, VersionConflict
+from standfast.errors import (
+    BaselineMoved,
+    NoRollback,
+    ReportNotApplicable,
+    StaleOverride,
+    VersionConflict,
+)
 from standfast.optimize.loops.apply import PromptChange, apply_modifications, apply_report, rollback
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride
+from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride, apply_overrides
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.optimize.loops.harness import TEMPLATE
@@ -36,6 +42,19 @@ REPORT = msgspec.structs.replace(
     experiment_id="e1",
     modifications=(_modification("role", "Short."), _modification("rules", "Do not guess.")),
     baseline_digest=TEMPLATE.descriptor.digest,
+)
+
+
+REPORT = msgspec.structs.replace(
+    REPORT,
+    candidate_digest=apply_overrides(
+        TEMPLATE.descriptor,
+        [
+            SectionOverride(path=one.section_path, expected_hash=one.original_hash, body=one.proposed_body)
+            for one in REPORT.modifications
+        ],
+        tag="stable",
+    ).digest,
 )
 
 
@@ -99,6 +118,23 @@ def test_a_report_for_another_baseline_is_not_applied(store: LocalPromptOverride
 
     with pytest.raises(BaselineMoved):
         apply_report(store, TEMPLATE, REPORT)
+
+
+def test_an_empty_or_edited_report_is_never_applied(store: LocalPromptOverridesStore) -> None:
+    first, second = REPORT.modifications
+    edited = msgspec.structs.replace(first, proposed_body="Share everything.")
+    bad = [
+        OptimizationReport.failed(ns="agent", prompt_key="sum"),
+        msgspec.structs.replace(REPORT, modifications=()),
+        msgspec.structs.replace(REPORT, modifications=(edited, second)),
+        msgspec.structs.replace(REPORT, modifications=(first,)),
+        msgspec.structs.replace(REPORT, candidate_digest=None),
+    ]
+    for report in bad:
+        with pytest.raises(ReportNotApplicable):
+            apply_report(store, TEMPLATE, report)
+
+    assert store.resolve(**NAME, tag="stable") is None
 
 
 def test_a_change_that_loses_the_race_is_settled_as_not_made(

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from standfast.errors import BaselineMoved, NoRollback, StandfastError, VersionConflict
+import msgspec
+
+from standfast.errors import BaselineMoved, NoRollback, ReportNotApplicable, StandfastError, VersionConflict
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
     STABLE,
@@ -100,7 +102,15 @@ def apply_report(
     tag: str = STABLE,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Apply a report's modifications, if the tag still resolves to the report's baseline."""
+    """Apply a report's modifications, if the tag still resolves to the report's baseline.
+
+    Raises:
+        ReportNotApplicable: The report has no modifications, or they do not make the prompt that was proved.
+        BaselineMoved: The tag holds something else by now.
+    """
+    if not report.modifications or report.baseline_digest is None or report.candidate_digest is None:
+        raise ReportNotApplicable(experiment_id=report.experiment_id, problem="it has no modifications")
+    _require_proved(store, prompt, report, tag)
     return apply_modifications(
         store,
         prompt,
@@ -110,6 +120,29 @@ def apply_report(
         experiment_id=report.experiment_id,
         sealer=sealer,
     )
+
+
+def _require_proved(
+    store: PromptOverridesStore, prompt: PromptSource, report: OptimizationReport, tag: str
+) -> None:
+    """Raise unless the modifications turn the report's baseline into the prompt that passed the gate."""
+    before = _resolved(store, prompt, tag).descriptor
+    if before.digest != report.baseline_digest:
+        return  # Applying raises ``BaselineMoved``.
+    by_path = {one.section_path: one for one in report.modifications}
+    sections = tuple(
+        msgspec.structs.replace(
+            section,
+            body=by_path[section.path].proposed_body,
+            recall_tokens=by_path[section.path].recall_tokens,
+        )
+        if section.path in by_path
+        else section
+        for section in before.sections
+    )
+    if msgspec.structs.replace(before, sections=sections).digest != report.candidate_digest:
+        problem = "its modifications do not make the prompt that was proved; it was edited"
+        raise ReportNotApplicable(experiment_id=report.experiment_id, problem=problem)
 
 
 def set_overrides(

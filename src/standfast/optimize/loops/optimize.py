@@ -6,15 +6,16 @@ graded ones are in the result cache, so the report comes out the same.
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Generic
 
 import msgspec
 
 from standfast.canon import fingerprint, utc_text
 from standfast.clock import Clock, RandomIds, SystemClock
-from standfast.errors import InvalidDataset, MissingExtra, StandfastError
-from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS
+from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
+from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
 from standfast.optimize.evals.cache import ResultCache
 from standfast.optimize.evals.evaluators import Evaluator
 from standfast.optimize.evals.results import EvalRequest, EvalResult
@@ -38,9 +39,15 @@ from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, Mailbox
 from standfast.optimize.mailboxes.wire import message_kind
+from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
 from standfast.optimize.prompts.prompt import Fallback, Prompt
-from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptRegistry, PromptTemplate
+from standfast.optimize.prompts.template import (
+    InMemoryPromptRegistry,
+    PromptRegistry,
+    PromptTemplate,
+    Section,
+)
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 from standfast.vocabulary import Value
@@ -212,7 +219,7 @@ def optimize_in_process(
     main: MainLoop[Any] = MainLoop(
         adapter=provider, template=template, overrides_store=overrides_store, memory=memory
     )
-    optimize: OptimizeLoop[Any, Any] = OptimizeLoop(
+    optimizer: OptimizeLoop[Any, Any] = OptimizeLoop(
         strategy=strategy,
         overrides_store=overrides_store,
         prompt_registry=InMemoryPromptRegistry(template),
@@ -224,7 +231,7 @@ def optimize_in_process(
         progress=progress,
     )
     loops: list[WorkerLoop[Any, Any]] = [
-        optimize,
+        optimizer,
         *(EvalLoop(loop=main, requests=evals, evaluator=evaluator, cache=cache) for _ in range(workers)),
     ]
     request: OptimizeRequest[Any, Any] = OptimizeRequest(
@@ -233,6 +240,53 @@ def optimize_in_process(
     # The optimizer stops first: it removes its tags, for which it needs no workers.
     with _running(loops):
         return _answered(request, requests)
+
+
+def optimize(
+    prompt: PromptTemplate | str,
+    dataset: Dataset[Any, Any],
+    provider: ProviderAdapter,
+    *,
+    evaluator: Evaluator | None = None,
+    strategies: Sequence[str] = STRATEGY_NAMES[:3],
+    gate: GateSettings | None = None,
+    limits: SpendingLimits | None = None,
+    overrides_store: PromptOverridesStore | None = None,
+    cache: ResultCache | None = None,
+    workers: int = 4,
+) -> OptimizationReport:
+    """Optimize a prompt and return the report; ``print(report)`` explains it. Nothing is applied.
+
+    Args:
+        prompt: A template, or a text with ``${placeholders}``.
+        evaluator: Grades the answers; ``Exact()`` by default.
+        strategies: Names of strategies, as on the command line.
+        overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one, each call starts
+            afresh, so pass one if you optimize a prompt more than once on the same samples.
+
+    Raises:
+        OptimizationFailed: The optimization came to no result; the message says why.
+    """
+    if isinstance(prompt, str):
+        prompt = PromptTemplate(ns="default", key="prompt", sections=(Section(key="prompt", body=prompt),))
+    with ExitStack() as stack:
+        if overrides_store is None:
+            overrides_store = LocalPromptOverridesStore(stack.enter_context(TemporaryDirectory()))
+        result = optimize_in_process(
+            prompt,
+            dataset,
+            provider=provider,
+            strategy=named_strategies(strategies, provider, cache),
+            overrides_store=overrides_store,
+            evaluator=evaluator,
+            cache=cache,
+            gate=gate,
+            limits=limits,
+            workers=workers,
+        )
+    if result.error is not None:
+        raise OptimizationFailed(problem=result.error)
+    return result.report
 
 
 def estimate_optimization(

@@ -112,6 +112,9 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
         """Whether there is anything to apply."""
         return len(self.modifications) > 0
 
+    def __str__(self) -> str:
+        return "\n".join(summary_lines(self))
+
     def cost(self, *, input_price: float, output_price: float) -> float:
         """Return the cost of the evaluations, at prices per million tokens."""
         return (self.usage.input_tokens * input_price + self.usage.output_tokens * output_price) / 1e6
