@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -292,7 +293,10 @@ def test_an_evaluation_leaves_a_whole_trace_also_when_its_grade_was_known(tmp_pa
     request: EvalRequest[Any, Any] = EvalRequest(
         sample=Sample(id="a", input=QUESTION, expected="14 days"), request_id="e1"
     )
-    assert worker.handle(request) == worker.handle(request)
+    first, cached = worker.handle(request), worker.handle(request)
+
+    assert (first.calls, cached.calls) == (2, 0)
+    assert msgspec.structs.replace(first, calls=0) == cached
     traces = [Trace.read(file.read_bytes()) for file in folder.run_files()]
 
     assert [shortfalls(trace) for trace in traces] == [(), ()]
