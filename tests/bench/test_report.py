@@ -177,18 +177,17 @@ def test_settings_without_a_policy_or_a_budget_are_refused(wrong: dict[str, obje
 
 def test_without_the_extra_the_pip_command_is_named(results: Path) -> None:
     program = (
-        "import sys; sys.modules['matplotlib'] = sys.modules['numpy'] = None\n"
-        "from standfast.cli import main; main(sys.argv[1:])"
+        "import sys; sys.modules['matplotlib'] = None\nfrom standfast.cli import main; main(sys.argv[1:])"
     )
-    for arguments in (
-        ["report", str(results)],
-        ["run", str(results / "e.jsonl"), "--out", str(results / "x"), "--workers", "1"],
-    ):
-        result = subprocess.run(
-            [sys.executable, "-c", program, "bench", *arguments], capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 2
-        assert "pip install 'standfast[bench]'" in result.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", program, "bench", "report", str(results)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 2
+    assert "pip install 'standfast[bench]'" in result.stderr
 
 
 def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: Path) -> None:
