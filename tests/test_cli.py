@@ -100,7 +100,7 @@ def test_json_keeps_the_order_of_keys_and_does_not_escape_letters() -> None:
 
 def test_exit_codes_are_the_documented_ones() -> None:
     assert (output.ANSWER_IS_NO, output.BAD_INPUT, output.INTERRUPTED) == (1, 2, 130)
-    assert trace.EXIT_CODES == {"equivalent": 0, "different": 1, "rejected": 2}
+    assert trace.EXIT_CODES == {"equivalent": 0, "different": 1, "erased": 1, "rejected": 2}
 
 
 def test_the_version_is_the_packages() -> None:

@@ -18,7 +18,15 @@ def offered(*words: str, beginning: str = "") -> list[str]:
 
 def test_every_command_is_offered() -> None:
     assert offered() == sorted(COMMANDS)
-    assert offered(beginning="re") == ["read", "recall", "receipt", "recover", "remember", "retention"]
+    assert offered(beginning="re") == [
+        "read",
+        "recall",
+        "receipt",
+        "recover",
+        "remember",
+        "restore",
+        "retention",
+    ]
     assert offered("trace") == ["compare", "replay", "show", "validate"]
 
 

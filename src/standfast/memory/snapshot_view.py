@@ -8,6 +8,7 @@ from standfast.canon import fingerprint
 from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.ceilings import decide_recall
+from standfast.govern.judge.redaction import redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
@@ -27,6 +28,7 @@ from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus, key_at
 from standfast.recall.store_index import StoreIndex
 from standfast.recall.tokens import TokenCounter
+from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, listed_scope, prefix_of, recalled_scopes
 from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
 from standfast.store.store import Store
@@ -252,6 +254,10 @@ class SnapshotView:
             return None
         decision = decide_recall(record, None, self._reader.clock.now())
         return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
+
+    def redacted_request(self, request: RememberRequest) -> RememberRequest:
+        """Return a request as a run records it: with every secret replaced by its kind. A replay needs it."""
+        return redacted_request(request)
 
     def retrieval_facts(
         self,

@@ -145,7 +145,10 @@ def acknowledged_seq(url: str) -> int:
         return 0
     from standfast.store.sqlite.file import HeadFile  # noqa: PLC0415  # Only its users pay for its import.
 
-    return HeadFile(url).peek().seq
+    try:
+        return HeadFile(url).peek().seq
+    except OSError as error:
+        raise CannotOpen(store=url, problem=f"its head file can't be read: {error}") from None
 
 
 def accept_restored(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from msgspec import UNSET
 
@@ -43,6 +43,15 @@ class ReplayMemory(Protocol):
         self, package: Any, *, bands: Sequence[Band | str] | None = None
     ) -> Mapping[str, Any]:
         """Return the keyword arguments of ``Recorder.retrieval`` that describe a package. ``bands`` are those asked for, if any were."""
+        ...
+
+
+@runtime_checkable
+class RedactingMemory(Protocol):
+    """Memory that knows how a run redacts secrets before it records a call."""
+
+    def redacted_request(self, request: RememberRequest) -> RememberRequest:
+        """Return the request as a run records it."""
         ...
 
 
@@ -246,6 +255,8 @@ class ReplayedRun:
             valid_from=valid_from,
             valid_until=valid_until,
         )
+        if isinstance(self._memory, RedactingMemory):
+            request = self._memory.redacted_request(request)
         return self.recorder.remember(request, self._needs_memory)
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:

@@ -167,7 +167,7 @@ def test_the_trace_tells_model_prompt_retrieval_calls_and_output(tmp_path: Path)
             Scene(known=(("policy/eu-returns", KNOWN[0][1]), KNOWN[1])),
             [ReasonCode.SELECTED_RECORDS, ReasonCode.TOOL_RESULT],
         ),
-        (Scene(known=((KNOWN[0][0], "EU refunds take 15 days."), KNOWN[1])), [ReasonCode.TOOL_RESULT]),
+        (Scene(known=((KNOWN[0][0], "EU refunds take 15 days."), KNOWN[1])), [ReasonCode.RECORD_HASH]),
         (
             Scene(question={"question": "How long do EU parcels take?"}),
             [ReasonCode.QUERY_FINGERPRINT, ReasonCode.RANK_ORDER, ReasonCode.TOOL_RESULT],
