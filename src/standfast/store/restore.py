@@ -87,6 +87,13 @@ def restore_copy(backup: str, url: str, *, replace: bool = False) -> str | None:
     if not is_file_url(url):
         _copy(backup, url)
         return None
+    try:
+        return _replace_file(backup, url, replace=replace)
+    except OSError as error:
+        raise CannotOpen(store=url, problem=f"the copy can't be put there: {error}") from None
+
+
+def _replace_file(backup: str, url: str, *, replace: bool) -> str | None:
     if Path(url).exists() and not replace:
         problem = "there is a store already; add --replace to set it aside under another name"
         raise CannotOpen(store=url, problem=problem)

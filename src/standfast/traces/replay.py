@@ -255,8 +255,9 @@ class ReplayedRun:
             valid_from=valid_from,
             valid_until=valid_until,
         )
-        if isinstance(self._memory, RedactingMemory):
-            request = self._memory.redacted_request(request)
+        memory: object = self._memory
+        if isinstance(memory, RedactingMemory):
+            request = memory.redacted_request(request)
         return self.recorder.remember(request, self._needs_memory)
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
