@@ -86,6 +86,8 @@
     │   └── OtherGrid             other_grid             the folder holds results of another grid
     ├── MailboxError              mailbox                a mailbox can't do this, or not now
     │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed
+    │   ├── MailboxFull           mailbox_full           it holds as many messages as its max_size allows
+    │   ├── AlreadySettled        already_settled        a reply after the message was acknowledged or given back
     │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
     │   ├── NoReplyAddress        no_reply_address       the sender did not say where a reply goes
     │   ├── UnresolvableReply     unresolvable_reply     nobody knows the mailbox that a reply should go to

@@ -101,6 +101,20 @@ class StaleReceipt(MailboxError):
     says = "Mailbox {mailbox} refuses receipt {receipt_handle}: the message is settled or its visibility timeout ended. Receive it again, or use a longer timeout."
 
 
+class MailboxFull(MailboxError):
+    """The mailbox holds as many messages as its ``max_size`` allows. Nothing was sent."""
+
+    code = "mailbox_full"
+    says = "Mailbox {mailbox} holds {size} of at most {max_size} messages and has no room for {count} more. Send again later, or pass wait_time_seconds to wait for room."
+
+
+class AlreadySettled(MailboxError):
+    """The message was acknowledged, given back or given up by this receiver, so it can't be replied to any more."""
+
+    code = "already_settled"
+    says = "Message {message_id} of mailbox {mailbox} is already settled. Reply first and acknowledge then."
+
+
 class NoReplyAddress(MailboxError):
     """The message has no reply address."""
 

@@ -3,14 +3,18 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import redis
 
 from standfast.errors import (
+    AlreadySettled,
     InvalidValue,
     MailboxClosed,
+    MailboxFull,
     NoReplyAddress,
     ReplyMailboxClosed,
     StaleReceipt,
@@ -20,6 +24,7 @@ from standfast.errors import (
 from standfast.limits import MAX_RECEIVE_MESSAGES
 from standfast.optimize.mailboxes import in_memory as in_memory_module
 from standfast.optimize.mailboxes import redis as redis_module
+from standfast.optimize.mailboxes import wire
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver, MailboxResolver, Message
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
@@ -40,12 +45,12 @@ def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
         client = redis.Redis.from_url(request.getfixturevalue("redis_url"), socket_timeout=None)
         resolver = RedisMailboxResolver(client=client)
 
-    def open_mailbox(name: str = "work") -> AnyMailbox:
+    def open_mailbox(name: str = "work", *, max_size: int | None = None) -> AnyMailbox:
         made: AnyMailbox
         if request.param == "redis":
-            made = RedisMailbox(name=name, client=client, reply_resolver=resolver)
+            made = RedisMailbox(name=name, client=client, reply_resolver=resolver, max_size=max_size)
         else:
-            made = InMemoryMailbox(name=name, reply_resolver=resolver)
+            made = InMemoryMailbox(name=name, reply_resolver=resolver, max_size=max_size)
         opened.append(made)
         return made
 
@@ -288,7 +293,6 @@ def test_a_message_that_is_delivered_too_often_dies_and_can_be_redriven(
         {"max_messages": 0},
         {"max_messages": 1_001},
         {"max_messages": True},
-        {"visibility_timeout": 0},
         {"visibility_timeout": -1},
         {"visibility_timeout": float("nan")},
         {"wait_time_seconds": -1},
@@ -389,3 +393,123 @@ def test_the_largest_batch_and_the_largest_message_are_allowed(
 
     with pytest.raises(UnsendableBody):
         mailbox.send("y" * 101)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A class that nobody registered."""
+
+    number: int
+    opened: datetime
+    labels: tuple[str, ...] = ()
+
+
+def test_a_plain_dataclass_travels(mailbox: AnyMailbox) -> None:
+    ticket = Ticket(7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), ("refund",))
+    mailbox.send(ticket)
+
+    assert mailbox.receive()[0].body == ticket
+
+
+def test_a_dataclass_that_the_receiver_does_not_know_becomes_a_dead_letter(opener: Opener) -> None:
+    @dataclass
+    class Local:
+        number: int
+
+    mailbox = opener()
+    mailbox.send(Local(1))
+    wire._KINDS.pop(wire._NAMES[Local])
+
+    assert mailbox.receive() == []
+    assert "message_kind" in mailbox.dead_letters()[0].problem
+
+
+def test_a_full_mailbox_refuses_and_says_how_full_it_is(opener: Opener) -> None:
+    mailbox = opener(max_size=3)
+    mailbox.send_many(["a", "b"])
+    mailbox.receive()
+    with pytest.raises(MailboxFull, match="holds 2 of at most 3 messages and has no room for 2 more"):
+        mailbox.send_many(["c", "d"])
+    mailbox.send("c")
+
+    with pytest.raises(MailboxFull):
+        mailbox.send("d", wait_time_seconds=0.05)
+    assert mailbox.counts().ready == 2
+
+
+def test_a_sender_waits_for_room(opener: Opener, pool: ThreadPoolExecutor) -> None:
+    mailbox = opener(max_size=1)
+    mailbox.send("a")
+    sender = pool.submit(mailbox.send, "b", wait_time_seconds=PATIENCE_SECONDS)
+    [first] = mailbox.receive()
+    first.acknowledge()
+    sender.result(PATIENCE_SECONDS)
+
+    assert [message.body for message in mailbox.receive()] == ["b"]
+
+
+def test_dead_letters_take_no_room(opener: Opener) -> None:
+    mailbox = opener(max_size=1)
+    mailbox.send("a")
+    mailbox.receive()[0].dead_letter("broken")
+
+    assert mailbox.send("b")
+
+
+@pytest.mark.parametrize("max_size", [0, -1, True, 1.5])
+def test_a_bound_that_can_not_be_meant_is_refused(max_size: Any) -> None:
+    with pytest.raises(InvalidValue, match="max_size"):
+        InMemoryMailbox(name="work", max_size=max_size)
+
+
+def test_a_delayed_message_comes_when_its_time_has_come(mailbox: AnyMailbox, advance: Advance) -> None:
+    mailbox.send("later", delay_seconds=10)
+    mailbox.send("now")
+    early = [message.body for message in mailbox.receive(max_messages=5, visibility_timeout=100)]
+    advance(10)
+
+    assert early == ["now"]
+    assert [message.body for message in mailbox.receive(max_messages=5)] == ["later"]
+
+
+def test_a_visibility_timeout_of_zero_only_looks(mailbox: AnyMailbox) -> None:
+    mailbox.send("a")
+    [glimpse] = mailbox.receive(visibility_timeout=0)
+    with pytest.raises(StaleReceipt):
+        glimpse.acknowledge()
+
+    assert (glimpse.body, mailbox.receive()[0].delivery_count) == ("a", 2)
+
+
+@pytest.mark.parametrize("settle", ["acknowledge", "nack", "dead_letter"])
+def test_a_settled_message_can_not_be_replied_to(opener: Opener, settle: str) -> None:
+    mailbox = opener()
+    replies = mailbox.reply_mailbox("replies")
+    mailbox.send("question", reply_to="replies")
+    [message] = mailbox.receive()
+    getattr(message, settle)(*(["broken"] if settle == "dead_letter" else []))
+
+    with pytest.raises(AlreadySettled, match="Reply first"):
+        message.reply("answer")
+    assert replies.counts().ready == 0
+
+
+def test_a_mailbox_says_whether_it_is_closed(opener: Opener) -> None:
+    mailbox = opener()
+    before = mailbox.closed
+    mailbox.close()
+
+    assert (before, mailbox.closed) == (False, True)
+
+
+def test_receiving_does_not_look_at_every_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of comparisons grows with the messages that are due, not with those that are leased."""
+    mailbox: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="work")
+    mailbox.send_many(list(range(500)))
+    mailbox.receive(max_messages=400)
+    looks = []
+    is_next = mailbox._next_end
+    monkeypatch.setattr(mailbox, "_next_end", lambda: looks.append(1) or is_next())
+    mailbox.receive()
+
+    assert len(looks) <= 2

@@ -3,6 +3,7 @@
 Bodies are stored as bytes, so that a receiver gets its own copy, as it would over a network.
 """
 
+import heapq
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -44,6 +45,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
         name: str,
         reply_resolver: MailboxResolver | None = None,
         max_deliveries: int = MAX_DELIVERIES,
+        max_size: int | None = None,
         codec: Codec | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -55,6 +57,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             name=name,
             reply_resolver=self._registry,
             max_deliveries=max_deliveries,
+            max_size=max_size,
             codec=codec,
             clock=clock,
             ids=ids,
@@ -64,6 +67,8 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._leased: dict[str, float] = {}
         self._delayed: dict[str, float] = {}
+        # When leases and delays end, earliest first. Entries that no longer hold are skipped when they come up.
+        self._ends: list[tuple[float, str]] = []
         self._dead: dict[str, DeadLetter] = {}
         self._interrupts = 0
 
@@ -108,7 +113,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             living = [*self._ready, *self._leased, *self._delayed]
             for message_id in living:
                 del self._messages[message_id]
-            for state in (self._ready, self._leased, self._delayed):
+            for state in (self._ready, self._leased, self._delayed, self._ends):
                 state.clear()
             return len(living)
 
@@ -126,12 +131,33 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
         if self._temporary:
             self._registry.forget(self._name)
 
-    def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
+    def _put(self, messages: Sequence[tuple[str, bytes]], delay_seconds: float) -> bool:
         with self._changed:
+            size = len(self._messages) - len(self._dead)
+            if self._max_size is not None and size + len(messages) > self._max_size:
+                return False
+            until = self._clock.monotonic() + delay_seconds
             for message_id, content in messages:
                 self._messages[message_id] = _StoredMessage(content, self._max_deliveries)
-                self._ready[message_id] = None
+                if delay_seconds:
+                    self._hide(self._delayed, message_id, until)
+                else:
+                    self._ready[message_id] = None
             self._changed.notify(len(messages))
+        return True
+
+    def _hide(self, hidden: dict[str, float], message_id: str, until: float) -> None:
+        hidden[message_id] = until
+        heapq.heappush(self._ends, (until, message_id))
+
+    def _next_end(self) -> tuple[float, str] | None:
+        """Return when the next lease or delay ends, and of which message."""
+        while self._ends:
+            until, message_id = self._ends[0]
+            if until in (self._leased.get(message_id), self._delayed.get(message_id)):
+                return until, message_id
+            heapq.heappop(self._ends)
+        return None
 
     def _lease(
         self, max_messages: int, visibility_timeout: float, wait_time_seconds: float
@@ -168,7 +194,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             except UndecodableBody as error:
                 self._add_dead_letter(message_id, DeadReason.UNDECODABLE, str(error))
             else:
-                self._leased[message_id] = self._clock.monotonic() + visibility_timeout
+                self._hide(self._leased, message_id, self._clock.monotonic() + visibility_timeout)
         if leased:
             # Another waiting receiver must learn when the new lease ends, or that more is ready.
             self._changed.notify()
@@ -177,21 +203,18 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
     def _requeue_due(self) -> None:
         """Make due messages ready, ahead of new ones: first due, first out."""
         now = self._clock.monotonic()
-        due = sorted(
-            (until, message_id)
-            for hidden in (self._leased, self._delayed)
-            for message_id, until in hidden.items()
-            if until <= now
-        )
-        for _, message_id in reversed(due):
-            self._leased.pop(message_id, None)
-            self._delayed.pop(message_id, None)
+        due = []
+        while (end := self._next_end()) is not None and end[0] <= now:
+            due.append(end[1])
+            self._leased.pop(end[1], None)
+            self._delayed.pop(end[1], None)
+        for message_id in reversed(due):
             self._ready[message_id] = None
             self._ready.move_to_end(message_id, last=False)
 
     def _seconds_to_next(self) -> float:
-        hidden = [*self._leased.values(), *self._delayed.values()]
-        return max(min(hidden, default=float("inf")) - self._clock.monotonic(), 0.0)
+        end = self._next_end()
+        return float("inf") if end is None else max(end[0] - self._clock.monotonic(), 0.0)
 
     def _leased_id(self, receipt_handle: str) -> str | None:
         """Return the message of a receipt if the receipt is the latest and its lease has not ended."""
@@ -222,7 +245,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
                 self._ready[message_id] = None
                 self._ready.move_to_end(message_id, last=False)
             else:
-                self._delayed[message_id] = self._clock.monotonic() + seconds
+                self._hide(self._delayed, message_id, self._clock.monotonic() + seconds)
             self._changed.notify_all()
         return True
 
@@ -231,7 +254,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             message_id = self._leased_id(receipt_handle)
             if message_id is None:
                 return False
-            self._leased[message_id] = self._clock.monotonic() + seconds
+            self._hide(self._leased, message_id, self._clock.monotonic() + seconds)
             self._changed.notify_all()
         return True
 

@@ -13,18 +13,18 @@ can therefore be delivered more than once, so receivers must tolerate repeats; i
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
-
-import msgspec
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
+    AlreadySettled,
     InvalidValue,
     MailboxClosed,
+    MailboxFull,
     NoReplyAddress,
     NoSuchDeadLetter,
     ReplyMailboxClosed,
@@ -43,6 +43,7 @@ from standfast.optimize.mailboxes.wire import Codec, WireCodec
 
 BodyT = TypeVar("BodyT")
 ReplyT = TypeVar("ReplyT")
+_ROOM_POLL_SECONDS: Final = 0.02
 
 
 class DeadReason(StrEnum):
@@ -75,7 +76,8 @@ class MailboxCounts:
     dead: int
 
 
-class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True):
+@dataclass(slots=True, kw_only=True, eq=False)
+class Message(Generic[BodyT, ReplyT]):
     """One delivery of a message. It belongs to this receiver until its visibility timeout ends."""
 
     message_id: str
@@ -85,6 +87,8 @@ class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True)
     reply_to: str | None
     sent_at: str
     mailbox: "Mailbox[Any, Any]"
+    is_settled: bool = False
+    """Whether this delivery was acknowledged, given back or given up."""
 
     def acknowledge(self) -> None:
         """Remove the message: it is done. Raises ``StaleReceipt`` if it no longer belongs to this receiver."""
@@ -93,6 +97,7 @@ class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True)
     def nack(self, *, visibility_timeout: float = 0) -> None:
         """Give the message back, at once or after that many seconds."""
         self.mailbox.nack(self.receipt_handle, visibility_timeout=visibility_timeout)
+        self.is_settled = True
 
     def extend_visibility(self, visibility_timeout: float) -> None:
         """Keep the message for that many seconds from now."""
@@ -101,11 +106,13 @@ class Message(msgspec.Struct, Generic[BodyT, ReplyT], frozen=True, kw_only=True)
     def dead_letter(self, problem: str) -> None:
         """Give the message up for good; it stays among the dead letters."""
         self.mailbox.dead_letter(self.receipt_handle, problem=problem)
+        self.is_settled = True
 
     def reply(self, body: ReplyT) -> str:
         """Send a reply to the sender's address and return its message id.
 
         Raises:
+            AlreadySettled: The message was settled before; reply first, then acknowledge.
             NoReplyAddress: The sender named no ``reply_to``.
             UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed it.
         """
@@ -141,11 +148,16 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
         name: str,
         reply_resolver: MailboxResolver | None = None,
         max_deliveries: int = MAX_DELIVERIES,
+        max_size: int | None = None,
         codec: Codec | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
         self._name = _check_name(name)
+        if max_size is not None and not (type(max_size) is int and max_size > 0):
+            problem = f"max_size must be a whole number above 0, or None for no bound, not {max_size!r:.40}"
+            raise InvalidValue(what="Mailbox", problem=problem)
+        self._max_size = max_size
         self._resolver = reply_resolver
         self._max_deliveries = max_deliveries
         self._codec = codec or WireCodec()
@@ -158,13 +170,46 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
         """The name to use in ``reply_to``."""
         return self._name
 
-    def send(self, body: BodyT, *, reply_to: str | None = None) -> str:
-        """Add a message and return its id. Once this returns, the message is never lost."""
-        return self.send_many([body], reply_to=reply_to)[0]
+    @property
+    def closed(self) -> bool:
+        """Whether this object was closed."""
+        return self._closed
 
-    def send_many(self, bodies: Sequence[BodyT], *, reply_to: str | None = None) -> list[str]:
-        """Add messages in this order. On a server, up to 1,000 take one call."""
+    def send(
+        self,
+        body: BodyT,
+        *,
+        reply_to: str | None = None,
+        delay_seconds: float = 0,
+        wait_time_seconds: float = 0,
+    ) -> str:
+        """Add a message and return its id. Once this returns, the message is never lost.
+
+        Args:
+            body: Plain JSON, or a value of a class that can be sent (see ``message_kind``).
+            reply_to: The name of the mailbox that replies go to.
+            delay_seconds: Receivers get the message only after that many seconds.
+            wait_time_seconds: How long to wait for room if the mailbox is full.
+
+        Raises:
+            MailboxFull: The mailbox has a ``max_size``, and there was no room in that time.
+        """
+        return self.send_many(
+            [body], reply_to=reply_to, delay_seconds=delay_seconds, wait_time_seconds=wait_time_seconds
+        )[0]
+
+    def send_many(
+        self,
+        bodies: Sequence[BodyT],
+        *,
+        reply_to: str | None = None,
+        delay_seconds: float = 0,
+        wait_time_seconds: float = 0,
+    ) -> list[str]:
+        """Add messages in this order. On a server, up to 1,000 take one call; those are added all or none."""
         self._check_open()
+        _check_seconds("send()", "delay_seconds", delay_seconds, most=MAX_VISIBILITY_SECONDS)
+        _check_seconds("send()", "wait_time_seconds", wait_time_seconds, most=MAX_WAIT_SECONDS)
         sent_at = utc_text(self._clock.now())
         messages = [
             (
@@ -173,8 +218,26 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
             )
             for body in bodies
         ]
-        self._put(messages)
+        deadline = self._clock.monotonic() + wait_time_seconds
+        for batch in _batches(messages):
+            self._put_when_there_is_room(batch, delay_seconds, deadline)
         return [message_id for message_id, _ in messages]
+
+    def _put_when_there_is_room(
+        self, messages: Sequence[tuple[str, bytes]], delay_seconds: float, deadline: float
+    ) -> None:
+        while not self._put(messages, delay_seconds):
+            left_seconds = deadline - self._clock.monotonic()
+            if left_seconds <= 0 or self._max_size is None or len(messages) > self._max_size:
+                counts = self.counts()
+                raise MailboxFull(
+                    mailbox=self._name,
+                    size=counts.ready + counts.leased + counts.delayed,
+                    max_size=self._max_size,
+                    count=len(messages),
+                )
+            self._clock.sleep(min(left_seconds, _ROOM_POLL_SECONDS))
+            self._check_open()
 
     def receive(
         self,
@@ -185,34 +248,41 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
     ) -> list[Message[BodyT, ReplyT]]:
         """Lease up to ``max_messages`` for ``visibility_timeout`` seconds.
 
+        With a timeout of 0 the message is only looked at: it stays ready for others, and its receipt settles nothing.
         If there is none, wait up to ``wait_time_seconds`` and return as soon as one arrives.
         """
         problem = None
         if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):
             problem = f"max_messages must be 1 to {MAX_RECEIVE_MESSAGES}, not {max_messages!r:.40}"
-        elif not 0 < visibility_timeout <= MAX_VISIBILITY_SECONDS:
-            problem = f"visibility_timeout must be above 0 and at most {MAX_VISIBILITY_SECONDS:g} seconds, not {visibility_timeout!r:.40}"
-        elif not 0 <= wait_time_seconds <= MAX_WAIT_SECONDS:
-            problem = f"wait_time_seconds must be 0 to {MAX_WAIT_SECONDS:g}, not {wait_time_seconds!r:.40}"
         if problem is not None:
             raise InvalidValue(what="receive()", problem=problem)
+        _check_seconds("receive()", "visibility_timeout", visibility_timeout, most=MAX_VISIBILITY_SECONDS)
+        _check_seconds("receive()", "wait_time_seconds", wait_time_seconds, most=MAX_WAIT_SECONDS)
         self._check_open()
         return self._lease(max_messages, visibility_timeout, wait_time_seconds)
 
     def acknowledge(self, *messages: Message[Any, Any]) -> None:
         """Remove several messages in one call; raise ``StaleReceipt`` with those that are no longer ours."""
         stale = self._settle([message.receipt_handle for message in messages])
+        for message in messages:
+            message.is_settled = True
         if stale:
             raise StaleReceipt(mailbox=self._name, receipt_handle=", ".join(stale))
 
     def nack(self, receipt_handle: str, *, visibility_timeout: float) -> None:
         """Give a message back, at once or after that many seconds."""
-        _check_timeout("nack()", visibility_timeout, least=0)
+        _check_seconds("nack()", "visibility_timeout", visibility_timeout, most=MAX_VISIBILITY_SECONDS)
         self._check_receipt(receipt_handle, valid=self._release(receipt_handle, visibility_timeout))
 
     def extend_visibility(self, receipt_handle: str, visibility_timeout: float) -> None:
         """Keep a message for that many seconds from now."""
-        _check_timeout("extend_visibility()", visibility_timeout, least=0.001)
+        _check_seconds(
+            "extend_visibility()",
+            "visibility_timeout",
+            visibility_timeout,
+            least=0.001,
+            most=MAX_VISIBILITY_SECONDS,
+        )
         self._check_receipt(receipt_handle, valid=self._extend(receipt_handle, visibility_timeout))
 
     def dead_letter(self, receipt_handle: str, *, problem: str) -> None:
@@ -221,6 +291,8 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
 
     def send_reply(self, message: Message[Any, Any], body: Any) -> str:
         """Send a reply to a message's ``reply_to``."""
+        if message.is_settled:
+            raise AlreadySettled(message_id=message.message_id, mailbox=self._name)
         if message.reply_to is None:
             raise NoReplyAddress(message_id=message.message_id, mailbox=self._name)
         target = self._resolver.resolve(message.reply_to) if self._resolver is not None else None
@@ -261,8 +333,8 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
         """Stop using this object. Its messages stay; a ``reply_mailbox`` is removed with its messages."""
 
     @abstractmethod
-    def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Add messages (id, content) to the end of the queue."""
+    def _put(self, messages: Sequence[tuple[str, bytes]], delay_seconds: float) -> bool:
+        """Add messages (id, content) to the end of the queue, or none and return False if there is no room."""
 
     @abstractmethod
     def _lease(
@@ -354,9 +426,13 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _check_timeout(call: str, seconds: float, *, least: float) -> None:
-    if not least <= seconds <= MAX_VISIBILITY_SECONDS:
-        problem = (
-            f"visibility_timeout must be {least:g} to {MAX_VISIBILITY_SECONDS:g} seconds, not {seconds!r:.40}"
-        )
+def _check_seconds(call: str, argument: str, seconds: float, *, least: float = 0, most: float) -> None:
+    if not least <= seconds <= most:
+        problem = f"{argument} must be {least:g} to {most:g} seconds, not {seconds!r:.40}"
         raise InvalidValue(what=call, problem=problem)
+
+
+def _batches(messages: Sequence[tuple[str, bytes]]) -> Iterator[Sequence[tuple[str, bytes]]]:
+    """Yield parts of at most as many messages as one call to a server takes."""
+    for first in range(0, len(messages), MAX_RECEIVE_MESSAGES):
+        yield messages[first : first + MAX_RECEIVE_MESSAGES]

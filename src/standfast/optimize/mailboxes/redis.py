@@ -57,6 +57,7 @@ _PARTS: Final = ("ready", "leased", "delayed", "dead", "bodies", "allowed", "rea
 _CONNECTION_ERRORS: Final = (redis.ConnectionError, redis.TimeoutError)
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+_FULL: Final = -3
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -196,6 +197,7 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
         name: str,
         reply_resolver: MailboxResolver | None = None,
         max_deliveries: int = MAX_DELIVERIES,
+        max_size: int | None = None,
         codec: Codec | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -204,6 +206,7 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
             name=name,
             reply_resolver=reply_resolver,
             max_deliveries=max_deliveries,
+            max_size=max_size,
             codec=codec,
             clock=clock,
             ids=ids,
@@ -268,12 +271,15 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
     def _run(self, script: str, *arguments: Any) -> Any:
         return self._calls.run(_assembled(self.TIME_SOURCE, script), *arguments)
 
-    def _put(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        for batch in _batches(messages):
-            added = self._run("send", *(part for message in batch for part in message))
-            if added < 0:
-                kind = UnresolvableReply if added == -1 else ReplyMailboxClosed
-                raise kind(mailbox=self._name, reply_to=self._name)
+    def _put(self, messages: Sequence[tuple[str, bytes]], delay_seconds: float) -> bool:
+        parts = (part for message in messages for part in message)
+        added = self._run("send", _ms(delay_seconds), self._max_size or 0, *parts)
+        if added == _FULL:
+            return False
+        if added < 0:
+            kind = UnresolvableReply if added == -1 else ReplyMailboxClosed
+            raise kind(mailbox=self._name, reply_to=self._name)
+        return True
 
     def _lease(
         self, max_messages: int, visibility_timeout: float, wait_time_seconds: float

@@ -3,11 +3,13 @@
     {"kind":"EvalRequest","reply_to":"replies-7","sent_at":"2026-01-01T00:00:00.000000Z"}
     {"sample":{…},…}
 
-A value of a class that is registered with ``message_kind`` is decoded as that class; plain JSON stays plain JSON. Nothing
-else is accepted, so decoding a message never runs code.
+A value of a class that is registered with ``message_kind`` is decoded as that class; plain JSON stays plain JSON. A
+dataclass is registered by its module and name when it is first sent, so within one process it needs nothing; a program that only
+receives it must register it. Nothing else is accepted, so a message can't make a receiver run code that it did not choose.
 """
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from math import isfinite
 from typing import Any, Final, Protocol, Self, TypeVar
 
@@ -32,22 +34,30 @@ class WireValue(Protocol):
         ...
 
 
-_W = TypeVar("_W", bound=type[WireValue])
-_KINDS: Final[dict[str, type[WireValue]]] = {}
+_W = TypeVar("_W", bound=type)
+_KINDS: Final[dict[str, type]] = {}
+_NAMES: Final[dict[type, str]] = {}
 
 
-def message_kind(name: str) -> Callable[[_W], _W]:
-    """Register a class under a name, so that its values can be sent. The name is part of the wire format.
+def message_kind(name: str | None = None) -> Callable[[_W], _W]:
+    """Register a class, so that its values can be sent: a dataclass, or a class with ``as_json`` and ``from_json``.
+
+    The name is part of the wire format; without one it is the class's module and name.
 
     Example:
         >>> @message_kind("Ticket")
-        ... class Ticket(Value, frozen=True, kw_only=True): ...
+        ... @dataclass(frozen=True)
+        ... class Ticket:
+        ...     number: int
     """
 
     def register(kind: _W) -> _W:
-        assert name != PLAIN, f"{PLAIN} is reserved for plain JSON"
-        assert name not in _KINDS, f"{name} is already registered by {_KINDS.get(name)}"
-        _KINDS[name] = kind
+        wire_name = name or f"{kind.__module__}:{kind.__qualname__}"
+        assert wire_name != PLAIN, f"{PLAIN} is reserved for plain JSON"
+        assert wire_name not in _KINDS or name is None, (
+            f"{wire_name} is already registered by {_KINDS[wire_name]}"
+        )
+        _KINDS[wire_name], _NAMES[kind] = kind, wire_name
         return kind
 
     return register
@@ -78,9 +88,11 @@ class WireCodec:
 
     def encode(self, body: Any, *, mailbox: str, reply_to: str | None, sent_at: str) -> bytes:
         """Return the header line and the body line."""
-        kind = next((name for name, known in _KINDS.items() if type(body) is known), PLAIN)
-        plain = body if kind == PLAIN else body.as_json()
+        if is_dataclass(body) and type(body) not in _NAMES:
+            message_kind()(type(body))
+        kind = _NAMES.get(type(body), PLAIN)
         try:
+            plain = body if kind == PLAIN else _plain(body)
             _check(plain)
             encoded = msgspec.json.encode(plain)
         except (TypeError, ValueError, RecursionError) as error:
@@ -110,12 +122,17 @@ class WireCodec:
             return header, plain
         kind = _KINDS.get(header.kind)
         if kind is None:
-            problem = f"unknown message kind {header.kind!r:.80}; import the module that registers it, or update this program"
+            problem = f"unknown message kind {header.kind!r:.80}; register its class with message_kind, or import the module that does"
             raise UndecodableBody(problem=problem)
         try:
-            return header, kind.from_json(plain)
-        except StandfastError as error:
+            return header, msgspec.convert(plain, kind) if is_dataclass(kind) else kind.from_json(plain)  # type: ignore[attr-defined]  # Encoding checked that it has one.
+        except (StandfastError, msgspec.ValidationError) as error:
             raise UndecodableBody(problem=str(error)) from None
+
+
+def _plain(body: Any) -> object:
+    """Return a value of a registered class as plain JSON. Dates and ids in a dataclass become strings and come back as they were."""
+    return msgspec.to_builtins(body) if is_dataclass(body) else body.as_json()
 
 
 def _check(value: object) -> None:

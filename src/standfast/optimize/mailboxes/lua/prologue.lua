@@ -6,7 +6,7 @@
 --
 --   ready    list    oldest first                  bodies   hash    id -> the message's bytes
 --   leased   zset    when the lease ends (ms)      allowed  hash    id -> deliveries that a redriven message may have
---   delayed  zset    when it is ready again (ms)   reasons  hash    id -> why it is dead
+--   delayed  zset    when it is ready again (ms)   reasons  hash    id -> why it is dead, and its deliveries
 --   dead     zset    when it died (ms)             wake     list    a token: waiting receivers should look again
 --   known    string  the mailbox can be replied to: its lifetime in ms if unused (0: for ever), or "closed"
 --   caller   string  one caller's last call number and its answer
@@ -51,7 +51,7 @@ end
 
 local function bury(id, count, reason, problem)
   redis.call('ZADD', DEAD, now, id .. ':' .. count)
-  redis.call('HSET', REASONS, id, cjson.encode({reason = reason, problem = problem}))
+  redis.call('HSET', REASONS, id, cjson.encode({reason = reason, problem = problem, count = count}))
 end
 
 -- Whether a receipt is the latest of its message and its lease has not ended.

@@ -3,19 +3,18 @@
 local previous = previous_answer()
 if previous then return previous end
 local id, deliveries = ARGV[4], tonumber(ARGV[5])
-if redis.call('HDEL', REASONS, id) == 0 then return answer(0) end
-for _, entry in ipairs(redis.call('ZRANGE', DEAD, 0, -1)) do
-  local dead_id, count = parts(entry)
-  if dead_id == id then
-    redis.call('ZREM', DEAD, entry)
-    if deliveries > 0 then
-      redis.call('HSET', ALLOWED, id, count + deliveries)
-      redis.call('RPUSH', READY, entry)
-      wake()
-    else
-      redis.call('HDEL', BODIES, id)
-      redis.call('HDEL', ALLOWED, id)
-    end
-  end
+local note = redis.call('HGET', REASONS, id)
+if not note then return answer(0) end
+local count = cjson.decode(note).count
+local entry = id .. ':' .. count
+redis.call('HDEL', REASONS, id)
+redis.call('ZREM', DEAD, entry)
+if deliveries > 0 then
+  redis.call('HSET', ALLOWED, id, count + deliveries)
+  redis.call('RPUSH', READY, entry)
+  wake()
+else
+  redis.call('HDEL', BODIES, id)
+  redis.call('HDEL', ALLOWED, id)
 end
 return answer(1)
