@@ -205,7 +205,9 @@ def test_law_applies_in_its_own_scope_and_shared_law_everywhere(memory: Memory) 
     assert verdict("Bob parks at gate 9.", "law/parking", "user/carol") is Verdict.SEAL
     assert [law.scope for law in memory.records(band=Band.VAULT, scope="*")] == ["shared", "user/bob"]
     assert [law.text for law in memory.records(band=Band.VAULT)] == ["EU refunds take 14 days."]
-    assert [item.excerpt for item in memory.recall("gate").items] == ["EU refunds take 14 days."]
+    assert [item.excerpt for item in memory.recall("refunds at the gate").items] == [
+        "EU refunds take 14 days."
+    ]
     with pytest.raises(NotAuthorised):
         memory.forget("law/parking", reason="a test", scope="user/bob")
     assert list(memory.verify()) == []

@@ -55,10 +55,15 @@ def test_a_reader_needs_no_memory_and_hides_what_law_replaces() -> None:
     reader = SnapshotReader(
         memory.store, "default", clock=memory.store.clock, law_at=lambda at: law if at == 2 else ()
     )
-    shown = [SnapshotView(reader, at).recall("refunds", tokens=50).items for at in (1, 2)]
+    shown = [
+        SnapshotView(reader, at).recall("refunds", tokens=50, controller="phase6-v1").items for at in (1, 2)
+    ]
 
     assert [len(items) for items in shown] == [1, 0]
-    assert SnapshotView(reader, 2).recall("refunds", tokens=50, bands=["LEDGER"]).items != ()
+    assert (
+        SnapshotView(reader, 2).recall("refunds", tokens=50, bands=["LEDGER"], controller="phase6-v1").items
+        != ()
+    )
     for snapshot in (-1, 3):
         with pytest.raises(NoSuchSnapshot):
             SnapshotView(reader, snapshot).recall("refunds", tokens=50)

@@ -66,7 +66,7 @@ def test_the_same_script_gives_equivalent_traces_at_another_time() -> None:
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"query": "money"}, "query_fingerprint"),
+        ({"query": "EU refunds"}, "query_fingerprint"),
         ({"fact": "UK refunds take 29 days."}, "normalized_args"),
         ({"model": ModelConfig(provider_name="scripted", model_name="parrot", seed=8)}, "model_config_id"),
     ],

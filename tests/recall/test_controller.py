@@ -131,7 +131,10 @@ def test_a_request_is_checked_before_anything_is_read() -> None:
 
 def test_a_time_makes_recency_count() -> None:
     memory = _memory()
-    (old, new) = (memory.recall("VAT", tokens=50, now_utc=now) for now in (None, "2020-01-01T00:00:00Z"))
+    (old, new) = (
+        memory.recall("VAT", tokens=50, now_utc=now, controller="phase6-v1")
+        for now in (None, "2020-01-01T00:00:00Z")
+    )
 
     assert [item.score for item in old.items] == [1.0, 0.0]
     assert [item.score for item in new.items] == [2.0, 1.0]

@@ -3,7 +3,7 @@
     graph = builder.compile(store=StandfastStore(Memory.open("agent.db")))
 
 The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons. A delete is a
-``forget``. A search with a query is ranked by ``memory.read``. An unchanged item is not written again. Namespaces and keys
+``forget``. A search with a query is ranked as ``Memory.recall`` ranks. An unchanged item is not written again. Namespaces and keys
 mean what they mean in LangGraph's own stores. ``index`` has no effect: everything is judged and searched.
 
 An item becomes a record as follows. Namespace and key make the subject, e.g. ``langgraph/users/123/prefs``. The text, which is
@@ -22,9 +22,10 @@ from urllib.parse import quote
 
 from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import Corruption, InvalidValue, MissingExtra, PutRefused
+from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
-from standfast.recall.request import CONTROLLER_VERSION
+from standfast.recall.lexical import BEST_SCORE
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
@@ -216,21 +217,25 @@ class _SnapshotItems:
                         newest[item.namespace, item.key] = item
         return [newest[path] for path in sorted(newest)]
 
-    def ranked(self, query: str, items: list[StoredItem], count: int) -> list[tuple[float, StoredItem]]:
-        """The best of these items with their scores, in the order of ``memory.read`` over the whole snapshot."""
+    def ranked(
+        self, query: str, items: list[StoredItem], count: int
+    ) -> list[tuple[float | None, StoredItem]]:
+        """The best of these items with their scores, as ``Memory.recall`` ranks them; then those that match nothing."""
         wanted = {item.memory_id: item for item in items}
         view, most = self._memory.at(self._at), max(count, _FIRST_RANKED)
         while True:
-            request = RecallRequest(query=query, tokens=1, max_items=most)
-            candidates = view.answer(request, controller=CONTROLLER_VERSION).explanation.items
-            found = [
-                (float(candidate.as_json()["score"]), wanted[candidate.memory_id])
+            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
+            candidates = view.answer(request).explanation.items
+            found: dict[str, float | None] = {
+                candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
                 for candidate in candidates
                 if candidate.memory_id in wanted
-            ]
+            }
             if len(found) >= min(count, len(items)) or len(candidates) < most:
-                return found
+                break
             most *= 4
+        found |= {memory_id: None for memory_id in wanted if memory_id not in found}
+        return [(score, wanted[memory_id]) for memory_id, score in found.items()]
 
 
 def _age(version: Version) -> tuple[int, int, str]:
@@ -255,7 +260,7 @@ def _search(items: _SnapshotItems, op: SearchOp) -> list[SearchItem]:
     end = op.offset + op.limit
     scored: list[tuple[float | None, StoredItem]]
     if op.query and op.query.strip() and matching:
-        scored = list(items.ranked(op.query, matching, end))
+        scored = items.ranked(op.query, matching, end)
     else:
         scored = [(None, item) for item in matching]
     return [SearchItem(**item.fields(), score=score) for score, item in scored[op.offset : end]]

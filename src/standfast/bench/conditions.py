@@ -21,7 +21,7 @@ from standfast.errors import InvalidValue
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, WritePolicy
 from standfast.policies.byte_model import deflated_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.request import CONTROLLER_VERSION
 from standfast.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
@@ -227,7 +227,7 @@ class CompressionCondition(_SeparateCondition):
 
 
 class RetrievalCondition(_SeparateCondition):
-    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default controller.
+    """After the stream, memory is asked for each endpoint that had a critical step, through the contract's controller.
 
     The endpoint's last critical step must be among the first k records. Retaining it is not enough, because other records
     may rank before it or fill the token budget.
@@ -257,7 +257,7 @@ class RetrievalCondition(_SeparateCondition):
                 for depth in RETRIEVAL_DEPTHS
             },
             "mean_reciprocal_rank": ratio(sum(1 / rank for rank in ranks), queries),
-            "controller": DEFAULT_CONTROLLER,
+            "controller": CONTROLLER_VERSION,
         }
 
 
@@ -300,7 +300,7 @@ class AnswersCondition(_SeparateCondition):
             "utility_share": ratio(
                 sum(worth.get(t, 0) for t in retained), self.priced.oracle_worth(entrant.track, max_bytes)
             ),
-            "controller": DEFAULT_CONTROLLER,
+            "controller": CONTROLLER_VERSION,
         }
 
 

@@ -18,7 +18,7 @@ from standfast.errors import EmptyQuery
 from standfast.policies import ByteMemoryStore
 from standfast.policies.byte_model import API, endpoint_of
 from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.request import CONTROLLER_VERSION
 from standfast.vocabulary import Step
 
 MOST_QUESTIONED: Final = 30
@@ -52,14 +52,14 @@ class KeptMemory:
         yield self._records
 
     def recall(self, query: str, *, tokens: int, max_items: int) -> list[tuple[int, str]]:
-        """Return the timesteps and excerpts that the default controller selects, best first."""
+        """Return the timesteps and excerpts that the contract's controller selects, best first."""
         if not self._records:
             return []
         try:
             request = RecallRequest(query=query, tokens=tokens, max_items=max_items)
         except EmptyQuery:
             return []
-        answer = self._controllers.answer(DEFAULT_CONTROLLER, request, RecordView((self,)))
+        answer = self._controllers.answer(CONTROLLER_VERSION, request, RecordView((self,)))
         return [(int(item.memory_id), item.excerpt) for item in answer.package.items]
 
 

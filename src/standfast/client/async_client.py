@@ -37,6 +37,7 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECA
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.recall.filters import Filter, Where
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
@@ -193,6 +194,8 @@ class AsyncClient:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget; see ``Client.recall``."""
         return await self._threads.run(
@@ -204,6 +207,8 @@ class AsyncClient:
             scope=scope,
             scopes=scopes,
             where=where,
+            controller=controller,
+            now_utc=now_utc,
         )
 
     def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
@@ -329,6 +334,8 @@ class AsyncRemoteRun:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         return await self._threads.run(
@@ -339,6 +346,8 @@ class AsyncRemoteRun:
             scope=scope,
             scopes=scopes,
             where=where,
+            controller=controller,
+            now_utc=now_utc,
         )
 
     async def remember(
@@ -408,6 +417,8 @@ class AsyncRemoteSnapshot:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         return await self._threads.run(
@@ -418,6 +429,8 @@ class AsyncRemoteSnapshot:
             scope=scope,
             scopes=scopes,
             where=where,
+            controller=controller,
+            now_utc=now_utc,
         )
 
 

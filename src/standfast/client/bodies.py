@@ -57,6 +57,8 @@ def recall_body(
     scope: str | None,
     scopes: Sequence[str] | None,
     where: Filter | Where | None,
+    controller: str,
+    now_utc: str | None,
 ) -> schemas.RecallBody:
     """The body of a request to recall, from the arguments of ``Client.recall``."""
     return schemas.RecallBody.from_json(
@@ -68,5 +70,7 @@ def recall_body(
             "scope": scope,
             "scopes": scopes,
             "where": None if where is None else Filter.of(where).as_json(),
+            "controller": controller,
+            "now_utc": now_utc,
         }
     )

@@ -26,6 +26,7 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTE
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.recall.filters import Filter, Where
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
@@ -168,6 +169,8 @@ class Client:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``.
 
@@ -175,9 +178,19 @@ class Client:
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, such as ``{"tag": "billing"}``; see ``Filter``.
+            controller: The version of the controller that answers.
+            now_utc: What time it is, in ISO 8601 and UTC, for words such as yesterday.
         """
         body = recall_body(
-            query, tokens=tokens, max_items=max_items, at=at, scope=scope, scopes=scopes, where=where
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            at=at,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+            controller=controller,
+            now_utc=now_utc,
         )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
@@ -323,9 +336,20 @@ class RemoteRun:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
-        body = recall_body(query, tokens=tokens, max_items=max_items, scope=scope, scopes=scopes, where=where)
+        body = recall_body(
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+            controller=controller,
+            now_utc=now_utc,
+        )
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
     def remember(
@@ -417,6 +441,8 @@ class RemoteSnapshot:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         body = recall_body(
@@ -427,6 +453,8 @@ class RemoteSnapshot:
             scope=scope,
             scopes=scopes,
             where=where,
+            controller=controller,
+            now_utc=now_utc,
         )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 

@@ -360,11 +360,11 @@ class Memory:
         """Return the best excerpts for a query from the newest snapshot.
 
         Args:
-            tokens: The token budget. ``phase6-v1`` bounds the excerpts with it, by its own estimate.
+            tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
             bands: The bands to read: by default law and accepted memory.
-            now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
+            now_utc: What time it is, in ISO 8601 and UTC, for words such as "yesterday".
             controller: The version of the controller that answers.
-            token_counter: Counts tokens for controllers that bound the whole text.
+            token_counter: Counts the tokens of the text; by default four bytes are a token.
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.

@@ -84,7 +84,7 @@ class SnapshotReader:
         snapshot = head if at is None else at
         view = RecordView(
             lambda: self._sources(request.bands, snapshot, head, request.scopes, request.where),
-            lambda: self._index.view(request.bands, at=snapshot, scopes=request.scopes),
+            lambda: self._index.view(request.bands, at=snapshot, scopes=request.scopes, head=head),
         )
         answer = self.controllers.answer(controller, request, view, token_counter)
         erased = erased_since(
@@ -153,11 +153,11 @@ class SnapshotView:
         """Return the best excerpts for a query within a token budget; the same bytes every time.
 
         Args:
-            tokens: The token budget. ``phase6-v1`` bounds the excerpts with it, by its own estimate.
+            tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
             max_items: The most excerpts to return.
-            now_utc: An ISO 8601 time in UTC. With it, newer records score higher.
+            now_utc: What time it is, in ISO 8601 and UTC, for words such as "yesterday".
             controller: The version of the controller that answers.
-            token_counter: Counts tokens for controllers that bound the whole text.
+            token_counter: Counts the tokens of the text; by default four bytes are a token.
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
@@ -274,7 +274,7 @@ class SnapshotView:
         """
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
-            query_hash, mode, candidates = fingerprint(package.request.query), "lexical", len(items)
+            query_hash, mode, candidates = fingerprint(package.request.query), "lexical", package.matched
             budget = RetrievalBudget(tokens=package.request.tokens, max_items=package.request.max_items)
         else:
             query_hash, mode, dropped = package.query.query_hash, "text_terms", package.selection.dropped

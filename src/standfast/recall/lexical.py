@@ -244,7 +244,7 @@ class _Packing:
         )
         while True:
             items = [self._item(one, record_hash_of(one.record)) for one in self._taken]
-            package = RecallPackage.sealed(LEXICAL_VERSION, asked, items)
+            package = RecallPackage.sealed(LEXICAL_VERSION, asked, items, len(self._ranking.rows))
             if self._counter.count(package.text) <= request.tokens:
                 return package
             self._taken.pop().outcome = "budget_exhausted"

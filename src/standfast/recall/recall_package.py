@@ -93,15 +93,23 @@ class RecallPackage(Value, frozen=True, kw_only=True):
     controller_version: str
     request: PackageRequest
     items: tuple[RecallItem, ...]
+    matched: int
+    """How many records match the query at all, before filters and budget."""
     package_hash: str
     erased_since: ErasedSince | None = None
     """Set if records that the snapshot showed were erased since: the package may differ from the one of then."""
 
     @classmethod
-    def sealed(cls, controller_version: str, request: PackageRequest, items: Sequence[RecallItem]) -> Self:
+    def sealed(
+        cls, controller_version: str, request: PackageRequest, items: Sequence[RecallItem], matched: int
+    ) -> Self:
         """A package of these parts, with its hash."""
         unsealed = cls(
-            controller_version=controller_version, request=request, items=tuple(items), package_hash=""
+            controller_version=controller_version,
+            request=request,
+            items=tuple(items),
+            matched=matched,
+            package_hash="",
         )
         return msgspec.structs.replace(unsealed, package_hash=unsealed.computed_hash())
 

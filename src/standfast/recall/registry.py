@@ -1,16 +1,15 @@
 """The controllers that a memory can be asked for, by version."""
 
 from collections.abc import Iterable, Iterator
-from typing import Self
+from typing import Final, Self
 
 from standfast.errors import InvalidValue
 from standfast.recall.controller import Controller, RecallAnswer, RecallRequest, RecordView
-from standfast.recall.lexical import LexicalController
+from standfast.recall.lexical import LEXICAL_VERSION, LexicalController
 from standfast.recall.memory_read import Phase6Controller
-from standfast.recall.request import CONTROLLER_VERSION
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
 
-DEFAULT_CONTROLLER = CONTROLLER_VERSION
+DEFAULT_CONTROLLER: Final = LEXICAL_VERSION
 """What recall uses if the caller names no controller."""
 
 

@@ -57,10 +57,19 @@ class StoreIndex:
         self._views: dict[tuple[int, tuple[str, ...], tuple[str, ...]], IndexView] = {}
 
     def view(
-        self, bands: Sequence[Band], *, at: int | None = None, scopes: Sequence[str] = (SHARED,)
+        self,
+        bands: Sequence[Band],
+        *,
+        at: int | None = None,
+        scopes: Sequence[str] = (SHARED,),
+        head: int | None = None,
     ) -> StoreIndexView:
-        """The index of what a snapshot shows in bands and in scopes with all below them; by default the newest snapshot."""
-        head = self._store.head()
+        """The index of what a snapshot shows in bands and in scopes with all below them; by default the newest snapshot.
+
+        Args:
+            head: The newest snapshot, if the caller has just looked it up.
+        """
+        head = self._store.head() if head is None else head
         snapshot = head if at is None else at
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)

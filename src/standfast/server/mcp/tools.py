@@ -10,6 +10,7 @@ from pydantic import Field
 
 from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
 from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations
@@ -156,6 +157,13 @@ class OwnTools:
                 description="Which records may be chosen: tag, source_kind, subject_prefix, after, before, metadata."
             ),
         ] = None,
+        controller: Annotated[
+            str, Field(description="The version of the controller that answers.")
+        ] = DEFAULT_CONTROLLER,
+        now_utc: Annotated[
+            str | None,
+            Field(description="What time it is, in ISO 8601 and UTC, for words such as yesterday."),
+        ] = None,
         namespace: Namespace = None,
     ) -> Answer:
         """Recall what memory knows about a question, within a token budget.
@@ -170,6 +178,8 @@ class OwnTools:
             "at": at,
             "scopes": scopes,
             "where": where,
+            "controller": controller,
+            "now_utc": now_utc,
         }
         return self._call(
             context,

@@ -74,10 +74,14 @@ def _may_read(caller: Caller, key: str) -> bool:
     return prefix_in(key) in (*_listed_bands(caller), Band.PHOENIX)
 
 
-class _Place(TypedDict):
+class _RecallOptions(TypedDict):
+    tokens: int
+    max_items: int
     scope: str | None
     scopes: Sequence[str] | None
     where: Filter | None
+    controller: str
+    now_utc: str | None
 
 
 # Reading.
@@ -87,9 +91,7 @@ def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -
     """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
-    package = memory.at(at).recall(
-        body.query, tokens=body.tokens, max_items=body.max_items, **_place_of(body)
-    )
+    package = memory.at(at).recall(body.query, **_options_of(body))
     return _recall_response(package, at)
 
 
@@ -105,21 +107,27 @@ def recall_batch(
     responses = []
     for item in body.items:
         at = head if item.at is None else item.at
-        package = memory.at(at).recall(
-            item.query, tokens=item.tokens, max_items=item.max_items, **_place_of(item)
-        )
+        package = memory.at(at).recall(item.query, **_options_of(item))
         responses.append(_recall_response(package, at))
     return RecallBatchResponse(items=responses)
 
 
 def recall_in(run: Run, body: RecallBody) -> RecallResponse:
     """Recall from the snapshot of an open run."""
-    package = run.recall(body.query, tokens=body.tokens, max_items=body.max_items, **_place_of(body))
+    package = run.recall(body.query, **_options_of(body))
     return _recall_response(package, run.identity.memory_snapshot_id)
 
 
-def _place_of(body: RecallBody) -> _Place:
-    return {"scope": body.scope, "scopes": body.scopes, "where": body.where}
+def _options_of(body: RecallBody) -> _RecallOptions:
+    return {
+        "tokens": body.tokens,
+        "max_items": body.max_items,
+        "scope": body.scope,
+        "scopes": body.scopes,
+        "where": body.where,
+        "controller": body.controller,
+        "now_utc": body.now_utc,
+    }
 
 
 def _recall_response(package: Package, at: int) -> RecallResponse:

@@ -34,6 +34,7 @@ from standfast.limits import (
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.recall.filters import Filter
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.store.records import HistoryEntry, RecordChange
@@ -86,6 +87,7 @@ class RecallBody(Value, frozen=True, kw_only=True):
     """A question, and the token budget of the answer. ``at`` reads an earlier snapshot.
 
     ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may be chosen.
+    ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is, for words such as yesterday.
     """
 
     query: Text
@@ -95,6 +97,8 @@ class RecallBody(Value, frozen=True, kw_only=True):
     scope: Scope | None = None
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=MAX_SCOPES)] | None = None
     where: Filter | None = None
+    controller: Name = DEFAULT_CONTROLLER
+    now_utc: Name | None = None
 
 
 class RememberBody(Value, frozen=True, kw_only=True):
