@@ -35,7 +35,7 @@ def put_body(body: str = "Answer in ${language}.", **more: Any) -> dict[str, Any
 def artifact_harness(folder: Path) -> Harness:
     """The harness."""
     overrides = LocalPromptOverridesStore(folder / "overrides")
-    overrides.replace(TEMPLATE, [shorter()], tag="stable", keep_rollback=True)
+    overrides.replace(TEMPLATE, [shorter()], tag="stable")
     episodes = folder / "episodes.jsonl"
     write_jsonl(episodes, [small_episode(20)])
     grid, units = plan_grid([episodes], budgets=[512, 1_024], policies=["AlwaysWrite", "ExpireOldest"])

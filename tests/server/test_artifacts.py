@@ -218,6 +218,8 @@ def test_the_client_reads_traces_and_changes_prompts(tmp_path: Path) -> None:
             back = client.prompts().rollback(TEMPLATE, if_version=put.version)
             with pytest.raises(VersionConflict):
                 client.prompts().rollback(TEMPLATE, if_version=put.version)
+            again = client.prompts().rollback(TEMPLATE, if_version=back.version, to_version=put.version)
+            back = client.prompts().rollback(TEMPLATE, if_version=again.version, to_version=0)
     finally:
         server.process.stop()
 
@@ -225,6 +227,7 @@ def test_the_client_reads_traces_and_changes_prompts(tmp_path: Path) -> None:
     assert got == kept[1]
     assert comparison.is_equivalent
     assert got_prompt == put
+    assert again.overrides == put.overrides
     assert back.overrides == ()
     assert (
         LocalPromptOverridesStore(tmp_path / "overrides").resolve(

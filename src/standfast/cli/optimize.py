@@ -269,18 +269,52 @@ def apply(
 @click.argument("prompt", type=_FILE)
 @_OVERRIDES
 @_TAG
+@click.option(
+    "--to-version",
+    type=click.IntRange(min=0),
+    help="The version to restore, as `history` lists them; without it, the one before the last change.",
+)
 @store_option
 @json_option
-def roll_back(prompt: str, *, overrides_url: str, tag: str, store_url: str | None, as_json: bool) -> None:
-    """Restore what the tag of PROMPT held before the last apply. A second rollback undoes the first."""
+def roll_back(
+    prompt: str, *, overrides_url: str, tag: str, to_version: int | None, store_url: str | None, as_json: bool
+) -> None:
+    """Restore an earlier version of PROMPT's tag. Without --to-version, a second rollback undoes the first."""
     from standfast.optimize import rollback  # noqa: PLC0415  # Imported late, as above.
 
     with _sealer(store_url) as sealer:
-        restored = rollback(open_overrides(overrides_url), read_prompt(prompt), tag=tag, sealer=sealer)
+        restored = rollback(
+            open_overrides(overrides_url), read_prompt(prompt), tag=tag, to_version=to_version, sealer=sealer
+        )
     if as_json:
         print_json({"tag": tag, "version": None if restored is None else restored.version})
     else:
         click.echo(f"Rolled back {tag}" + ("; it overrides nothing now." if restored is None else "."))
+
+
+@command.command("history")
+@click.argument("prompt", type=_FILE)
+@_OVERRIDES
+@_TAG
+@json_option
+def history(prompt: str, *, overrides_url: str, tag: str, as_json: bool) -> None:
+    """List the versions of PROMPT's tag, newest first, with the sections that each overrides."""
+    template = read_prompt(prompt)
+    current = open_overrides(overrides_url).resolve(ns=template.ns, prompt_key=template.key, tag=tag)
+    versions = [] if current is None else [(current.version, current.overrides)]
+    versions += [] if current is None else [(one.version, one.overrides or ()) for one in current.history]
+    rows = [
+        {"version": version, "sections": ["/".join(one.path) for one in overrides]}
+        for version, overrides in versions
+    ]
+    if as_json:
+        print_json({"tag": tag, "versions": rows})
+        return
+    if not rows:
+        click.echo(f"{tag} overrides nothing and never did.")
+    for number, row in enumerate(rows):
+        sections = ", ".join(row["sections"]) or "the source, unchanged"
+        click.echo(f"{row['version']:>6}  {sections}" + ("  (now)" if number == 0 else ""))
 
 
 def _print_estimate(

@@ -527,6 +527,10 @@ class AsyncRemotePrompts:
         """Replace all overrides of a tag if it still has version ``if_version``."""
         return await self._threads.run(self._prompts.put, prompt, overrides, if_version=if_version, tag=tag)
 
-    async def rollback(self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE) -> PromptOverride:
-        """Undo the last change of a tag."""
-        return await self._threads.run(self._prompts.rollback, prompt, if_version=if_version, tag=tag)
+    async def rollback(
+        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE, to_version: int | None = None
+    ) -> PromptOverride:
+        """Restore a version of the tag's history, by default the one before the last change."""
+        return await self._threads.run(
+            self._prompts.rollback, prompt, if_version=if_version, tag=tag, to_version=to_version
+        )

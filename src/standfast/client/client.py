@@ -578,10 +578,12 @@ class RemotePrompts:
         path = _prompt_path(prompt.ns, prompt.key)
         return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)
 
-    def rollback(self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE) -> PromptOverride:
-        """Undo the last change of a tag. Repeating it redoes the change."""
+    def rollback(
+        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE, to_version: int | None = None
+    ) -> PromptOverride:
+        """Restore a version of the tag's history, by default the one before the last change."""
         path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
-        body = schemas.RollbackBody(prompt=prompt, tag=tag)
+        body = schemas.RollbackBody(prompt=prompt, tag=tag, to_version=to_version)
         return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
 
 

@@ -305,10 +305,10 @@ class ReportNotApplicable(OptimizationError):
 
 
 class NoRollback(OptimizationError):
-    """The tag has no rollback record."""
+    """The tag has no such version in its history."""
 
     code = "no_rollback"
-    says = "There is no rollback record for {ns}/{prompt_key} with tag {tag}. Nothing was applied to it."
+    says = "{ns}/{prompt_key} with tag {tag} can't be rolled back that far. {problem}"
 
 
 class OptimizationFailed(OptimizationError):

@@ -178,10 +178,37 @@ def test_the_first_apply_can_be_rolled_back_to_the_source(store: LocalPromptOver
 def test_without_an_apply_there_is_nothing_to_roll_back(store: LocalPromptOverridesStore) -> None:
     with pytest.raises(NoRollback):
         rollback(store, TEMPLATE)
-    override = SectionOverride(path=("role",), expected_hash=TEMPLATE.sections[0].content_hash, body="x")
-    store.store(TEMPLATE, override, tag="stable")
-    with pytest.raises(NoRollback):
+
+
+def test_a_version_of_the_history_can_be_restored_by_its_number(store: LocalPromptOverridesStore) -> None:
+    digests = [_digest(store)]
+    for text in ("One and one make two.", "Two and two make four.", "Three."):
+        apply_modifications(store, TEMPLATE, [_modification("examples", text)])
+        digests.append(_digest(store))
+
+    assert rollback(store, TEMPLATE, to_version=1) is not None
+    assert _digest(store) == digests[1]
+    assert rollback(store, TEMPLATE, to_version=0) is None
+    assert _digest(store) == digests[0]
+    with pytest.raises(NoRollback, match="version 4, 3, 2, 1, 0"):
+        rollback(store, TEMPLATE, to_version=9)
+
+
+def test_of_two_rollbacks_at_once_one_wins(
+    store: LocalPromptOverridesStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_report(store, TEMPLATE, REPORT)
+    replace = store.replace
+
+    def second_comes_first(*args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(store, "replace", replace)
         rollback(store, TEMPLATE)
+        return replace(*args, **options)
+
+    monkeypatch.setattr(store, "replace", second_comes_first)
+    with pytest.raises(VersionConflict):
+        rollback(store, TEMPLATE)
+    assert _digest(store) == TEMPLATE.descriptor.digest
 
 
 def test_nothing_is_applied_on_top_of_something_stale(store: LocalPromptOverridesStore) -> None:

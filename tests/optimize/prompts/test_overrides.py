@@ -12,6 +12,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
+from standfast.limits import MAX_PROMPT_HISTORY
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, RollbackRecord, StoredBytes
 from standfast.optimize.prompts.prompt import Prompt
@@ -289,10 +290,22 @@ def test_a_section_that_is_stored_again_has_the_new_text(store: PromptOverridesS
     assert [override.body for override in second.overrides] == ["B."]
 
 
-def test_the_rollback_record_names_what_was_replaced(store: PromptOverridesStore) -> None:
-    first = store.replace(TEMPLATE, [tone("A.")], tag="stable", keep_rollback=True)
-    second = store.replace(TEMPLATE, [tone("B.")], tag="stable", keep_rollback=True)
-    third = store.replace(TEMPLATE, [tone("C.")], tag="stable")
+def test_the_history_has_every_version_that_was_replaced(store: PromptOverridesStore) -> None:
+    first = store.replace(TEMPLATE, [tone("A.")], tag="stable", seal_id="seal-1")
+    second = store.store(TEMPLATE, tone("B."), tag="stable")
+    nothing = RollbackRecord(version=0, overrides=None)
 
-    assert (first.rollback, third.rollback) == (RollbackRecord(version=0, overrides=None), None)
-    assert second.rollback == RollbackRecord(version=1, overrides=first.overrides)
+    assert first.history == (nothing,)
+    assert second.history == (
+        RollbackRecord(version=1, overrides=first.overrides, seal_id="seal-1"),
+        nothing,
+    )
+
+
+def test_the_history_is_bounded_and_temporary_tags_have_none(store: PromptOverridesStore) -> None:
+    for number in range(MAX_PROMPT_HISTORY + 3):
+        newest = store.replace(TEMPLATE, [tone(f"{number}.")], tag="stable")
+    temporary = [store.replace(TEMPLATE, [tone(text)], tag="opt-1") for text in ("A.", "B.")]
+
+    assert [one.version for one in newest.history] == list(range(newest.version - 1, 2, -1))
+    assert [one.history for one in temporary] == [(), ()]

@@ -64,7 +64,7 @@ def apply_modifications(
     experiment_id: str | None = None,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Apply modifications on top of what the tag holds, all or none, with a rollback record in the same write.
+    """Apply modifications on top of what the tag holds, all or none, with what it held before in the same write.
 
     Args:
         expected_digest: The baseline that the modifications were validated against. If the tag no longer resolves to it,
@@ -154,7 +154,7 @@ def set_overrides(
     if_version: int,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing), with a rollback record."""
+    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing). What it held stays in its history."""
     template = template_of(prompt)
     _require_version(store, template, tag, if_version)
     # A stale override can be replaced, though nothing can be built on it.
@@ -165,13 +165,25 @@ def set_overrides(
 
 
 def rollback(
-    store: PromptOverridesStore, prompt: PromptSource, *, tag: str = STABLE, sealer: Sealer | None = None
+    store: PromptOverridesStore,
+    prompt: PromptSource,
+    *,
+    tag: str = STABLE,
+    to_version: int | None = None,
+    sealer: Sealer | None = None,
 ) -> PromptOverride | None:
-    """Restore what the tag held before the last change; return None if it held nothing.
+    """Restore an earlier version of the tag as its newest one; return None if that version held nothing.
 
-    A second rollback undoes the first.
+    Of two callers at once, one wins and the other gets ``VersionConflict``.
+
+    Args:
+        to_version: One of the versions in ``PromptOverride.history``; without it, the one before the last change, so that a second
+            rollback undoes the first.
+
+    Raises:
+        NoRollback: The tag has no such version in its history.
     """
-    record, changed = _roll_back(store, prompt, tag, None, sealer)
+    record, changed = _roll_back(store, prompt, tag, to_version=to_version, sealer=sealer)
     return changed if record.overrides is not None else None
 
 
@@ -181,24 +193,38 @@ def restore(
     *,
     tag: str = STABLE,
     if_version: int,
+    to_version: int | None = None,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
     """Roll back if ``if_version`` is still the tag's version, so that a repeated call does not undo it."""
-    return _roll_back(store, prompt, tag, if_version, sealer)[1]
+    return _roll_back(store, prompt, tag, if_version=if_version, to_version=to_version, sealer=sealer)[1]
 
 
 def _roll_back(
-    store: PromptOverridesStore, prompt: PromptSource, tag: str, if_version: int | None, sealer: Sealer | None
+    store: PromptOverridesStore,
+    prompt: PromptSource,
+    tag: str,
+    *,
+    if_version: int | None = None,
+    to_version: int | None,
+    sealer: Sealer | None,
 ) -> tuple[RollbackRecord, PromptOverride]:
     template = template_of(prompt)
     current = _require_version(store, template, tag, if_version)
-    if current is None or current.rollback is None:
-        raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag)
+    history = () if current is None else current.history
+    record = next((one for one in history if to_version in (None, one.version)), None)
+    if current is None or record is None:
+        problem = (
+            "Nothing was applied to it."
+            if not history
+            else f"It can be rolled back to version {', '.join(str(one.version) for one in history)}."
+        )
+        raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag, problem=problem)
     before = _resolved(store, prompt, tag)
     # A tag with no overrides renders like a missing tag, and it can carry a rollback record.
-    wanted = list(current.rollback.overrides or ())
+    wanted = list(record.overrides or ())
     change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=current.version)
-    return current.rollback, _replace_sealed(store, prompt, wanted, change, sealer)
+    return record, _replace_sealed(store, prompt, wanted, change, sealer)
 
 
 def _require_version(
@@ -232,7 +258,6 @@ def _replace_sealed(
             wanted,
             tag=change.tag,
             if_version=change.from_version,
-            keep_rollback=True,
             seal_id=seal_id,
         )
     except StandfastError:

@@ -25,7 +25,7 @@ from standfast.errors import (
     UnknownSection,
     VersionConflict,
 )
-from standfast.limits import MAX_ATTEMPTS, TEMPORARY_TAG_SECONDS
+from standfast.limits import MAX_ATTEMPTS, MAX_PROMPT_HISTORY, TEMPORARY_TAG_SECONDS
 from standfast.optimize.prompts.held_out import HeldOutUses
 from standfast.optimize.prompts.template import (
     HexDigest,
@@ -70,10 +70,11 @@ class SectionOverride(Value, frozen=True, kw_only=True):
 
 
 class RollbackRecord(Value, frozen=True, kw_only=True):
-    """What a tag held before a change, stored in the same write as the change; None if it held nothing."""
+    """What a tag held in an earlier version, stored in the same write as the change; None if it held nothing."""
 
     version: int
     overrides: tuple[SectionOverride, ...] | None
+    seal_id: str | None = None
 
 
 class PromptOverride(Value, frozen=True, kw_only=True):
@@ -87,7 +88,8 @@ class PromptOverride(Value, frozen=True, kw_only=True):
     expires_at: str | None = None
     write_id: str
     deleted: bool = False
-    rollback: RollbackRecord | None = None
+    history: tuple[RollbackRecord, ...] = ()
+    """The earlier versions of a lasting tag, newest first, at most ``MAX_PROMPT_HISTORY``. Version 0 held nothing."""
     seal_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -148,7 +150,6 @@ class _Change:
     merge: Callable[[PromptOverride | None], dict[Path, SectionOverride]]
     if_version: int | None = None
     lifetime_seconds: float | None = None
-    keep_rollback: bool = False
     seal_id: str | None = None
 
 
@@ -182,7 +183,6 @@ class PromptOverridesStore:
         tag: str,
         if_version: int | None = None,
         lifetime_seconds: float | None = None,
-        keep_rollback: bool = False,
         seal_id: str | None = None,
     ) -> PromptOverride:
         """Replace everything that a tag holds, in one compare-and-set.
@@ -190,11 +190,10 @@ class PromptOverridesStore:
         Args:
             if_version: Only if this is still the tag's version (0: the tag holds nothing), else ``VersionConflict``.
             lifetime_seconds: When a temporary tag expires. Other tags never expire.
-            keep_rollback: Keep what the tag held before in the same write, so that it can be rolled back.
             seal_id: The ledger entry that announced this change.
         """
         wanted = {override.path: override for override in overrides}
-        change = _Change(lambda _: wanted, if_version, lifetime_seconds, keep_rollback, seal_id)
+        change = _Change(lambda _: wanted, if_version, lifetime_seconds, seal_id)
         return self._change(template_of(prompt), tag, change)
 
     def resolve(self, *, ns: str, prompt_key: str, tag: str) -> PromptOverride | None:
@@ -221,7 +220,7 @@ class PromptOverridesStore:
                 version=stored.version + 1,
                 overrides=(),
                 deleted=True,
-                rollback=None,
+                history=(),
                 write_id=self._ids.new_id(),
             )
             if self._write(name, tombstone, etag):
@@ -298,7 +297,7 @@ class PromptOverridesStore:
                 overrides=overrides,
                 expires_at=self._expiry(tag, change.lifetime_seconds),
                 write_id=self._ids.new_id(),
-                rollback=_rollback_record(live) if change.keep_rollback else None,
+                history=() if is_temporary(tag) else _history(live),
                 seal_id=change.seal_id,
             )
             if self._write(name, wanted, etag):
@@ -412,10 +411,12 @@ def _conflict(name: Name, stored: PromptOverride | None, *, expected: str) -> Ve
     return VersionConflict(ns=ns, prompt_key=prompt_key, tag=tag, version=version, expected_version=expected)
 
 
-def _rollback_record(live: PromptOverride | None) -> RollbackRecord:
+def _history(live: PromptOverride | None) -> tuple[RollbackRecord, ...]:
+    """Return the history of the next version: what the tag holds now, and the versions before it."""
     if live is None:
-        return RollbackRecord(version=0, overrides=None)
-    return RollbackRecord(version=live.version, overrides=live.overrides)
+        return (RollbackRecord(version=0, overrides=None),)
+    newest = RollbackRecord(version=live.version, overrides=live.overrides, seal_id=live.seal_id)
+    return (newest, *live.history)[:MAX_PROMPT_HISTORY]
 
 
 def _encode(kind: str, value: Value) -> bytes:

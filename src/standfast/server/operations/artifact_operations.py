@@ -229,13 +229,18 @@ def put_prompt(
 def roll_back_prompt(
     gateway: Gateway, caller: Caller, ns: str, prompt_key: str, body: RollbackBody, *, if_version: int
 ) -> PromptOverride:
-    """Undo the last change of a tag if it still has version ``if_version``."""
+    """Restore an earlier version of a tag if it still has version ``if_version``."""
     from standfast.optimize.loops.apply import LedgerSealer, restore  # noqa: PLC0415  # Slow to import.
 
     store = _overrides(gateway, caller, Permission.CHANGE_PROMPT)
     _require_same(body.prompt, ns, prompt_key)
     return restore(
-        store, body.prompt, tag=body.tag, if_version=if_version, sealer=LedgerSealer(gateway.store)
+        store,
+        body.prompt,
+        tag=body.tag,
+        if_version=if_version,
+        to_version=body.to_version,
+        sealer=LedgerSealer(gateway.store),
     )
 
 

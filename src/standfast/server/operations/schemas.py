@@ -521,6 +521,8 @@ class RollbackBody(Value, frozen=True, kw_only=True):
 
     prompt: PromptTemplate
     tag: Name = STABLE
+    to_version: Annotated[int, Meta(ge=0)] | None = None
+    """A version of the tag's history; without it, the one before the last change."""
 
 
 class TraceSummary(Value, frozen=True, kw_only=True):
