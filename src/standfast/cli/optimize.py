@@ -303,18 +303,20 @@ def history(prompt: str, *, overrides_url: str, tag: str, as_json: bool) -> None
     current = open_overrides(overrides_url).resolve(ns=template.ns, prompt_key=template.key, tag=tag)
     versions = [] if current is None else [(current.version, current.overrides)]
     versions += [] if current is None else [(one.version, one.overrides or ()) for one in current.history]
-    rows = [
-        {"version": version, "sections": ["/".join(one.path) for one in overrides]}
-        for version, overrides in versions
-    ]
+    rows = [(version, ["/".join(one.path) for one in overrides]) for version, overrides in versions]
     if as_json:
-        print_json({"tag": tag, "versions": rows})
+        print_json(
+            {
+                "tag": tag,
+                "versions": [{"version": version, "sections": sections} for version, sections in rows],
+            }
+        )
         return
     if not rows:
         click.echo(f"{tag} overrides nothing and never did.")
-    for number, row in enumerate(rows):
-        sections = ", ".join(row["sections"]) or "the source, unchanged"
-        click.echo(f"{row['version']:>6}  {sections}" + ("  (now)" if number == 0 else ""))
+    for number, (version, sections) in enumerate(rows):
+        shown = ", ".join(sections) or "the source, unchanged"
+        click.echo(f"{version:>6}  {shown}" + ("  (now)" if number == 0 else ""))
 
 
 def _print_estimate(
