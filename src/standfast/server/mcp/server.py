@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import anyio
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,7 +20,8 @@ from standfast.server.edge.context import ApiContext, is_same_origin
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
-from standfast.server.mcp.compatible_tools import CompatibleTools
+from standfast.server.mcp.graph_tools import GraphTools
+from standfast.server.mcp.mem0_tools import Mem0Tools
 from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import VERSION, Gateway
@@ -34,12 +36,40 @@ INSTRUCTIONS: Final = (
 JSON_TYPE: Final = "application/json"
 
 
+class StrictServer(MCPServer[Any]):
+    """The SDK's server, which refuses arguments that a tool does not have instead of ignoring them."""
+
+    async def list_tools(self) -> list[Tool]:
+        """List all tools; their schemas say that there are no other arguments."""
+        return [
+            tool.model_copy(update={"input_schema": {**tool.input_schema, "additionalProperties": False}})
+            for tool in await super().list_tools()
+        ]
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: AnyContext | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool by name, if it has all of these arguments."""
+        known = next(
+            (tool.input_schema["properties"] for tool in await super().list_tools() if tool.name == name),
+            None,
+        )
+        unknown = [] if known is None else sorted(set(arguments).difference(known))
+        if unknown:
+            # An ignored argument may be one that the caller relies on, such as whose memory is meant.
+            arguments_of_tool = ", ".join(sorted(known or ()))
+            raise ToolError(
+                f"{name} has no argument {unknown[0]!r:.80}; its arguments are {arguments_of_tool} [invalid_value]"
+            )
+        return await super().call_tool(name, arguments, context)
+
+
 def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]:
     """Build the server. ``authenticate`` returns who makes a call."""
     auth = ToolAuth(gateway, authenticate)
     # The SDK would install a log handler that renders tracebacks on the event loop.
     with handlers_kept():
-        server: MCPServer[Any] = MCPServer(
+        server = StrictServer(
             "standfast",
             title="Standfast memory",
             instructions=INSTRUCTIONS,
@@ -66,7 +96,7 @@ def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]
 
 def all_tools(auth: ToolAuth) -> tuple[McpTool, ...]:
     """Every tool that the server offers."""
-    return OwnTools(auth).tools() + CompatibleTools(auth).tools()
+    return OwnTools(auth).tools() + Mem0Tools(auth).tools() + GraphTools(auth).tools()
 
 
 def _add_resources(server: MCPServer[Any], auth: ToolAuth) -> None:
