@@ -6,7 +6,7 @@ import pytest
 from standfast.client import AsyncClient, Client
 from standfast.errors import StandfastError
 from tests.server.harness import HANDBOOK, Served
-from tests.server.test_mcp import _told, over_http
+from tests.server.test_mcp import over_http, told
 
 
 def test_a_client_names_the_controller_and_the_time(served: Served, request: pytest.FixtureRequest) -> None:
@@ -35,8 +35,8 @@ def test_async_clients_and_mcp_name_the_controller(served: Served) -> None:
             asked = await client.recall("EU refunds", controller="phase6-v1")
             assert asked.package["controller_version"] == "phase6-v1"
         async with over_http(served, served.key) as tools:
-            default = await _told(tools, "memory_read", query="EU refunds")
-            contract = await _told(tools, "memory_read", query="EU refunds", controller="phase6-v1")
+            default = await told(tools, "memory_read", query="EU refunds")
+            contract = await told(tools, "memory_read", query="EU refunds", controller="phase6-v1")
             assert default["package"]["controller_version"] == "lexical-v1"
             assert contract["package"]["controller_version"] == "phase6-v1"
 

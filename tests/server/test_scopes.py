@@ -7,7 +7,7 @@ from standfast.client import AsyncClient, Client
 from standfast.errors import InvalidValue, StandfastError
 from standfast.server.operations.schemas import RecallBody
 from tests.server.harness import HANDBOOK, Served
-from tests.server.test_mcp import _told, over_http, refused
+from tests.server.test_mcp import over_http, refused, told
 
 
 def _fill(client: Client) -> None:
@@ -93,7 +93,7 @@ def test_the_tools_take_scopes(served: Served) -> None:
     async def use() -> None:
         async with over_http(served, served.key) as client:
             fields = {"metadata": {"plan": "gold"}, "session": "s-1", "position": 2, "speaker": "Ada"}
-            await _told(
+            await told(
                 client,
                 "memory_remember",
                 text="Ada prefers German in chats.",
@@ -102,24 +102,24 @@ def test_the_tools_take_scopes(served: Served) -> None:
                 scope="user/ada",
                 **fields,
             )
-            found = await _told(
+            found = await told(
                 client,
                 "memory_read",
                 query="German chats",
                 scopes=["user/ada"],
                 where={"metadata": {"plan": "gold"}},
             )
-            other = await _told(client, "memory_read", query="German chats", scopes=["user/bob"])
-            history = await _told(client, "memory_history", subject="preference/chat", scope="user/ada")
+            other = await told(client, "memory_read", query="German chats", scopes=["user/bob"])
+            history = await told(client, "memory_history", subject="preference/chat", scope="user/ada")
 
             assert "prefers German" in found["text"]
             assert "prefers German" not in other["text"]
             assert {one["record"]["scope"] for one in history["versions"]} == {"user/ada"}
             assert "scope" in await refused(client, "memory_read", query="German", scopes=["/"])
-            await _told(client, "memory_forget", subject="preference/chat", reason="a test", scope="user/ada")
+            await told(client, "memory_forget", subject="preference/chat", reason="a test", scope="user/ada")
             assert (
                 "prefers German"
-                not in (await _told(client, "memory_read", query="German", scopes=["user"]))["text"]
+                not in (await told(client, "memory_read", query="German", scopes=["user"]))["text"]
             )
 
     anyio.run(use)
