@@ -9,7 +9,7 @@ import msgspec
 
 from standfast.canon import utc_text
 from standfast.errors import InvalidValue, StandfastError
-from standfast.origins import origin_of
+from standfast.origins import Origin
 from standfast.scopes import SHARED, checked_scope
 from standfast.vocabulary import JsonScalar, Record, Value, normal_tags, shown
 
@@ -100,7 +100,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         # The record checks the fields that it takes over.
         self.record("-", None)
 
-    def record(self, memory_id: str, ts_utc: str | None) -> Record:
+    def record(self, memory_id: str, ts_utc: str | None, *, origin: Origin = Origin.ORDINARY) -> Record:
         """The record that is judged: with this id, unless the request names a subject."""
         return Record(
             memory_id=self.subject or memory_id,
@@ -115,7 +115,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             session=self.session,
             position=self.position,
             speaker=self.speaker,
-            origin=origin_of(self.source),
+            origin=origin,
             valid_from=self.valid_from,
             valid_until=self.valid_until,
         )

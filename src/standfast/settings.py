@@ -17,6 +17,7 @@ import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
 from standfast.limits import MIN_TRACE_RETENTION_DAYS
+from standfast.origins import Origin, origin_table
 from standfast.vocabulary import Band, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
@@ -95,6 +96,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     floors: dict[str, dict[str, bool | int | float | str]] = {}
     """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard`` and those of a single floor."""
 
+    origins: dict[str, Origin] = {}
+    """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``. A kind that is not listed keeps its default."""
+
     def __post_init__(self) -> None:
         if not self.store:
             _refuse("store", "it is empty; give a path or a URL")
@@ -113,6 +117,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         self._check_bands()
         self._check_floors()
+        try:
+            origin_table(self.origins)
+        except InvalidValue as error:
+            _refuse("origins", str(error))
 
     def _check_server(self) -> None:
         for host in self.host_names:

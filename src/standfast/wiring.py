@@ -47,6 +47,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         if settings.traces
         else None,
         budgets=budgets_of(settings),
+        origins=settings.origins,
     )
 
 

@@ -7,9 +7,9 @@ import pytest
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext
+from standfast.govern.judge.claimed_authority import AuthorityFloor
 from standfast.govern.judge.clarity import ClarityFloor
 from standfast.govern.judge.floors import (
-    AuthorityFloor,
     CalibrationFloor,
     CorroborationFloor,
     NoveltyFloor,

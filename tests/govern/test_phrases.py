@@ -4,12 +4,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.judge import floors, injection_phrases
+from standfast.govern.judge import claimed_authority, injection_phrases
 from standfast.govern.judge.folding import fold
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.text_reading import TextReading
 
-BOOKS = (injection_phrases.PHRASES, floors._AUTHORITY_PHRASES)
+BOOKS = (
+    injection_phrases.PHRASES,
+    claimed_authority._AUTHORITY_PHRASES,
+    claimed_authority._STANDING_PHRASES,
+)
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 
 

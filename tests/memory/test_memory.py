@@ -140,7 +140,7 @@ def test_without_a_source_it_is_the_agent_s_own_word(memory: Memory) -> None:
 def test_a_new_source_of_what_is_known_becomes_a_witness(memory: Memory) -> None:
     first = memory.remember("EU refunds take 14 days.", source=HANDBOOK)
     again = memory.remember("EU refunds take 14 days!", source=HANDBOOK)
-    mail = {"kind": "mail", "id": "7"}
+    mail = {"kind": "doc", "id": "mail-7"}
     confirmed = memory.remember("EU refunds take 14 days.", source=mail)
     repeated = memory.remember("EU refunds take 14 days.", source=mail)
 

@@ -389,7 +389,7 @@ def test_a_pattern_of_attacks_applies_in_its_scope_and_is_lifted_there(memory: M
     found = [(one.source, one.scope) for one in memory.patterns()]
     memory.lift_pattern("web:example.com/post", reason="a test", scope="user/ada")
 
-    assert found == [("web:example.com/post", "user/ada"), ("web:example.com/post", "user/bob")]
+    assert found == [("web:example.com", "user/ada"), ("web:example.com", "user/bob")]
     assert [one.scope for one in memory.patterns()] == ["user/bob"]
     with pytest.raises(InvalidValue, match="no pattern"):
         memory.lift_pattern("web:example.com/post", reason="a test", scope="user/ada")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
+from standfast.origins import Origin
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import (
     ROLES_OF_PERMISSION,
@@ -26,9 +27,9 @@ from standfast.server.access.permissions import (
     namespace_for,
     require,
 )
-from standfast.server.operations import key_operations
+from standfast.server.operations import key_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import CreateKeyBody, KeysQuery
+from standfast.server.operations.schemas import CreateKeyBody, KeysQuery, RecordQuery, RememberBody
 from standfast.store.store import Store, open_store
 from tests.server.harness import Harness
 
@@ -352,3 +353,39 @@ def test_a_page_of_keys_leads_to_the_next(harness: Harness) -> None:
         query = KeysQuery(limit=2, cursor=page.next)
 
     assert seen == sorted(made)
+
+
+@pytest.mark.parametrize(
+    ("role", "given", "kind", "origin"),
+    [
+        ("operator", None, "user", Origin.TRUSTED),
+        ("agent", None, "user", Origin.ORDINARY),
+        ("agent", None, "web", Origin.UNTRUSTED),
+        ("agent", "trusted", "user", Origin.TRUSTED),
+        ("agent", "untrusted", "user", Origin.UNTRUSTED),
+    ],
+)
+def test_a_record_has_the_lower_origin_of_its_source_and_the_key(
+    harness: Harness, role: str, given: str | None, kind: str, origin: Origin
+) -> None:
+    key, _ = harness.gateway.keyring.create(name="bot", role=role, namespaces=["*"], origin=given)
+    body = RememberBody(text="Ada lives in Rome.", source={"kind": kind, "id": "ada"})
+    answer = memory_operations.remember(harness.gateway, key.caller, "default", body)
+    query = RecordQuery(memory_id=answer.memory_id)
+    page = memory_operations.get_record(harness.gateway, key.caller, "default", query)
+
+    assert {record.origin for record in page.records} == {origin}
+
+
+def test_no_key_makes_one_that_is_trusted_more(harness: Harness) -> None:
+    create = harness.gateway.keyring.create
+    key, _ = create(name="low", role="operator", namespaces=["*"], origin="ordinary")
+    agent = CreateKeyBody(name="bot", namespaces=("*",))
+
+    assert key_operations.create_key(harness.gateway, key.caller, agent).key.origin is None
+    for body in (
+        CreateKeyBody(name="op", namespaces=("*",), role=KeyRole.OPERATOR),
+        CreateKeyBody(name="bot", namespaces=("*",), origin=Origin.TRUSTED),
+    ):
+        with pytest.raises(Forbidden, match="your key is ordinary"):
+            key_operations.create_key(harness.gateway, key.caller, body)

@@ -13,6 +13,7 @@ from standfast.cli.options import load_settings, namespace_option, opened_store,
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import CALLS_PER_SECOND, MAX_KEY_DAYS, STOP_SECONDS
+from standfast.origins import Origin
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
@@ -194,6 +195,11 @@ def keys_command() -> None:
     help="A namespace the key is for, or * for all; repeatable. Default: the setting `namespace`.",
 )
 @click.option("--days", type=click.IntRange(1, MAX_KEY_DAYS), help="Expire after this many days. [never]")
+@click.option(
+    "--origin",
+    type=click.Choice([one.value for one in Origin]),
+    help="The most that what the holder remembers is trusted. [agent: ordinary, operator: trusted]",
+)
 @store_option
 @json_option
 def create_key(
@@ -202,6 +208,7 @@ def create_key(
     role: str,
     namespaces: tuple[str, ...],
     days: int | None,
+    origin: str | None,
     store_url: str | None,
     as_json: bool,
 ) -> None:
@@ -215,6 +222,7 @@ def create_key(
             role=role,
             namespaces=namespaces or (load_settings().namespace,),
             lifetime=None if days is None else timedelta(days=days),
+            origin=origin,
         )
     if as_json:
         print_json({"key": key.as_shown(), "token": token})

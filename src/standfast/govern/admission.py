@@ -20,11 +20,12 @@ from standfast.govern.evidence import (
     logged_record,
     read_instant,
 )
-from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF
+from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.redaction import SECRECY_FLOOR, redacted
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
+from standfast.origins import Origin, lowest
 from standfast.scopes import scoped_key
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
@@ -157,6 +158,8 @@ def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) 
     """The row of a new source for what is known; None if the source is not new, or the text was recalled just now."""
     if record.verdict not in CANONICAL_VERDICTS:
         return None
+    if record.origin is Origin.UNTRUSTED and not _is_untrusted(known, claim, context):
+        return None
     if context.recalled_text is not None and context.recalled_text.contains(claim.reading):
         return None
     witnesses = [one.witnesses for one in context.similar_to(claim) if one.memory_id == known]
@@ -175,6 +178,23 @@ def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) 
     instant = read_instant(record.evidence.timestamp)
     assert instant is not None, "evidence has a valid time"
     return msgspec.structs.replace(vouching, evidence=build_evidence(checks, record.verdict, instant))
+
+
+def _is_untrusted(known: str, claim: Claim, context: JudgingContext) -> bool:
+    """Whether a known record is untrusted. Untrusted sources vouch for nothing else."""
+    origins = [one.origin for one in context.similar_to(claim) if one.memory_id == known]
+    return lowest(origins) is Origin.UNTRUSTED
+
+
+def kept_beside(record: Record) -> Record:
+    """The record under an id of its own if it is untrusted, so that it never replaces the current text of its subject.
+
+    All that one site says about a subject has one id, so what it says later replaces only its own words.
+    """
+    if record.subject is None or record.origin is not Origin.UNTRUSTED:
+        return record
+    site = fingerprint(["beside/v1", sorted({*sites_of(record)})])[:12]
+    return msgspec.structs.replace(record, memory_id=f"{record.subject}~{site}")
 
 
 def witness_prefix(memory_id: str) -> str:

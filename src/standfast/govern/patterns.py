@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from standfast.canon import fingerprint, utc_text
 from standfast.errors import InvalidValue
-from standfast.govern.judge.claim import HEARSAY_KINDS, sources_of
+from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS
 from standfast.govern.judge.judge import Judgement
 from standfast.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
@@ -159,7 +159,7 @@ def lift_pattern(
     if not reason.strip():
         raise InvalidValue(what="reason", problem="say why the pattern is lifted; the ledger keeps it")
     kind, _, name = source.partition(":")
-    digest, head = _digest(f"{kind.strip().lower()} {name.strip().lower()}"), store.head()
+    digest, head = _digest(source_key({"kind": kind, "id": name})), store.head()
     own = f"{_PATTERN}{digest}/"
     keys = [key for key, _ in _pattern_rows(store, namespace, scope, head) if name_in(key).startswith(own)]
     if not keys:

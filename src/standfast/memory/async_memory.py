@@ -25,6 +25,7 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRI
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
+from standfast.origins import Origin
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, Package, RecallAnswer
 from standfast.recall.filters import Filter, Where
@@ -282,6 +283,7 @@ class AsyncMemory:
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
+        origins: Mapping[str, Origin | str] | None = None,
     ) -> Self:
         """Open the memory at a path or URL; see ``Memory.open``."""
         memory = await _in_thread(
@@ -300,6 +302,7 @@ class AsyncMemory:
             traces=traces,
             budgets=budgets,
             controllers=controllers,
+            origins=origins,
         )
         return cls(memory)
 
@@ -353,6 +356,7 @@ class AsyncMemory:
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> Remembered:
         """Judge a text and commit it; see ``Memory.remember``."""
         return await _in_thread(
@@ -375,6 +379,7 @@ class AsyncMemory:
             workflow=workflow,
             agent=agent,
             run_id=run_id,
+            max_origin=max_origin,
         )
 
     async def forget(
@@ -414,6 +419,7 @@ class AsyncMemory:
         model: ModelConfig | None = None,
         run_id: str | None = None,
         scope: str = SHARED,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> AsyncIterator[AsyncRun]:
         """Open a run that commits when the block is left. An exception or a cancellation discards it."""
         run = AsyncRun(
@@ -425,6 +431,7 @@ class AsyncMemory:
                 model=model,
                 run_id=run_id,
                 scope=scope,
+                max_origin=max_origin,
             )
         )
         try:

@@ -33,6 +33,7 @@ from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run, RunServices
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.origins import Origin, checked_origin, origin_table
 from standfast.policies import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, Package, RecallRequest, named_bands
 from standfast.recall.filters import Filter, Where
@@ -80,6 +81,7 @@ class Memory:
         notary: Signs checkpoints of the ledger, and issues inclusion receipts.
         traces: Where the traces of runs are stored; by default they are not.
         budgets: The byte budgets of bands, at most one per band.
+        origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket": "ordinary"}``.
     """
 
     def __init__(
@@ -96,13 +98,15 @@ class Memory:
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] | BandBudgets = (),
         controllers: ControllerRegistry | None = None,
+        origins: Mapping[str, Origin | str] | None = None,
     ) -> None:
         self.store = store
         self.namespace = _checked_namespace(namespace)
         self._mode, self.ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
         judge = _judge_of(floors)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
-        described = [judge.describe(), strict, self.band_budgets.describe()]
+        origin_of_kind = origin_table(origins or {})
+        described = [judge.describe(), strict, self.band_budgets.describe(), _described(origin_of_kind)]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.reader = SnapshotReader(
@@ -120,6 +124,7 @@ class Memory:
             policy=MemoryWritePolicy(strict, clock=store.clock),
             budgets=self.band_budgets,
             judging_cache=self.judging_cache,
+            origin_of_kind=origin_of_kind,
             reader=self.reader,
             traces=traces,
             warn=self._warn,
@@ -150,6 +155,7 @@ class Memory:
         traces: TraceFolder | None = None,
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
+        origins: Mapping[str, Origin | str] | None = None,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -163,6 +169,7 @@ class Memory:
         _checked_namespace(namespace)
         mode, ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
         judge, band_budgets = _judge_of(floors), BandBudgets(budgets)
+        origin_table(origins or {})
         if not isinstance(url, str) or not url:
             raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
         store = open_store(url, create=create, clock=clock, ids=ids)
@@ -181,6 +188,7 @@ class Memory:
                 traces=traces,
                 budgets=band_budgets,
                 controllers=controllers,
+                origins=origins,
             )
         except BaseException:
             store.close()
@@ -209,11 +217,13 @@ class Memory:
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> Remembered:
         """Judge a text and commit it, in a run of its own. The parameters are those of ``Run.remember``.
 
         Args:
             run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
+            max_origin: The most that the text may be trusted, whatever its source says.
 
         Returns:
             The verdict, the reasons for it, the id of the record, and the commit's receipt.
@@ -221,7 +231,7 @@ class Memory:
         Raises:
             PayloadMismatch: The ``run_id`` was used for another call.
         """
-        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent, run_id=run_id)
+        run = self._writing_run(workflow, agent, run_id, max_origin)
         with run:
             answer = run.remember(
                 text,
@@ -259,11 +269,17 @@ class Memory:
         Args:
             run_id: An idempotency key, as for ``remember``.
         """
-        run = self.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=agent, run_id=run_id)
+        run = self._writing_run(workflow, agent, run_id)
         with run:
             run.forget(subject, reason=reason, scope=scope)
         assert run.receipt is not None, "a forgotten record is always written"
         return run.receipt
+
+    def _writing_run(
+        self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
+    ) -> Run:
+        mode = VisibilityMode.BUFFERED_WRITE
+        return self.run(workflow=workflow, mode=mode, agent=agent, run_id=run_id, max_origin=max_origin)
 
     def run(
         self,
@@ -274,6 +290,7 @@ class Memory:
         model: ModelConfig | None = None,
         run_id: str | None = None,
         scope: str = SHARED,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> Run:
         """Start a run from the newest snapshot.
 
@@ -285,6 +302,7 @@ class Memory:
             run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same calls
                 under it, later and from any process, take effect once.
             scope: Where the run reads and writes unless a call names a scope.
+            max_origin: The most that what the run remembers may be trusted, whatever its sources say.
 
         Raises:
             InvalidValue: An argument is wrong.
@@ -314,6 +332,7 @@ class Memory:
             agent=workflow if agent is None else agent,
             model=model,
             is_idempotent=run_id is not None,
+            max_origin=checked_origin(max_origin, what="max_origin"),
         )
 
     def retry(self, attempt: Callable[[], _T], *, key: str = "", attempts: int = MAX_RETRIES) -> _T:
@@ -533,6 +552,10 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _described(origin_of_kind: Mapping[str, Origin]) -> dict[str, str]:
+    return {kind: origin.value for kind, origin in origin_of_kind.items()}
 
 
 def _checked_namespace(namespace: str) -> str:

@@ -21,7 +21,7 @@ from standfast.errors import (
     TraceError,
     TraceExists,
 )
-from standfast.govern.admission import JudgedRecord, admit
+from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, Judge
 from standfast.govern.judge.redaction import redacted_request
@@ -31,7 +31,9 @@ from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import only_budgets_changed, plan_commit
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
+from standfast.memory.origin_lookup import OriginLookup
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
@@ -74,6 +76,7 @@ class RunServices:
     policy: MemoryWritePolicy
     budgets: BandBudgets
     judging_cache: JudgingCache
+    origin_of_kind: Mapping[str, Origin]
     reader: SnapshotReader
     traces: TraceFolder | None
     warn: Callable[[str], None]
@@ -100,8 +103,10 @@ class Run:
         agent: str,
         model: ModelConfig | None = None,
         is_idempotent: bool = False,
+        max_origin: Origin = Origin.TRUSTED,
     ) -> None:
         self.identity = identity
+        self.max_origin = max_origin
         self.agent = agent
         self.scope = identity.scope
         self.recorder = Recorder(identity, clock=services.store.clock, model=model)
@@ -276,9 +281,9 @@ class Run:
             context = self._judging_context(request.scope)
             if request.source is None:
                 request = replace(request, source=self._own_word(request.role))
-            record = request.record("" if request.subject else self._next_id(), utc_text(now))
-            if request.propose:
-                record = replace(record, band=Band.PHOENIX)
+            origin = self._origin_of(request)
+            record = request.record("" if request.subject else self._next_id(), utc_text(now), origin=origin)
+            record = replace(record, band=Band.PHOENIX) if request.propose else kept_beside(record)
             claim = Claim(record=record, role=request.role)
             judged = admit(
                 claim,
@@ -305,6 +310,13 @@ class Run:
             elif judged.witness is not None:
                 context.accept(Claim(record=judged.witness))
             return judged.answer
+
+    def _origin_of(self, request: RememberRequest) -> Origin:
+        """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may be trusted."""
+        services = self._services
+        lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
+        own = {(one.record.scope, one.record.memory_id): one.record.origin for one in self._judged}
+        return lookup.origin_of(request, own, self.max_origin)
 
     def _own_word(self, role: str) -> dict[str, str]:
         """The source of a text that names none: whoever wants it remembered."""

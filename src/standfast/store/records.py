@@ -30,7 +30,8 @@ STREAM: Final = "stream/"
 """The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""
 INTERNAL_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", STREAM)
 """The prefixes of rows that governance keeps for itself; they are not memory."""
-_SUFFIX: Final = re.compile(r"(~[0-9a-f]{12})?(@[0-9]+\.[0-9]+)?")
+# Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
+_SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
 
 
 class HistoryEntry(Value, frozen=True, kw_only=True):

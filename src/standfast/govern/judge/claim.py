@@ -11,6 +11,7 @@ from standfast.govern.authority import Role
 from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.origins import Origin
 from standfast.scopes import SHARED
 from standfast.vocabulary import Band, Record
 
@@ -22,7 +23,11 @@ HEARSAY_KINDS: Final = word_set(
 WITNESS_OF: Final = "memory"
 """The kind of the reference by which a witness row names the record that it vouches for."""
 _MAX_VALUES: Final = 2_048
-_SITE: Final = re.compile(r"https?://(?:[^/@]*@)?(?:www\.)?([^/?:]+)")
+_SITE: Final = re.compile(r"(?:https?:)?//(?:[^/@]*@)?([^/?#:]+)")
+_WEB_KINDS: Final = word_set("web url site page website http https")
+_HOST: Final = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?")
+# Names under which registries give out names, such as the "co" of "co.uk".
+_REGISTRY_NAMES: Final = word_set("ac co com edu go gob gov gouv ltd ne net nom or org")
 # Shorter than any issued key, so that no key passes unread as a name.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,18}", re.IGNORECASE)
 _LOCATION_KEYS: Final = ("url", "uri", "path", "doc", "document")
@@ -268,8 +273,14 @@ NOTHING_KNOWN: Final = JudgingContext()
 
 def sources_of(record: Record) -> frozenset[str]:
     """The sources of a record: its own and those that it refers to, each as its kind and its id."""
-    keys = [_source_key(one) for one in (record.source, *record.refs)]
+    keys = [source_key(one) for one in (record.source, *record.refs)]
     return frozenset(filter(None, keys))
+
+
+def sites_of(record: Record) -> frozenset[str]:
+    """Where a record comes from, whatever kind of source it says that is."""
+    key = source_key(record.source)
+    return frozenset([key.partition(" ")[2]] if key else ())
 
 
 def witnesses_of(record: Record) -> frozenset[str]:
@@ -290,6 +301,7 @@ def _known_text(record: Record, reading: TextReading | None = None) -> KnownText
         witnesses=witnesses_of(record),
         refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
         scope=record.scope,
+        origin=Origin.TRUSTED if record.band is Band.VAULT else record.origin,
     )
 
 
@@ -301,7 +313,7 @@ def _is_own_word(source: object) -> bool:
     return source["kind"] in ("agent", "user") and isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def _source_key(source: object) -> str:
+def source_key(source: object) -> str:
     """Kind and id without the place inside the document: two pages of one handbook, or of one site, are one source."""
     if not isinstance(source, Mapping):
         return ""
@@ -315,8 +327,18 @@ def _source_key(source: object) -> str:
     if not isinstance(kind, str) or not kind.strip() or not source_id:
         return ""
     name = source_id.strip().partition("#")[0].lower()
-    site = _SITE.match(name)
-    return f"{kind.strip().lower()} {site[1] if site else name}"
+    kind = kind.strip().lower()
+    site = _SITE.match(name) or (_HOST.fullmatch(name) if kind in _WEB_KINDS else None)
+    return f"{kind} {_registered_name(site[1]) if site else name}"
+
+
+def _registered_name(host: str) -> str:
+    """The part of a host name that somebody registered, because whoever has it can make any number of names below it."""
+    labels = host.strip(".").split(".")
+    if labels[-1].isdigit():
+        return host
+    is_registry = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _REGISTRY_NAMES
+    return ".".join(labels[-3 if is_registry else -2 :])
 
 
 def _was_rejected_for_what_it_says(record: Record) -> bool:

@@ -8,7 +8,7 @@
     F6_Injection   InjectionFloor      hard   it states a fact and gives no orders (injection.py)
     F7_Humility    CalibrationFloor    soft   it is no more certain than its sources
     F8_Novelty     NoveltyFloor        hard   it is short enough and was not rejected before
-    F9_Authority   AuthorityFloor      hard   it does not claim to be law
+    F9_Authority   AuthorityFloor      hard   it does not claim to be law (claimed_authority.py)
 
 All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
 """
@@ -30,15 +30,16 @@ from standfast.govern.judge.claim import (
     Finding,
     JudgingContext,
     NeedsReview,
+    sites_of,
     sources_of,
 )
 from standfast.govern.judge.folding import plain
 from standfast.govern.judge.lexicon import AMBIGUOUS_MONTHS, MONTHS, OPPOSITES, WEEKDAYS, word_set
 from standfast.govern.judge.personal_data import personal_data_in
-from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import KnownText, says_nothing_new
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.origins import Origin
 from standfast.vocabulary import Band, Record
 
 ATTACKS_OF_A_PATTERN: Final = 3
@@ -228,6 +229,10 @@ _OWN_WORD: Final = Finding(0.25, "the agent's own word")
 _OWN_WORD_AS_LAW: Final = Finding(
     0.0, "no source but the agent's own word or memory itself. Name a document, a person or a system"
 )
+_UNTRUSTED_WORD: Final = Finding(0.25, "the word of one untrusted source")
+_UNTRUSTED_WORD_AS_LAW: Final = Finding(
+    0.0, "no source but an untrusted one. Name a document or a person that confirms it"
+)
 _WITNESSES: Final = {1: Finding(0.5, "one source"), 2: Finding(0.75, "two independent sources")}
 
 
@@ -237,7 +242,8 @@ class CorroborationFloor:
 
     The agent's own word scores 0.25, one source 0.5, two 0.75, three or more 1. What is meant as law needs a source, and so does
     what comes from a source with a pattern of attacks: another source than that one. Pages of one document or site are one
-    source; the agent, a model and memory itself are none. Soft; set the threshold to 0.5 to require a source, to 0.75 for two. It
+    source; the agent, a model and memory itself are none. An untrusted source is none for its own site, nor for what others say.
+    Soft; set the threshold to 0.5 to require a source, to 0.75 for two. It
     counts names, so two names for one source count twice, and it does not read the sources.
     """
 
@@ -248,8 +254,11 @@ class CorroborationFloor:
     def check(self, claim: Claim, context: JudgingContext) -> Finding:
         """0 for too few, 0.25 for the agent's own word, 0.5 for one source, 0.75 for two, 1 for more."""
         witnesses = claim.witnesses
+        is_untrusted = claim.record.origin is Origin.UNTRUSTED
         if 0 < len(witnesses) < 3 and context.indexes:
             similar = [known for known in context.similar_to(claim) if not known.refused]
+            if not is_untrusted:
+                similar = [known for known in similar if known.origin is not Origin.UNTRUSTED]
             witnesses = witnesses.union(*(known.witnesses for known in similar))
         if not witnesses:
             return _OWN_WORD_AS_LAW if claim.is_meant_as_law else _OWN_WORD
@@ -262,6 +271,11 @@ class CorroborationFloor:
                 f"{ATTACKS_OF_A_PATTERN} or more writes from {named} were rejected as injections (since {since}). Confirm it "
                 f"from another source, or lift the pattern: standfast patterns lift {named}",
             )
+        if is_untrusted:
+            own = sites_of(claim.record)
+            witnesses = frozenset(key for key in witnesses if key.partition(" ")[2] not in own)
+            if not witnesses:
+                return _UNTRUSTED_WORD_AS_LAW if claim.is_meant_as_law else _UNTRUSTED_WORD
         return _WITNESSES.get(len(witnesses), CLEAN)
 
 
@@ -472,119 +486,10 @@ def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
 
 
 def _covers(known: KnownText, claim: Claim) -> bool:
-    """Whether a known record is found wherever the claim would be: under its subject, if it has one, and all of its tags."""
-    return claim.record.subject in (None, known.subject) and known.tags.issuperset(claim.record.tags)
+    """Whether a known record is found wherever the claim would be: under its subject, if it has one, and all of its tags.
 
-
-# F9_Authority.
-
-# Tags and kinds of sources that only a human's seal gives.
-_SEALS: Final = word_set(
-    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority authority "
-    "authoritative human-approved approved-by-human binding immutable-law verdict:seal verdict/seal verdict-seal "
-    "band:vault band/vault 999_seal 888_judge admin-override root-authority superuser ratified enacted"
-)
-
-_ITSELF: Final = "(this|the following|entry|memory|record|output|i|we)"
-_WHO: Final = "(human|operator|administrator|admin|system owner|sovereign|root)"
-_AUTHORITY_PHRASES: Final = Phrasebook(
-    ("it calls itself sealed", 1, f"""
-        {_ITSELF} ~4 (is|are|has been|have|have been|as|be|being|now) ~2
-        (sealed|ratified|enacted|canonised|canonized|canonical|vaulted|constitutional)( @| law| by| and| as| canon| truth)"""),
-    ("it calls itself law", 1, """
-        (this|the following|entry|memory|record|output|answer) ~3
-        (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
-        (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
-        (full|absolute|supreme|final|highest) authority|the authority)"""),
-    ("it calls itself sealed", 1, """
-        (recorded|treated|stored|kept|regarded|considered|known|written) as
-        ((canonical|canon|law|sealed|binding|authoritative) @|vault law|(the |part of the )(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
-    ("it issues a decree", 1, """
-        by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
-    ("it issues a decree", 1, """
-        (hereby|herewith|hiermit) ~3 (abolish|abolished|waive|waived|suspend|suspended|revoke|revoked|lift|lifted|seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
-        declared|establish|established|ordain|authori[sz]ed?|approve|approved|repeal|repealed|promulgate|promulgated|
-        versiegelt|erlassen|genehmigt|beschlossen)"""),
-    ("it states a verdict", 1, """
-        verdict( of| is| was| @)? (seal|sabar|sealed)|
-        (888 judge|999 seal|apex prime|the judge) (has |have )?(already )?(approved|sealed|passed|cleared|confirmed)"""),
-    ("it says that the checks are passed", 1, """
-        (all|every|nine|9) ~2 (floors?|floor checks) ~2 (passed|pass|cleared|satisfied|waived|green) ~5
-        (seal|sealed|store|write|commit|vault|canonical)|
-        (skip|waive|bypass|skipping|waiving|bypassing) ~2 (floors?|floor checks?|the judge|human approval|approval gate|
-        human seal|human signature)"""),
-    ("it says that a human approved it", 1, f"""
-        {_WHO} (approval|seal|signature|consent|authori[sz]ation) ~2 (was |is |has been |already )?(granted|given|obtained|
-        not needed|not required|unnecessary|implied|assumed|waived|on file|recorded)|
-        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}|
-        {_WHO} (has|have|had) (already |just |now )?(approved|signed|sealed|authori[sz]ed|signed off|ratified|waived) ~1
-        (this|it|entry|memory|record|rule|change)|no (human|operator|administrator|admin|further) ~1 (approval|signature|seal|review|
-        consent) (is |was )?(needed|required|necessary)"""),
-    ("it asks to be put into VAULT", 1, """
-        (write|store|put|place|move|promote|copy|commit|add|save|enter) (this|it|that|the following|the rule|the above) ~4
-        (in|into|to|as|under) ~2 vault|band (@ )?vault|vault (law|seal|amendment)"""),
-    ("it changes the law", 1, """
-        (constitution|constitutional|vault|sealed) (law |rule |policy )?
-        (amendment|amended|is amended|is repealed|is superseded|no longer applies|is void|is overruled)|
-        sealed ~2 (law|rule|rules|policy|policies|entry|record|decision) (is|are|was|were|has been|have been) ~1
-        (repealed|amended|superseded|void|overruled|lifted|revoked|suspended|replaced|abolished)|
-        (i|we|the agent|the assistant|the model|this agent) (have |has |now |hereby )?(amend|amended|repeal|repealed|overrule|
-        overruled|redefine|redefined|enact|enacted|seal|sealed|decree|decreed|ratify|ratified) [^ ]+"""),
-    ("it puts itself above the rules", 1, """
-        (supersedes|overrides|overrules|takes precedence over|outranks|prevails over|trumps) ~1
-        (all|any|every|human|sealed|vault) ~3 (law|laws|vault|policy|policies|rules?|memory|memories|instructions|decisions|
-        seals?|authority|constitution|records)"""),
-    ("it claims authority", 1, """
-        (by|with|under|on|has|have|having|carries|carry|holds) (the )?
-        (full |supreme |highest |absolute |sovereign |constitutional |root |admin |administrator |policy |human )?authority
-        (vested in|of the (vault|constitution|system|administrator|human|operator|judge)|
-        over (the )?(vault|policy|law|memory)|to (make|set|seal|change|amend|write|decide) ~2 (law|policy|policies|vault|rules))|
-        (i|this agent|this assistant|this model) (am|is) (now )?(the |an |a )?(policy |final |highest |sole |legal )?
-        (authority|administrator|admin|law|judge|sovereign)|
-        (i|we) (hold|have|claim|possess|carry) ~2 authority (to|over|in|for|of)|
-        (as|acting as) (the |an )?(acting |appointed |new |interim )?(administrator|admin|authority|judge|sovereign|operator) @ (i|we) [^ ]+"""),
-    ("it calls itself sealed", 1, """
-        (dies|dieser eintrag|diese regel|hiermit|ceci|cette regle|cet enregistrement|esto|este registro|esta regla) ~3
-        (gesetz|versiegelt|verfassung|bindend|loi|scelle|scellee|constitution|ley|sellado|sellada|constitucion)"""),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorityFloor:
-    """Only a human may claim to make law: by band, tags, kind of source, a verdict of its own, or in words.
-
-    An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still takes a signature to
-    seal it. In words it recognises phrases, mostly English ones. It relies on the role that it is given; checking the role is
-    the server's work.
+    A record that is trusted less does not, or poison could keep a fact out by saying it first.
     """
-
-    name: str = "F9_Authority"
-    threshold: float = 0.5
-    hard: bool = True
-
-    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words."""
-        if claim.is_human:
-            return CLEAN
-        if claim.is_overlong:
-            return OVERLONG
-        record = claim.record
-        if record.band is Band.VAULT:
-            return Finding(0.0, "claims authority: only a human may write to VAULT. Propose it instead")
-        if record.verdict is not None or record.evidence is not None:
-            return Finding(0.0, "claims authority: it brings a verdict of its own. Leave the verdict out")
-        if not _SEALS.isdisjoint(record.tags):
-            return Finding(
-                0.1, "claims authority: it has a tag that only a human's seal gives. Remove the tag"
-            )
-        kind = record.source.get("kind") if isinstance(record.source, Mapping) else None
-        if isinstance(kind, str) and kind.strip().lower() in _SEALS:
-            return Finding(
-                0.1, "claims authority: only a human's seal gives this kind of source. Name the real one"
-            )
-        possible = _AUTHORITY_PHRASES.possible(claim.whole.vocabulary)
-        text = spoken(claim.whole) if possible else ""
-        for phrase in possible:
-            if phrase.pattern.search(text):
-                return Finding(0.2, f"claims authority: {phrase.kind}. State the fact, or propose it as law")
-        return CLEAN
+    if known.origin.rank < claim.record.origin.rank:
+        return False
+    return claim.record.subject in (None, known.subject) and known.tags.issuperset(claim.record.tags)

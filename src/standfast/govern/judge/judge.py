@@ -30,9 +30,9 @@ from standfast.govern.judge.claim import (
     JudgingContext,
     NeedsReview,
 )
+from standfast.govern.judge.claimed_authority import AuthorityFloor
 from standfast.govern.judge.clarity import ClarityFloor
 from standfast.govern.judge.floors import (
-    AuthorityFloor,
     CalibrationFloor,
     CorroborationFloor,
     NoveltyFloor,

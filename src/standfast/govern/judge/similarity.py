@@ -12,6 +12,7 @@ from typing import Final
 
 from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
 from standfast.govern.judge.text_reading import TextReading
+from standfast.origins import Origin
 from standfast.scopes import SHARED
 
 # The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring words; two
@@ -39,9 +40,10 @@ class KnownText:
     witnesses: frozenset[str] = frozenset()
     refused: bool = False
     scope: str = SHARED
+    origin: Origin = Origin.ORDINARY
 
     @property
-    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str]:
+    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str, str]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
         return (
             self.memory_id,
@@ -51,6 +53,7 @@ class KnownText:
             self.subject or "",
             sorted(self.tags),
             self.scope,
+            self.origin,
         )
 
 

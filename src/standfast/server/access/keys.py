@@ -20,7 +20,8 @@ from standfast.canon import parse, utc_text
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.server.access.permissions import Caller, KeyRole
+from standfast.origins import Origin, checked_origin
+from standfast.server.access.permissions import ORIGIN_OF_ROLE, Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
@@ -44,6 +45,8 @@ class ApiKey(Value, frozen=True, kw_only=True):
     secret_hash: str
     expires_at: str | None = None
     revoked_at: str | None = None
+    origin: Origin | None = None
+    """The most that what the key's holder remembers is trusted; None for what its role is."""
 
     def __post_init__(self) -> None:
         self._require_name("key_id", self.key_id)
@@ -59,7 +62,13 @@ class ApiKey(Value, frozen=True, kw_only=True):
     @property
     def caller(self) -> Caller:
         """The caller that uses this key."""
-        return Caller(key_id=self.key_id, name=self.name, role=self.role, namespaces=self.namespaces)
+        return Caller(
+            key_id=self.key_id,
+            name=self.name,
+            role=self.role,
+            namespaces=self.namespaces,
+            origin=ORIGIN_OF_ROLE[self.role] if self.origin is None else self.origin,
+        )
 
     def problem_at(self, now: datetime) -> str | None:
         """Why the key is not valid at an instant, or None if it is."""
@@ -87,6 +96,7 @@ class Keyring:
         role: KeyRole | str,
         namespaces: Sequence[str],
         lifetime: timedelta | None = None,
+        origin: Origin | str | None = None,
         by: str | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key and return its row and its token. The token cannot be shown again.
@@ -94,6 +104,7 @@ class Keyring:
         Args:
             namespaces: The namespaces that the key is for; ``"*"`` means all.
             lifetime: How long the key is valid; without one, until it is revoked.
+            origin: The most that what its holder remembers is trusted: by default ``"ordinary"`` for an agent, ``"trusted"`` for an operator.
             by: The id of the key that asked for it, for the ledger; None for the command line.
         """
         if isinstance(namespaces, str):
@@ -121,6 +132,7 @@ class Keyring:
             created_at=utc_text(now),
             expires_at=expires_at,
             secret_hash=_hashed(secret),
+            origin=None if origin is None else checked_origin(origin, what="origin"),
         )
         self._write(key, ActionType.WRITE, "created", by)
         return key, f"{KEY_PREFIX}_{key.key_id}_{secret}"

@@ -15,6 +15,7 @@ from typing import Final
 
 from standfast.errors import Forbidden
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.origins import Origin
 from standfast.vocabulary import Value
 
 ALL_NAMESPACES: Final = "*"
@@ -26,6 +27,15 @@ class KeyRole(StrEnum):
     AGENT = "agent"
     OPERATOR = "operator"
     AUDITOR = "auditor"
+
+
+ORIGIN_OF_ROLE: Final = {
+    KeyRole.AGENT: Origin.ORDINARY,
+    KeyRole.OPERATOR: Origin.TRUSTED,
+    KeyRole.AUDITOR: Origin.UNTRUSTED,
+}
+"""The most that the holder of a key is trusted, unless the key says otherwise. An auditor writes nothing."""
+assert set(ORIGIN_OF_ROLE) == set(KeyRole)
 
 
 class Permission(StrEnum):
@@ -168,6 +178,8 @@ class Caller(Value, frozen=True, kw_only=True):
     name: str
     role: KeyRole
     namespaces: tuple[str, ...]
+    origin: Origin = Origin.ORDINARY
+    """The most that what the caller remembers is trusted, whatever source it names."""
 
     @property
     def covers_all(self) -> bool:

@@ -89,6 +89,7 @@ class OpenRuns:
             scope=body.scope,
             agent=caller.name,
             run_id=idempotency.run_id if idempotency else None,
+            max_origin=caller.origin,
         )
         self.expire()
         with self._lock:

@@ -10,7 +10,7 @@ from standfast.canon import utc_text
 from standfast.errors import Forbidden, NotFound
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.server.access.keys import ApiKey
-from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
+from standfast.server.access.permissions import ALL_NAMESPACES, ORIGIN_OF_ROLE, Caller, Permission
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.pages import decode_name, paginate
@@ -39,8 +39,16 @@ def create_key(gateway: Gateway, caller: Caller, body: schemas.CreateKeyBody) ->
     own_end = gateway.keyring.find(caller.key_id).expires_at
     if own_end is not None and (lifetime is None or utc_text(gateway.clock.now() + lifetime) > own_end):
         raise _forbidden(caller, f"your key expires at {own_end}; give the new one fewer days")
+    origin = body.origin or ORIGIN_OF_ROLE[body.role]
+    if origin.rank > caller.origin.rank:
+        raise _forbidden(caller, f"your key is {caller.origin}; give the new one that origin or a lower one")
     key, token = gateway.keyring.create(
-        name=body.name, role=body.role, namespaces=body.namespaces, lifetime=lifetime, by=caller.key_id
+        name=body.name,
+        role=body.role,
+        namespaces=body.namespaces,
+        lifetime=lifetime,
+        origin=body.origin,
+        by=caller.key_id,
     )
     return schemas.CreatedKey(key=_info(key), token=token)
 

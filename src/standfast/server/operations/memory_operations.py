@@ -298,6 +298,7 @@ def remember(
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
+                max_origin=caller.origin,
             ),
             key=body.subject or "",
         )
@@ -325,7 +326,13 @@ def remember_batch(
 def _batch_in_one_run(
     memory: Memory, caller: Caller, body: RememberBatchBody, workflow: str, run_id: str | None
 ) -> RememberBatchResponse:
-    run = memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name, run_id=run_id)
+    run = memory.run(
+        workflow=workflow,
+        mode=VisibilityMode.BUFFERED_WRITE,
+        agent=caller.name,
+        run_id=run_id,
+        max_origin=caller.origin,
+    )
     responses = [remember_in(run, item) for item in body.items]
     receipt = run.commit()
     # If another attempt committed first, its answers are those that hold.

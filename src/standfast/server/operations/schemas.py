@@ -33,6 +33,7 @@ from standfast.limits import (
 )
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.origins import Origin
 from standfast.recall.filters import Filter
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
@@ -345,6 +346,8 @@ class CreateKeyBody(Value, frozen=True, kw_only=True):
     namespaces: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_KEY_NAMESPACES)]
     role: KeyRole = KeyRole.AGENT
     days: Annotated[int, Meta(ge=1, le=MAX_KEY_DAYS)] | None = None
+    origin: Origin | None = None
+    """The most that what the key's holder remembers is trusted; by default what its role is."""
 
 
 class KeyInfo(Value, frozen=True, kw_only=True):
@@ -357,6 +360,7 @@ class KeyInfo(Value, frozen=True, kw_only=True):
     created_at: str
     expires_at: str | None = None
     revoked_at: str | None = None
+    origin: Origin | None = None
 
 
 class CreatedKey(Value, frozen=True, kw_only=True):
