@@ -1,5 +1,6 @@
 """The shared words: they hold the documents' names and values, and can't be built wrong."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ SAMPLES: list[words.Value] = [
     words.MemoryAction(action=words.ActionType.SKIP),
     words.MemoryAction(action=words.ActionType.EXPIRE, target_t=10, reason="LRU eviction"),
     words.Budget(max_excerpt_tokens=800),
-    words.Experiment(id="e", name="n", overrides_tag="opt-e", created_at="2026-01-01T00:00:00.000000Z"),
+    words.Experiment(id="e", name="n", overrides_tag="opt-e", created_at=datetime(2026, 1, 1, tzinfo=UTC)),
 ]
 
 

@@ -10,7 +10,9 @@ import threading
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+UUID: TypeAlias = uuid.UUID
 
 
 class Clock(Protocol):
@@ -122,6 +124,11 @@ class CountedIds:
         with self._lock:
             number, self._next = self._next, self._next + 1
         return f"{number:032x}"
+
+
+def fresh_uuid() -> UUID:
+    """A new random UUID, the default id of requests."""
+    return uuid.uuid4()
 
 
 def fresh_secret() -> str:

@@ -20,6 +20,7 @@ import msgspec
 
 from standfast.canon import normal_string, utc_text
 from standfast.casing import lowered
+from standfast.clock import SystemClock
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
@@ -115,6 +116,10 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _require_digest(self, field: str, digest: str) -> None:
         if not (isinstance(digest, str) and _HEX_DIGEST.fullmatch(digest)):
             self._refuse(f"{field} must be 64 lower-case hexadecimal digits, not {shown(digest)}")
+
+    def _require_aware(self, field: str, instant: datetime) -> None:
+        if not (isinstance(instant, datetime) and instant.tzinfo is not None):
+            self._refuse(f"{field} must be a datetime with a time zone, not {shown(instant)}")
 
     def _require_instant(self, field: str, text: str) -> None:
         try:
@@ -568,9 +573,10 @@ class Experiment(Value, frozen=True, kw_only=True):
     overrides_tag: str
     parent_tag: str | None = None
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
-    created_at: str
+    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
 
     def __post_init__(self) -> None:
+        self._require_aware("created_at", self.created_at)
         self._require_name("id", self.id)
         self._require_name("overrides_tag", self.overrides_tag)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -109,6 +110,6 @@ def test_a_cache_that_can_not_be_reached_says_so(tmp_path: Path) -> None:
 
 
 def test_a_grade_answers_a_request() -> None:
-    result = GRADE.result(request_id="7", sample=Sample(id="a", input=1, expected=2))
+    result = GRADE.result(request_id=UUID(int=7), sample=Sample(id="a", input=1, expected=2))
 
     assert (result.outcome, result.sample_id, result.prompt_digest) == (Outcome.PASS, "a", "p")

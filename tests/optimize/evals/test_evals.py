@@ -1,7 +1,9 @@
 """Datasets are read whole or refused, evaluators grade as they say, errors are never grades."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -166,9 +168,9 @@ def test_a_split_is_exact_and_does_not_depend_on_the_order(numbers: set[int], sh
 
 
 def test_an_error_is_neither_a_pass_nor_a_fail() -> None:
-    passed = EvalResult(request_id="1", sample_id="a", outcome=Outcome.PASS, score=Score.of(True))
-    failed = EvalResult(request_id="2", sample_id="b", outcome=Outcome.FAIL, score=Score.of(False))
-    error = EvalResult(request_id="3", sample_id="c", outcome=Outcome.ERROR, error="time-out")
+    passed = EvalResult(request_id=UUID(int=1), sample_id="a", outcome=Outcome.PASS, score=Score.of(True))
+    failed = EvalResult(request_id=UUID(int=2), sample_id="b", outcome=Outcome.FAIL, score=Score.of(False))
+    error = EvalResult(request_id=UUID(int=3), sample_id="c", outcome=Outcome.ERROR, error="time-out")
     report = EvalReport(results=(passed, failed, error))
 
     assert report.pass_rate == 0.5
@@ -190,15 +192,17 @@ def test_an_error_is_neither_a_pass_nor_a_fail() -> None:
 )
 def test_a_result_that_contradicts_itself_can_not_be_built(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
-        EvalResult(request_id="1", sample_id="a", **wrong)
+        EvalResult(request_id=UUID(int=1), sample_id="a", **wrong)
 
 
 def test_requests_and_results_travel_through_a_mailbox() -> None:
-    experiment = Experiment(id="e", name="n", overrides_tag="opt-1", created_at="2026")
+    experiment = Experiment(
+        id="e", name="n", overrides_tag="opt-1", created_at=datetime(2026, 1, 1, tzinfo=UTC)
+    )
     request = EvalRequest(
         sample=Sample(id="1", input={"q": "x"}, expected=[1]), experiment=experiment, repeat=2
     )
-    result = EvalResult(request_id="1", sample_id="a", outcome=Outcome.PASS, score=Score.of(True))
+    result = EvalResult(request_id=UUID(int=1), sample_id="a", outcome=Outcome.PASS, score=Score.of(True))
     mailbox: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals")
     mailbox.send_many([request, result])
 

@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from standfast.clock import SystemClock
+from standfast.canon import fingerprint
+from standfast.clock import UUID, SystemClock
 from standfast.errors import StandfastError
 from standfast.optimize.evals.cache import InMemoryResultCache, ResultCache
 from standfast.optimize.evals.results import EvalRequest, EvalResult
@@ -36,6 +38,14 @@ from standfast.optimize.prompts.template import (
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.recall.tokens import BpeCounter
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def id_of(name: str) -> UUID:
+    """The same id for the same name, in every run."""
+    return UUID(fingerprint(name)[:32])
+
 
 TEMPLATE = PromptTemplate(
     ns="agent",
@@ -170,7 +180,11 @@ class Harness:
         direct: Any = DirectEvals(worker)
         loop = self.optimize_loop(direct, InMemoryMailbox(name="optimize"))
         request: OptimizeRequest[Any, Any] = OptimizeRequest(
-            prompt_ns="agent", prompt_key="sum", dataset=samples, request_id=request_id, created_at="2026"
+            prompt_ns="agent",
+            prompt_key="sum",
+            dataset=samples,
+            request_id=id_of(request_id),
+            created_at=START,
         )
         return loop.handle(request)
 

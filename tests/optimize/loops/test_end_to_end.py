@@ -14,13 +14,14 @@ import pytest
 import redis
 
 from standfast.canon import canonical_bytes
+from standfast.clock import UUID
 from standfast.optimize.loops.main import MainLoopRequest
 from standfast.optimize.loops.optimize import OptimizeRequest, OptimizeResult
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.mailboxes.mailbox import MailboxCounts
 from standfast.optimize.prompts.redis import RedisPromptOverridesStore
 from tests.figures import Figures
-from tests.optimize.loops.harness import Harness, dataset
+from tests.optimize.loops.harness import START, Harness, dataset, id_of
 from tests.optimize.loops.killed_processes import GATE, PROVIDER, ROLES, mailbox, strategy
 from tests.servers.redis import RedisServer
 
@@ -76,7 +77,7 @@ class Told:
     """What the outside harness hears of one run."""
 
     result: OptimizeResult
-    answers: dict[str, str]
+    answers: dict[UUID, str]
     counts: dict[str, MailboxCounts]
     tags: list[str]
     kills: int
@@ -104,15 +105,17 @@ def _run(server: RedisServer, plan: Plan) -> Told:
         prompt_ns="agent",
         prompt_key="sum",
         dataset=dataset(plan.samples),
-        request_id="e2e",
-        created_at="2026",
+        request_id=id_of("e2e"),
+        created_at=START,
     )
-    got: dict[str, str] = {}
+    got: dict[UUID, str] = {}
     done: list[OptimizeResult] = []
     killed = 0
     with _workers(Workers(server.url, plan.latency_seconds, plan.length)) as workers:
         boxes["optimize"].send(request, reply_to="results")
-        questions = [MainLoopRequest(request={"a": n, "b": 1}, request_id=f"q{n}") for n in range(QUESTIONS)]
+        questions = [
+            MainLoopRequest(request={"a": n, "b": 1}, request_id=id_of(f"q{n}")) for n in range(QUESTIONS)
+        ]
         boxes["main"].send_many(questions, reply_to="answers")
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (not done or len(got) < QUESTIONS) and time.monotonic() < deadline:
@@ -159,7 +162,7 @@ def _check(told: Told, report: OptimizationReport, figures: Figures, plan: Plan)
     assert told.result.error is None
     assert told.kills == plan.kills
     assert canonical_bytes(told.result.report.as_json()) == canonical_bytes(report.as_json())
-    assert told.answers.keys() == {f"q{n}" for n in range(QUESTIONS)}
+    assert told.answers.keys() == {id_of(f"q{n}") for n in range(QUESTIONS)}
     assert told.tags == []
     assert set(told.counts.values()) == {MailboxCounts(ready=0, leased=0, delayed=0, dead=0)}
 

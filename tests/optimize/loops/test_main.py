@@ -1,16 +1,18 @@
 """The agent's loop: recall, render, ask, remember, and what tools can see."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled
+from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled, UnsendableBody
 from standfast.memory import Memory
-from standfast.optimize.loops.agent import AgentTool, ToolContext, ToRemember
+from standfast.optimize.loops.agent import AgentTool, Resources, ToolContext, ToRemember
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
@@ -20,13 +22,14 @@ from standfast.optimize.providers.adapter import ModelReply, ModelRequest, Model
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.traces.artifact import ToolProfile
 from standfast.vocabulary import Band, Budget, Experiment
+from tests.optimize.loops.harness import START, id_of
 
 TEMPLATE = PromptTemplate(
     ns="agent",
     key="support",
     sections=(memory_section(tokens=100), Section(key="task", title="Task", body="Q: ${question}")),
 )
-EXPERIMENT = Experiment(id="e", name="trial", overrides_tag="opt-1", created_at="2026")
+EXPERIMENT = Experiment(id="e", name="trial", overrides_tag="opt-1", created_at=START)
 
 
 def known(*texts: str) -> Memory:
@@ -65,7 +68,7 @@ def _support(memory: Memory, **options: Any) -> Support:
 def test_a_request_goes_through_memory_prompt_and_model(tmp_path: Path) -> None:
     memory, events = refunds(), list[dict[str, Any]]()
     loop = _support(memory, bus=events.append, overrides_store=LocalPromptOverridesStore(tmp_path))
-    result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, request_id="r1"))
+    result = loop.execute(MainLoopRequest(request={"question": "refunds?"}, request_id=id_of("r1")))
 
     assert (result.output, result.remembered, result.error) == ("14 days", 1, None)
     assert result.package_hash == memory.at(1).recall("refunds?", tokens=100).package_hash
@@ -121,12 +124,10 @@ def test_a_budget_caps_what_memory_hands_back_and_a_deadline_is_kept() -> None:
 
     assert capped.package_hash == memory.at(1).recall("refunds?", tokens=2).package_hash
     with pytest.raises(DeadlinePassed):
-        loop.execute(MainLoopRequest(**request, deadline="2025-12-31T23:59:59.000000Z"))
+        loop.execute(MainLoopRequest(**request, deadline=START - timedelta(seconds=1)))
     with pytest.raises(InvalidValue):
-        MainLoopRequest(**request, deadline="tomorrow")
-    assert (
-        loop.execute(MainLoopRequest(**request, deadline="2026-12-31T23:59:59.000000Z")).output == "14 days"
-    )
+        MainLoopRequest(**request, deadline=datetime(2026, 1, 2))  # noqa: DTZ001  # It is refused because it has no time zone.
+    assert loop.execute(MainLoopRequest(**request, deadline=START + timedelta(days=1))).output == "14 days"
 
 
 def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
@@ -154,11 +155,13 @@ def test_tool_handlers_see_the_experiment(tmp_path: Path) -> None:
         tools=[AgentTool(spec=spec, handler=look_up)],
         overrides_store=store,
     )
-    result = loop.execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT, request_id="r7"))
+    result = loop.execute(
+        MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT, request_id=id_of("r7"))
+    )
 
     assert result.output == "standfast means roots"
     assert result.usage.input_tokens > 5
-    assert [(context.experiment, context.request_id) for context in seen] == [(EXPERIMENT, "r7")]
+    assert [(context.experiment, context.request_id) for context in seen] == [(EXPERIMENT, str(id_of("r7")))]
 
 
 def _calling(tool: str) -> ScriptedProvider:
@@ -224,3 +227,32 @@ def test_every_tool_has_a_name_of_its_own() -> None:
     for tools in ([tool, tool], [replace(tool, spec=ours)], [replace(tool, profile=ToolProfile.whole("x"))]):
         with pytest.raises(InvalidValue, match="unique name"):
             _support(refunds(), tools=tools)
+
+
+def test_the_resources_of_a_request_reach_its_tools_and_can_not_be_sent() -> None:
+    seen = []
+
+    def count(_: dict[str, Any], context: ToolContext) -> str:
+        seen.append(context.resources.get(Counter))
+        return "done"
+
+    def script(request: ModelRequest) -> str | ModelReply:
+        if len(request.messages) > 1:
+            return request.messages[-1].text
+        call = ModelToolCall(call_id="1", name="count", arguments={})
+        return ModelReply(text="", tool_calls=(call,), model="m")
+
+    spec = ToolSpec(name="count", description="Counts.", parameters={"type": "object"})
+    section = Section(key="task", title="Task", body="Count.")
+    loop: MainLoop[Any] = MainLoop(
+        adapter=ScriptedProvider(script),
+        template=PromptTemplate(ns="agent", key="count", sections=(section,)),
+        tools=[AgentTool(spec=spec, handler=count)],
+    )
+    request: MainLoopRequest[Any] = MainLoopRequest(request={}, resources=Resources(Counter("abc")))
+    mailbox: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="main")
+
+    assert loop.execute(request).output == "done"
+    assert seen == [Counter("abc")]
+    with pytest.raises(UnsendableBody, match="Resources"):
+        mailbox.send(request)

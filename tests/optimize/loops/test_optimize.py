@@ -29,7 +29,7 @@ from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.recall.tokens import EstimatedCounter
 from tests.figures import Figures
-from tests.optimize.loops.harness import TEMPLATE, Harness, Planted, agent, dataset, temporary_tags
+from tests.optimize.loops.harness import TEMPLATE, Harness, Planted, agent, dataset, id_of, temporary_tags
 
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
 SAMPLES = 100
@@ -342,7 +342,7 @@ def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
 def test_nothing_temporary_is_left_and_the_report_is_the_same_again(tmp_path: Path) -> None:
     """Also after a crash between: what an earlier life left under the same experiment's name is removed."""
     harness = Harness(tmp_path, agent(noise=NOISE), Planted(("role", SHORT_ROLE)))
-    experiment = fingerprint(["optimize/v1", "r1"])[:16]
+    experiment = fingerprint(["optimize/v1", str(id_of("r1"))])[:16]
     harness.store.replace(TEMPLATE, [], tag=f"opt-{experiment}-left")
     first = harness.optimize(dataset(SAMPLES))
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from standfast.optimize.mailboxes.redis import RedisMailbox
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band
+from tests.optimize.loops.harness import START, id_of
 from tests.optimize.loops.killed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
 from tests.optimize.mailboxes import backends
 from tests.optimize.mailboxes.backends import Advance, AnyMailbox
 
 ROOT = Path(__file__).parents[3]
 REQUEST: MainLoopRequest[Any] = MainLoopRequest(
-    request={"note": "The boat needs paint."}, request_id="r1", created_at="2026"
+    request={"note": "The boat needs paint."}, request_id=id_of("r1"), created_at=START
 )
 NOTHING_LEFT = MailboxCounts(ready=0, leased=0, delayed=0, dead=0)
 
@@ -201,8 +203,12 @@ def test_another_request_under_the_same_id_is_refused(memory: Memory) -> None:
     agent.execute(REQUEST)
     for other in ({"note": "The sails too."}, {"note": "The boat needs paint.", "by": "Ann"}):
         with pytest.raises(RequestReused):
-            agent.execute(MainLoopRequest(request=other, request_id="r1", created_at="2026"))
+            agent.execute(MainLoopRequest(request=other, request_id=id_of("r1"), created_at=START))
     with pytest.raises(RequestReused):
-        agent.execute(MainLoopRequest(request=REQUEST.request, request_id="r1", created_at="2027"))
+        agent.execute(
+            MainLoopRequest(
+                request=REQUEST.request, request_id=id_of("r1"), created_at=START + timedelta(days=365)
+            )
+        )
 
     assert memory.store.head() == 1

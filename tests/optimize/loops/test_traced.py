@@ -37,6 +37,7 @@ from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.equivalence import ReasonCode, shortfalls
 from standfast.traces.folder import TraceFolder
 from standfast.traces.shapes import JsonShape, TextShape
+from tests.optimize.loops.harness import id_of
 from tests.servers.model import MODEL_NAME, ModelServer
 
 TASK = Section(key="task", title="Task", body="Q: ${question}")
@@ -291,7 +292,7 @@ def test_an_evaluation_leaves_a_whole_trace_also_when_its_grade_was_known(tmp_pa
         loop=Scene().loop(memory, tmp_path), requests=requests, cache=InMemoryResultCache()
     )
     request: EvalRequest[Any, Any] = EvalRequest(
-        sample=Sample(id="a", input=QUESTION, expected="14 days"), request_id="e1"
+        sample=Sample(id="a", input=QUESTION, expected="14 days"), request_id=id_of("e1")
     )
     first, cached = worker.handle(request), worker.handle(request)
 

@@ -15,6 +15,7 @@ from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band
+from tests.optimize.loops.harness import id_of
 from tests.store.builders import memory_store
 
 TEMPLATE = PromptTemplate(
@@ -51,7 +52,9 @@ def test_it_recalls_answers_and_remembers_in_one_run() -> None:
         return "14 days"
 
     loop = _Support(adapter=ScriptedProvider(script), template=TEMPLATE, memory=memory, workflow="support")
-    result = loop.execute(MainLoopRequest(request_id="r1", request={"question": "how long EU refunds take."}))
+    result = loop.execute(
+        MainLoopRequest(request_id=id_of("r1"), request={"question": "how long EU refunds take."})
+    )
 
     assert result.output == "14 days"
     assert "EU refunds take 14 days." in seen[0]
@@ -69,7 +72,7 @@ def test_a_model_that_fails_leaves_memory_as_it_was() -> None:
 
     loop = _Support(adapter=ScriptedProvider(script), template=TEMPLATE, memory=memory, workflow="support")
     with pytest.raises((StandfastError, ValueError)):
-        loop.execute(MainLoopRequest(request_id="r1", request={"question": "anything?"}))
+        loop.execute(MainLoopRequest(request_id=id_of("r1"), request={"question": "anything?"}))
 
     assert memory.store.head() == 0
 

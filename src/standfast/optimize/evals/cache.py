@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
-from standfast.clock import IdSource, RandomIds
+from standfast.clock import UUID, IdSource, RandomIds
 from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.results import EvalResult, Outcome
@@ -50,7 +50,7 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     score: Score
     usage: TokenUsage
 
-    def result(self, *, request_id: str, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
+    def result(self, *, request_id: UUID, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
         """Return the grade as the result of a request that took this many calls of a model; none if it was cached."""
         return EvalResult(
             request_id=request_id,

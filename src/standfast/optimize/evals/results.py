@@ -1,21 +1,17 @@
 """Requests to evaluation workers and their results: pass, fail, or error, which counts as neither."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic
 
 import msgspec
 
-from standfast.canon import utc_text
-from standfast.clock import RandomIds, SystemClock
+from standfast.clock import UUID, SystemClock, fresh_uuid
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.samples import ExpectedT, InputT, Sample
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.vocabulary import Experiment, Value
-
-
-def _now() -> str:
-    return utc_text(SystemClock().now())
 
 
 class Outcome(StrEnum):
@@ -33,11 +29,11 @@ class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
     sample: Sample[InputT, ExpectedT]
     experiment: Experiment | None = None
     repeat: int = 0
-    request_id: str = msgspec.field(default_factory=RandomIds().new_id)
-    created_at: str = msgspec.field(default_factory=_now)
+    request_id: UUID = msgspec.field(default_factory=fresh_uuid)
+    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
 
     def __post_init__(self) -> None:
-        self._require_name("request_id", self.request_id)
+        self._require_aware("created_at", self.created_at)
         self._require_whole("repeat", self.repeat, least=0)
 
 
@@ -45,7 +41,7 @@ class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 class EvalResult(Value, frozen=True, kw_only=True):
     """The result of one evaluation, with the digest of the prompt that was really used. An error has no score."""
 
-    request_id: str
+    request_id: UUID
     sample_id: str
     repeat: int = 0
     outcome: Outcome

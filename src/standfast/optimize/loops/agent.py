@@ -108,6 +108,11 @@ class Resources:
         found = self._objects.get(kind)
         return found if isinstance(found, kind) else None
 
+    @property
+    def objects(self) -> tuple[object, ...]:
+        """The objects, in the order in which they were given."""
+        return tuple(self._objects.values())
+
     def plus(self, *objects: object) -> "Resources":
         """Return these resources and others; of two with the same type, the new one wins."""
         return Resources(*self._objects.values(), *objects)

@@ -7,16 +7,16 @@ experiment the run is read-only. Everything is in the run's trace.
 A request that is delivered twice takes effect once: an idempotency record is part of the commit.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from standfast.canon import utc_text
-from standfast.clock import Clock, IdSource, RandomIds, SystemClock
+from standfast.clock import UUID, Clock, IdSource, RandomIds, SystemClock, fresh_uuid
 from standfast.errors import CommitAborted, DeadlinePassed, InvalidValue, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
@@ -32,6 +32,7 @@ from standfast.optimize.loops.agent import (
     Bus,
     Event,
     MemoryRun,
+    Resources,
     Toolbox,
     ToolContext,
     ToRemember,
@@ -61,11 +62,6 @@ from standfast.traces.shapes import Shape
 from standfast.vocabulary import Budget, Experiment, RunIdentity, Value, VisibilityMode
 
 UserRequestT = TypeVar("UserRequestT")
-_DEADLINE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-
-
-def _now() -> str:
-    return utc_text(SystemClock().now())
 
 
 @message_kind("MainLoopRequest")
@@ -76,30 +72,29 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
         budget: Caps the recalled tokens, whatever the prompt allows.
         deadline: After this time nothing is done.
         experiment: Decides which overrides are used. Nothing is remembered under an experiment.
+        resources: Objects for the tools of this request, by type. They can't be sent, so a request with resources goes to ``execute``.
     """
 
     request: UserRequestT
     budget: Budget | None = None
-    deadline: str | None = None
+    deadline: datetime | None = None
     experiment: Experiment | None = None
     repeat: int = 0
-    request_id: str = msgspec.field(default_factory=RandomIds().new_id)
-    created_at: str = msgspec.field(default_factory=_now)
+    resources: Resources | None = None
+    request_id: UUID = msgspec.field(default_factory=fresh_uuid)
+    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
 
     def __post_init__(self) -> None:
-        self._require_name("request_id", self.request_id)
+        self._require_aware("created_at", self.created_at)
         if self.deadline is not None:
-            self._require(
-                _DEADLINE.fullmatch(self.deadline) is not None,
-                "deadline must have the form of utc_text(), e.g. 2026-01-01T00:00:00.000000Z",
-            )
+            self._require_aware("deadline", self.deadline)
 
 
 @message_kind("MainLoopResult")
 class MainLoopResult(Value, frozen=True, kw_only=True):
     """The agent's answer, and what it was made of: prompt, recalled package, model, tokens, and the run."""
 
-    request_id: str
+    request_id: UUID
     output: str = ""
     prompt_digest: str | None = None
     rendered_digest: str | None = None
@@ -189,9 +184,11 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
 
     def handle(self, request: MainLoopRequest[UserRequestT]) -> MainLoopResult:
         """Answer a request: recall, render, ask the model, remember."""
-        now = utc_text(self._clock.now())
+        now = self._clock.now()
         if request.deadline is not None and request.deadline <= now:
-            raise DeadlinePassed(request_id=request.request_id, deadline=request.deadline, at=now)
+            raise DeadlinePassed(
+                request_id=str(request.request_id), deadline=utc_text(request.deadline), at=utc_text(now)
+            )
         idempotency = self._idempotency_record(request)
         remembered = self._remembered_before(idempotency)
         try:
@@ -214,9 +211,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """Return the record that makes the request take effect once; None if it must have no effect."""
         if self._memory is None or request.experiment is not None:
             return None
-        content = ["main-loop/v1", request.created_at, as_text(request.request)]
+        content = ["main-loop/v1", utc_text(request.created_at), as_text(request.request)]
         return IdempotencyRecord.of(
-            f"loop/{self._workflow}", self._memory.namespace, request.request_id, content
+            f"loop/{self._workflow}", self._memory.namespace, str(request.request_id), content
         )
 
     def _remembered_before(self, idempotency: IdempotencyRecord | None) -> int | None:
@@ -260,7 +257,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
         reply, usage, calls = self._converse(rendering, beat or self.beat)
         record_output(recorder, reply.text, self.shape)
-        facts = {"model": reply.model, "request_id": request.request_id, "run_id": recorder.run.run_id}
+        facts = {"model": reply.model, "request_id": str(request.request_id), "run_id": recorder.run.run_id}
         self._publish(rendering.session, {"event": "answered", **facts, **usage.as_json()})
         return MainLoopResult(
             request_id=request.request_id,
@@ -291,7 +288,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
         if self._memory is None:
             identity = RunIdentity(
-                run_id=request.request_id,
+                run_id=str(request.request_id),
                 workflow_id=self._workflow,
                 memory_snapshot_id=0,
                 visibility_mode=VisibilityMode.OFF,
@@ -310,7 +307,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     ) -> Rendering:
         self._tools.register(recorder)
         prompt, session = self.prepare(request.request, request.experiment)
-        session.resources = session.resources.plus(request.experiment)
+        extra = () if request.resources is None else request.resources.objects
+        session.resources = session.resources.plus(*extra, request.experiment)
         resolved = prompt.resolve(self._store)
         budget = next((one.recall_tokens for one in resolved.descriptor.sections if one.recall_tokens), None)
         if budget is not None and request.budget is not None:
@@ -320,7 +318,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                 prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
             rendered = prompt.render(resolved=resolved)
             facts = record_prompt(recorder, rendered)
-        self._publish(session, {"event": "rendered", "request_id": request.request_id, **facts})
+        self._publish(session, {"event": "rendered", "request_id": str(request.request_id), **facts})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
     def _converse(self, rendering: Rendering, beat: Callable[[], None]) -> tuple[ModelReply, TokenUsage, int]:
@@ -344,7 +342,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
 
     def _call_tools(self, reply: ModelReply, rendering: Rendering) -> Iterator[ChatMessage]:
         """Yield the model's message and the result of each tool call in it."""
-        context = ToolContext(resources=rendering.session.resources, request_id=rendering.request.request_id)
+        context = ToolContext(
+            resources=rendering.session.resources, request_id=str(rendering.request.request_id)
+        )
         yield ChatMessage(role=MessageRole.ASSISTANT, text=reply.text, tool_calls=reply.tool_calls)
         for call in reply.tool_calls:
             answer = self._tools.handle(call, context, rendering.recorder)

@@ -7,13 +7,14 @@ graded ones are in the result cache, so the report comes out the same.
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Generic
 
 import msgspec
 
-from standfast.canon import fingerprint, utc_text
-from standfast.clock import Clock, RandomIds, SystemClock
+from standfast.canon import fingerprint
+from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
 from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
 from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
 from standfast.optimize.evals.cache import ResultCache
@@ -53,10 +54,6 @@ from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 from standfast.vocabulary import Value
 
 
-def _now() -> str:
-    return utc_text(SystemClock().now())
-
-
 @message_kind("OptimizeRequest")
 class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
     """A request to optimize a prompt on a dataset."""
@@ -66,11 +63,12 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=Tr
     dataset: Dataset[InputT, ExpectedT]
     baseline_tag: str = STABLE
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
-    request_id: str = msgspec.field(default_factory=RandomIds().new_id)
-    created_at: str = msgspec.field(default_factory=_now)
+    request_id: UUID = msgspec.field(default_factory=fresh_uuid)
+    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
 
     def __post_init__(self) -> None:
-        for field in ("prompt_ns", "prompt_key", "baseline_tag", "request_id"):
+        self._require_aware("created_at", self.created_at)
+        for field in ("prompt_ns", "prompt_key", "baseline_tag"):
             self._require_name(field, getattr(self, field))
 
 
@@ -78,9 +76,9 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=Tr
 class OptimizeResult(Value, frozen=True, kw_only=True):
     """The result of an optimization. With an error, the report is empty and its experiment id is ``failed``."""
 
-    request_id: str
+    request_id: UUID
     report: OptimizationReport
-    completed_at: str = msgspec.field(default_factory=_now)
+    completed_at: datetime = msgspec.field(default_factory=SystemClock().now)
     error: str | None = None
     error_code: str | None = None
     spending: ModelSpending = ModelSpending()
@@ -132,13 +130,13 @@ class OptimizeLoop(
         """Run one optimization. Its temporary tags are always removed."""
         template = self._prompts.get(request.prompt_ns, request.prompt_key)
         if not len(request.dataset):
-            raise InvalidDataset(dataset=request.request_id, problem="it has no samples")
+            raise InvalidDataset(dataset=str(request.request_id), problem="it has no samples")
         self._store.sweep()
         # A tag without an override means the source; the report says so.
         baseline = Prompt(template, overrides_tag=request.baseline_tag, fallback=Fallback.TEMPLATE).resolve(
             self._store
         )
-        experiment_id = fingerprint(["optimize/v1", request.request_id])[:16]
+        experiment_id = fingerprint(["optimize/v1", str(request.request_id)])[:16]
         trial = Trial(
             TrialSetting(
                 experiment_id=experiment_id,

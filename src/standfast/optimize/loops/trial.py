@@ -7,10 +7,11 @@ arrives twice counts once. A result made with another prompt than the arm's does
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from standfast.canon import fingerprint
-from standfast.clock import Clock
+from standfast.clock import UUID, Clock
 from standfast.errors import EvalsUnanswered, SpendingLimitReached, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
@@ -63,7 +64,7 @@ class TrialSetting:
     template: PromptTemplate
     parent_tag: str
     flags: dict[str, bool]
-    created_at: str
+    created_at: datetime
     gate: GateSettings
     limits: SpendingLimits
     patience_seconds: float = EVAL_PATIENCE_SECONDS
@@ -269,7 +270,7 @@ class Trial:
 
     def _evaluate(self, wanted: Iterable[tuple[Arm, Sample[Any, Any], int]]) -> None:
         """Evaluate these runs, except those that have a result, and wait for the results."""
-        queue: dict[str, _Pending] = {}
+        queue: dict[UUID, _Pending] = {}
         for arm, sample, repeat in wanted:
             key = (arm.digest, sample.id, repeat)
             if key not in self._results:
@@ -300,7 +301,7 @@ class Trial:
             raise SpendingLimitReached(calls=spent.calls, cost=round(limits.cost(spent.usage), 6))
         return wanted
 
-    def _await(self, pending: dict[str, _Pending]) -> None:
+    def _await(self, pending: dict[UUID, _Pending]) -> None:
         """Send requests and wait for their results."""
         self._send(list(pending.values()))
         quiet_since = self._clock.monotonic()
@@ -314,7 +315,7 @@ class Trial:
                 self._retry(pending, list(pending.values()), "no result in time")
                 quiet_since = self._clock.monotonic()
 
-    def _collect(self, pending: dict[str, _Pending]) -> bool:
+    def _collect(self, pending: dict[UUID, _Pending]) -> bool:
         """Take arrived results; return whether there were any of ours."""
         messages = self._replies.receive(max_messages=200, visibility_timeout=60, wait_time_seconds=1)
         failed: dict[str, list[_Pending]] = {}
@@ -348,7 +349,7 @@ class Trial:
             return f"the worker used prompt {result.prompt_digest!r:.20}, not {digest!r:.20}"
         return None
 
-    def _retry(self, pending: dict[str, _Pending], again: list[_Pending], problem: str) -> None:
+    def _retry(self, pending: dict[UUID, _Pending], again: list[_Pending], problem: str) -> None:
         """Send requests again; after several attempts record an error, which is neither a pass nor a regression."""
         for failed in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
             request = failed.request
@@ -375,6 +376,6 @@ class Trial:
             sample=sample,
             experiment=arm.experiment,
             repeat=repeat,
-            request_id=fingerprint(named)[:32],
+            request_id=UUID(fingerprint(named)[:32]),
             created_at=self._setting.created_at,
         )
