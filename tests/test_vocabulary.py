@@ -1,6 +1,5 @@
 """The shared words: they hold the documents' names and values, and can't be built wrong."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -43,7 +42,6 @@ SAMPLES: list[words.Value] = [
     words.MemoryAction(action=words.ActionType.SKIP),
     words.MemoryAction(action=words.ActionType.EXPIRE, target_t=10, reason="LRU eviction"),
     words.Budget(max_excerpt_tokens=800),
-    words.Experiment(id="e", name="n", overrides_tag="opt-e", created_at=datetime(2026, 1, 1, tzinfo=UTC)),
 ]
 
 
@@ -124,7 +122,6 @@ def test_an_unknown_field_is_refused(value: words.Value) -> None:
         (words.Budget, {"max_excerpt_tokens": 0}),
         (words.Budget, {"max_excerpt_tokens": 1, "per_item_max_excerpt_tokens": 0}),
         (words.Budget, {"max_excerpt_tokens": 1, "max_items": 0}),
-        (words.Experiment, {"id": "", "name": "n", "overrides_tag": "t", "created_at": "now"}),
     ],
 )
 def test_a_value_that_breaks_its_rules_can_not_be_built(

@@ -7,7 +7,6 @@ of the documents, so ``as_json`` and ``from_json`` need no translation.
     what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: remember_request.py)
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
-    what is tried       Experiment
 """
 
 import re
@@ -20,7 +19,6 @@ import msgspec
 
 from standfast.canon import normal_string, utc_text
 from standfast.casing import lowered
-from standfast.clock import SystemClock
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
@@ -41,7 +39,6 @@ __all__ = [
     "Budget",
     "BufferState",
     "Evidence",
-    "Experiment",
     "FloorCheck",
     "JsonScalar",
     "MemoryAction",
@@ -563,22 +560,6 @@ class Budget(Value, frozen=True, kw_only=True):
         self._require_whole("max_items", self.max_items, least=1)
         if self.per_item_max_excerpt_tokens is not None:
             self._require_whole("per_item_max_excerpt_tokens", self.per_item_max_excerpt_tokens, least=1)
-
-
-class Experiment(Value, frozen=True, kw_only=True):
-    """An isolated trial of a prompt under an overrides tag."""
-
-    id: str
-    name: str
-    overrides_tag: str
-    parent_tag: str | None = None
-    flags: dict[str, bool] = msgspec.field(default_factory=dict)
-    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
-
-    def __post_init__(self) -> None:
-        self._require_aware("created_at", self.created_at)
-        self._require_name("id", self.id)
-        self._require_name("overrides_tag", self.overrides_tag)
 
 
 def is_metadata_value(value: object) -> bool:

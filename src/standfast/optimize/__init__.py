@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         SectionOverride,
     )
     from standfast.optimize.prompts.prompt import (
+        Experiment,
         Fallback,
         FellBack,
         Prompt,
@@ -159,6 +160,7 @@ __all__ = [
     "EvalResult",
     "Evaluator",
     "Exact",
+    "Experiment",
     "Fallback",
     "FellBack",
     "GateSettings",
@@ -279,7 +281,7 @@ _NAMES_OF_MODULE = {
     "mailboxes.wire": "Codec WireCodec message_kind",
     "prompts.local": "LocalPromptOverridesStore",
     "prompts.overrides": "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride",
-    "prompts.prompt": "Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
+    "prompts.prompt": "Experiment Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
     "prompts.redis": "RedisPromptOverridesStore",
     "prompts.s3": "S3PromptOverridesStore",
     "prompts.template": "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor memory_section",

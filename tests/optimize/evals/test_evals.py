@@ -24,8 +24,8 @@ from standfast.optimize.evals.evaluators import (
 from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
+from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.providers.scripted import ScriptedProvider
-from standfast.vocabulary import Experiment
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
@@ -207,3 +207,9 @@ def test_requests_and_results_travel_through_a_mailbox() -> None:
     mailbox.send_many([request, result])
 
     assert [message.body for message in mailbox.receive(max_messages=2)] == [request, result]
+
+
+@pytest.mark.parametrize("wrong", [{"id": ""}, {"created_at": datetime(2026, 1, 1)}], ids=str)  # noqa: DTZ001  # It is refused.
+def test_an_experiment_that_can_not_be_meant_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        Experiment(**{"id": "e", "name": "n", "overrides_tag": "opt-1", **wrong})

@@ -17,11 +17,12 @@ from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
+from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ModelToolCall, TokenUsage, ToolSpec
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.traces.artifact import ToolProfile
-from standfast.vocabulary import Band, Budget, Experiment
+from standfast.vocabulary import Band, Budget
 from tests.optimize.loops.harness import START, id_of
 
 TEMPLATE = PromptTemplate(

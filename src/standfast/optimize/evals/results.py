@@ -10,8 +10,9 @@ from standfast.clock import UUID, SystemClock, fresh_uuid
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.samples import ExpectedT, InputT, Sample
 from standfast.optimize.mailboxes.wire import message_kind
+from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.providers.adapter import TokenUsage
-from standfast.vocabulary import Experiment, Value
+from standfast.vocabulary import Value
 
 
 class Outcome(StrEnum):

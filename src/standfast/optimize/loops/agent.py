@@ -18,14 +18,14 @@ from typing import Any, Final, Protocol, TypeVar
 
 from standfast.canon import parse
 from standfast.errors import InvalidValue, NotCanonical, StandfastError
-from standfast.optimize.prompts.prompt import ContextText, RenderedPrompt
+from standfast.optimize.prompts.prompt import ContextText, Experiment, RenderedPrompt
 from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec, tools_digest
 from standfast.store.commit import Write
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.recorder import REMEMBER, Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape
-from standfast.vocabulary import Experiment, Receipt
+from standfast.vocabulary import Receipt
 
 _T = TypeVar("_T")
 

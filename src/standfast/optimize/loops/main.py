@@ -46,7 +46,7 @@ from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
-from standfast.optimize.prompts.prompt import Fallback, Prompt, RenderedPrompt
+from standfast.optimize.prompts.prompt import Experiment, Fallback, Prompt, RenderedPrompt
 from standfast.optimize.prompts.template import PromptTemplate, as_text
 from standfast.optimize.providers.adapter import (
     ChatMessage,
@@ -59,7 +59,7 @@ from standfast.optimize.providers.adapter import (
 )
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Budget, Experiment, RunIdentity, Value, VisibilityMode
+from standfast.vocabulary import Budget, RunIdentity, Value, VisibilityMode
 
 UserRequestT = TypeVar("UserRequestT")
 

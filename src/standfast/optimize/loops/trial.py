@@ -28,9 +28,9 @@ from standfast.optimize.loops.gate import (
 from standfast.optimize.loops.spending import ModelSpending, SpendingLimits
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
+from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
-from standfast.vocabulary import Experiment
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished evaluations and of pending ones."""

@@ -5,10 +5,14 @@ rendered and the result says so.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
+import msgspec
+
 from standfast.canon import fingerprint
+from standfast.clock import SystemClock
 from standfast.errors import (
     BrokenPlaceholders,
     MissingOverride,
@@ -28,6 +32,22 @@ from standfast.optimize.prompts.template import (
     placeholders,
 )
 from standfast.vocabulary import Value
+
+
+class Experiment(Value, frozen=True, kw_only=True):
+    """An isolated trial of a prompt under an overrides tag."""
+
+    id: str
+    name: str
+    overrides_tag: str
+    parent_tag: str | None = None
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+    created_at: datetime = msgspec.field(default_factory=SystemClock().now)
+
+    def __post_init__(self) -> None:
+        self._require_aware("created_at", self.created_at)
+        self._require_name("id", self.id)
+        self._require_name("overrides_tag", self.overrides_tag)
 
 
 class Fallback(StrEnum):
