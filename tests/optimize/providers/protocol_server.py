@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,7 @@ class ProtocolServer:
         self.plan = list(plan)
         self.asked: list[dict[str, Any]] = []
         self.tool_call: dict[str, Any] | None = None
+        self.stopped: str | None = None
         self._released = threading.Event()
         server = self
 
@@ -39,9 +41,12 @@ class ProtocolServer:
                 if status == 0:
                     self.close_connection = True
                     return
+                streamed = status == 200 and body.get("stream") and isinstance(answer, dict)
                 content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+                if streamed:
+                    content = b"".join(_events(self.path, answer))
                 self.send_response(status)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", "text/event-stream" if streamed else "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.send_header("retry-after-ms", "1")
                 self.end_headers()
@@ -59,7 +64,10 @@ class ProtocolServer:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A proper answer: the last thing that was said, backwards; or the planned call of a tool."""
+        """A proper answer: the last thing that was said, backwards; or the call of a tool that is planned or must be made."""
+        forced = body.get("tool_choice", {}).get("name")
+        if forced:
+            self.tool_call = {"name": forced, "arguments": {"sum": 4}}
         last = body["messages"][-1]["content"]
         said = (
             last
@@ -80,10 +88,12 @@ class ProtocolServer:
                 "role": "assistant",
                 "model": body["model"] + "-2026",
                 "content": blocks,
-                "stop_reason": "tool_use" if call else "end_turn",
+                "stop_reason": self.stopped or ("tool_use" if call else "end_turn"),
                 "stop_sequence": None,
                 "usage": {"input_tokens": 11, "output_tokens": 7},
             }
+        if "response_format" in body:
+            text = '{"sum": 4}'
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if call:
             function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
@@ -97,7 +107,13 @@ class ProtocolServer:
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body["model"] + "-2026",
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if call else "stop"}],
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": self.stopped or ("tool_calls" if call else "stop"),
+                }
+            ],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
         }
 
@@ -112,3 +128,45 @@ class ProtocolServer:
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
+
+
+def _events(path: str, answer: dict[str, Any]) -> Iterator[bytes]:
+    """The answer as a stream of server-sent events, its text in pieces of one character."""
+    if path.endswith("/messages"):
+        start = {
+            **answer,
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 11, "output_tokens": 1},
+        }
+        text = answer["content"][0]["text"]
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": start},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            *(
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+                for piece in text
+            ),
+            {"type": "content_block_stop", "index": 0},
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": answer["stop_reason"], "stop_sequence": None},
+                "usage": {"output_tokens": 7},
+            },
+            {"type": "message_stop"},
+        ]
+        for event in events:
+            yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+        return
+    [choice] = answer["choices"]
+    chunk = {"id": answer["id"], "object": "chat.completion.chunk", "created": 1, "model": answer["model"]}
+    deltas = [
+        {"role": "assistant", "content": ""},
+        *({"content": piece} for piece in choice["message"]["content"]),
+    ]
+    chunks = [{**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    chunks += [{**chunk, "choices": [last]}, {**chunk, "choices": [], "usage": answer["usage"]}]
+    for one in chunks:
+        yield f"data: {json.dumps(one)}\n\n".encode()
+    yield b"data: [DONE]\n\n"

@@ -1,5 +1,7 @@
 """Both adapters speak their protocols, try again when it helps, and tell every failure in our words."""
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -8,6 +10,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.errors import (
+    InvalidValue,
     ProviderError,
     ProviderGarbled,
     ProviderRefused,
@@ -85,6 +88,99 @@ def test_a_tool_is_offered_called_and_answered(opener: Opener) -> None:
     assert call == ModelToolCall(call_id="call-1", name="look_up", arguments={"word": "standfast"})
     assert "look_up" in str(server.asked[0]["tools"])
     assert second.text == "stoor"
+
+
+def test_the_system_message_goes_where_the_protocol_wants_it(opener: Opener) -> None:
+    provider, server = opener()
+    reply = provider.complete(ModelRequest.of("abc", system="Be brief."))
+    [asked] = server.asked
+
+    assert reply.text == "cba"
+    assert asked.get("system") == "Be brief." or asked["messages"][0] == {
+        "role": "system",
+        "content": "Be brief.",
+    }
+    assert len(asked["messages"]) == (1 if "system" in asked else 2)
+
+
+@pytest.mark.parametrize("roles", [["system"], ["user", "system"], []], ids=str)
+def test_a_system_message_stands_first_and_not_alone(roles: list[str]) -> None:
+    with pytest.raises(InvalidValue):
+        ModelRequest(messages=tuple(ChatMessage(role=MessageRole(role), text="x") for role in roles))
+
+
+def test_an_answer_arrives_in_pieces_and_as_a_whole(opener: Opener) -> None:
+    provider, server = opener()
+    pieces: list[str] = []
+    reply = provider.stream(ModelRequest.of("abc"), pieces.append)
+
+    assert pieces == ["c", "b", "a"]
+    assert reply == provider.complete(ModelRequest.of("abc"))
+    assert server.asked[0]["stream"] is True
+
+
+def test_async_calls_give_what_blocking_calls_give(opener: Opener) -> None:
+    provider, _ = opener(overloaded(), max_retries=1)
+    request = ModelRequest.of("abc")
+
+    assert asyncio.run(provider.complete_async(request)) == provider.complete(request)
+
+
+def test_an_async_failure_is_told_in_our_words(opener: Opener) -> None:
+    provider, _ = opener(overloaded(), max_retries=0)
+
+    with pytest.raises(ProviderUnavailable):
+        asyncio.run(provider.complete_async(ModelRequest.of("abc")))
+
+
+def test_a_structured_answer_is_json(opener: Opener) -> None:
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    provider, server = opener()
+    asked = ChatMessage(role=MessageRole.USER, text="2 + 2")
+    reply = provider.complete(ModelRequest(messages=(asked,), output_schema=schema))
+
+    assert (json.loads(reply.text), reply.tool_calls) == ({"sum": 4}, ())
+    assert schema in _values(server.asked[0])
+
+
+def test_a_truncated_answer_is_told_apart(opener: Opener) -> None:
+    provider, server = opener()
+    whole = provider.complete(ModelRequest.of("abc"))
+    server.stopped = "max_tokens" if "/messages" in server.asked[0]["path"] else "length"
+
+    assert (whole.is_truncated, provider.complete(ModelRequest.of("abc")).is_truncated) == (False, True)
+
+
+def test_a_server_that_refuses_a_parameter_is_asked_without_it(opener: Opener) -> None:
+    refusal = {"error": {"type": "invalid_request_error", "message": "Unsupported parameter: 'temperature'"}}
+    provider, server = opener((400, refusal), temperature=0.5)
+    replies = [provider.complete(ModelRequest.of("abc")).text for _ in range(2)]
+
+    assert replies == ["cba", "cba"]
+    assert ["temperature" in asked for asked in server.asked] == [True, False, False]
+    assert provider.refused_parameters == ("temperature",)
+
+
+def test_an_older_server_gets_the_older_name_of_the_output_limit() -> None:
+    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+
+    refusal = {"error": {"message": "Unrecognized request argument supplied: max_completion_tokens"}}
+    with ProtocolServer((400, refusal)) as server:
+        provider = OpenAICompatibleProvider(
+            model="m", base_url=server.url + "/v1", api_key="k", max_output_tokens=50
+        )
+        provider.complete(ModelRequest.of("abc"))
+        provider.close()
+
+    assert [asked.get("max_tokens") for asked in server.asked] == [None, 50]
+
+
+def _values(plain: Any) -> Iterator[Any]:
+    """Every value at any depth."""
+    yield plain
+    members = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else ()
+    for member in members:
+        yield from _values(member)
 
 
 def test_two_servers_with_one_model_name_are_two_models(opener: Opener) -> None:

@@ -1,7 +1,8 @@
 """Models behind Anthropic's messages API, through its library. Needs the extra ``anthropic``."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 from standfast.errors import MissingExtra
 from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
@@ -22,6 +23,7 @@ except ImportError:
     raise MissingExtra(feature="Anthropic", extra="anthropic") from None
 
 PROVIDER: Final = "anthropic"
+_ANSWER: Final = "standfast_answer"
 
 
 class AnthropicProvider(VendorProvider):
@@ -31,6 +33,8 @@ class AnthropicProvider(VendorProvider):
         revision: The version behind the model's name, if you know it; part of every cache key.
         parameters: Further members of every request, such as ``{"top_p": 0.9}``.
     """
+
+    optional: ClassVar[dict[str, str | None]] = {"temperature": None}
 
     def __init__(
         self,
@@ -63,12 +67,14 @@ class AnthropicProvider(VendorProvider):
             max_retries=max_retries,
         )
 
-    def _send(self, request: ModelRequest) -> Any:
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         call: dict[str, Any] = {
             "model": self._config.model,
-            "messages": [_message(message) for message in request.messages],
+            "messages": [_message(message) for message in request.turns],
             "max_tokens": self._config.max_output_tokens,
         }
+        if request.system:
+            call["system"] = request.system
         # Newer models and the library's signature have no temperature; older servers take one.
         extra = {} if self._config.temperature is None else {"temperature": self._config.temperature}
         if extra | self._config.parameters:
@@ -78,12 +84,38 @@ class AnthropicProvider(VendorProvider):
                 {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
                 for tool in request.tools
             ]
-        return self._client.messages.create(**call)
+        if request.output_schema is not None:
+            # A tool that must be called: every model has that, and its input fits the schema.
+            answer = {
+                "name": _ANSWER,
+                "description": "Give the answer.",
+                "input_schema": request.output_schema,
+            }
+            call["tools"] = [*call.get("tools", ()), answer]
+            # With other tools on offer the model chooses, or it could never call them.
+            call["tool_choice"] = {"type": "any"} if request.tools else {"type": "tool", "name": _ANSWER}
+        return call
 
-    def _read(self, answer: Any) -> ModelReply:
+    def _create(self, client: Any, **call: Any) -> Any:
+        return client.messages.create(**call)
+
+    def _stream(self, call: dict[str, Any], on_text: Callable[[str], object]) -> Any:
+        with self._client.messages.stream(**call) as stream:
+            for text in stream.text_stream:
+                on_text(text)
+            return stream.get_final_message()
+
+    def _read(self, answer: Any, request: ModelRequest) -> ModelReply:
         blocks = answer.content
+        text = "".join(block.text for block in blocks if block.type == "text")
+        if request.output_schema is not None:
+            structured = [
+                block.input for block in blocks if block.type == "tool_use" and block.name == _ANSWER
+            ]
+            blocks = [block for block in blocks if block.type != "tool_use" or block.name != _ANSWER]
+            text = json.dumps(structured[0], ensure_ascii=False) if structured else text
         return ModelReply(
-            text="".join(block.text for block in blocks if block.type == "text"),
+            text=text,
             tool_calls=tuple(
                 ModelToolCall(call_id=block.id, name=block.name, arguments=dict(block.input))
                 for block in blocks

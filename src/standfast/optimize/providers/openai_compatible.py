@@ -1,8 +1,8 @@
 """Models behind OpenAI's chat API or a server with the same API, through OpenAI's library. Needs the extra ``openai``."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 from standfast.errors import MissingExtra
 from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
@@ -19,6 +19,7 @@ from standfast.optimize.providers.adapter import (
 
 try:
     import openai
+    from openai.lib.streaming.chat import ChatCompletionStreamState
 except ImportError:
     raise MissingExtra(feature="An OpenAI-compatible model", extra="openai") from None
 
@@ -32,6 +33,14 @@ class OpenAICompatibleProvider(VendorProvider):
         revision: The version behind the model's name, if you know it; part of every cache key.
         parameters: Further members of every request, such as ``{"top_p": 0.9}``.
     """
+
+    # Servers that follow an older version of the API know max_tokens only; some models take no temperature or seed.
+    optional: ClassVar[dict[str, str | None]] = {
+        "max_completion_tokens": "max_tokens",
+        "stream_options": None,
+        "temperature": None,
+        "seed": None,
+    }
 
     def __init__(
         self,
@@ -66,7 +75,7 @@ class OpenAICompatibleProvider(VendorProvider):
             max_retries=max_retries,
         )
 
-    def _send(self, request: ModelRequest) -> Any:
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         config = self._config
         call: dict[str, Any] = {
             "model": config.model,
@@ -82,9 +91,27 @@ class OpenAICompatibleProvider(VendorProvider):
             call["extra_body"] = config.parameters
         if request.tools:
             call["tools"] = [{"type": "function", "function": tool.as_json()} for tool in request.tools]
-        return self._client.chat.completions.create(**call)
+        if request.output_schema is not None:
+            schema = {"name": "answer", "schema": request.output_schema, "strict": True}
+            call["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return call
 
-    def _read(self, answer: Any) -> ModelReply:
+    def _create(self, client: Any, **call: Any) -> Any:
+        return client.chat.completions.create(**call)
+
+    def _stream(self, call: dict[str, Any], on_text: Callable[[str], object]) -> Any:
+        call.setdefault("stream_options", {"include_usage": True})
+        if "stream_options" in self._replacements:
+            del call["stream_options"]
+        state = ChatCompletionStreamState()
+        for chunk in self._client.chat.completions.create(**call, stream=True):
+            state.handle_chunk(chunk)
+            for choice in chunk.choices:
+                if choice.delta.content:
+                    on_text(choice.delta.content)
+        return state.get_final_completion()
+
+    def _read(self, answer: Any, request: ModelRequest) -> ModelReply:  # noqa: ARG002  # The base class has it.
         choice, usage = answer.choices[0], answer.usage
         calls = tuple(
             ModelToolCall(
