@@ -13,6 +13,7 @@ from standfast.scopes import (
     key_parts,
     listed_scope,
     name_in,
+    outer_scopes,
     prefix_of,
     recalled_scopes,
     scope_in,
@@ -88,7 +89,9 @@ def test_a_recall_names_scopes_once_and_leaves_out_those_below_another() -> None
     assert recalled_scopes(None, None) == ("shared",)
     assert recalled_scopes(None, None, default="user/ada") == ("user/ada",)
     assert recalled_scopes("user", None) == ("user",)
-    assert recalled_scopes(None, ["user/ada", "shared", "user", "shared"]) == ("shared", "user")
+    named = recalled_scopes(None, ["user/ada", "shared", "user", "shared"])
+    assert named == ("shared", "user", "user/ada")
+    assert outer_scopes(named) == ("shared", "user")
     assert listed_scope("*") == "*"
     for scopes in ([], "user", 7, [f"s{number}" for number in range(MAX_SCOPES + 1)], ["*"]):
         with pytest.raises(InvalidValue):

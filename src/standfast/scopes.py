@@ -5,7 +5,7 @@ is its band and the name its id. Segments of a scope are never empty, so the fir
 ``BAND/user/ada//`` gives what is in that scope, one with ``BAND/user/ada/`` also what is below it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from standfast.canon import normal_string
@@ -93,7 +93,7 @@ def listed_scope(scope: object) -> str:
 
 
 def recalled_scopes(scope: object, scopes: object, *, default: str = SHARED) -> tuple[str, ...]:
-    """The scopes that a recall names by ``scope=`` or ``scopes=``, each once and sorted; those below another are left out."""
+    """The scopes that a recall names by ``scope=`` or ``scopes=``, each once and sorted."""
     if scope is not None and scopes is not None:
         raise InvalidValue(what="scopes", problem="give either scope= or scopes=, not both")
     if scopes is None:
@@ -103,4 +103,9 @@ def recalled_scopes(scope: object, scopes: object, *, default: str = SHARED) -> 
     named = sorted({checked_scope(one, what="scopes") for one in scopes})
     if not 0 < len(named) <= MAX_SCOPES:
         raise InvalidValue(what="scopes", problem=f"give 1 to {MAX_SCOPES} scopes, not {len(named)}")
-    return tuple(one for one in named if not any(one != other and is_within(one, other) for other in named))
+    return tuple(named)
+
+
+def outer_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Those of these scopes that are not below another of them."""
+    return tuple(one for one in scopes if not any(one != other and is_within(one, other) for other in scopes))

@@ -9,8 +9,9 @@ import pytest
 
 from standfast.canon import utc_text
 from standfast.clock import ManualClock
+from standfast.doubts import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt
 from standfast.errors import InvalidValue
-from standfast.govern.ceilings import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt, RecallDecision
+from standfast.govern.ceilings import RecallDecision
 from standfast.govern.evidence import build_evidence
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.vocabulary import Band, FloorCheck, Record, Verdict

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.canon import utc_text
 from standfast.clock import ManualClock
 from standfast.errors import NoSuchSnapshot, NotAllowed
 from standfast.memory import Memory, Run
@@ -101,7 +102,9 @@ def test_recalled_things_come_with_their_ceilings(store: Store, clock: ManualClo
     view = memory.at(2)
     items = {
         record.text: item.ceiling
-        for item in view.explain("refunds", tokens=500).explanation.items
+        for item in view.explain(
+            "refunds", tokens=500, now_utc=utc_text(clock.now()), include_unreviewed=True
+        ).explanation.items
         if (record := view.record_at(item.store_path, item.memory_id)) is not None
     }
     sealed, rumour = items["EU refunds take 14 days."], items["US refunds take 30 days, they say."]

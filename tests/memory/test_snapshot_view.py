@@ -52,9 +52,7 @@ def test_records_are_those_of_the_snapshot_and_band() -> None:
 def test_a_reader_needs_no_memory_and_hides_what_law_replaces() -> None:
     memory = _memory()
     law = [f"shared//{record.memory_id}" for record in memory.at(2).records(band=Band.LEDGER)]
-    reader = SnapshotReader(
-        memory.store, "default", clock=memory.store.clock, law_at=lambda at: law if at == 2 else ()
-    )
+    reader = SnapshotReader(memory.store, "default", law_at=lambda at: law if at == 2 else ())
     shown = [
         SnapshotView(reader, at).recall("refunds", tokens=50, controller="phase6-v1").items for at in (1, 2)
     ]

@@ -24,7 +24,7 @@ from standfast.recall.lexical import (
     FIELD_SIXTHS,
     LexicalController,
     LexicalQuery,
-    LexicalRanking,
+    lexical_scores,
     log2_fixed,
 )
 from standfast.recall.lexical_index import REACH_WORDS, SIXTHS, IndexedRecord, ListedView
@@ -114,21 +114,13 @@ def test_arrays_give_what_plain_python_gives(turns: list[tuple[str, list[str], b
     ]
     view = ListedView([("store", one) for one in records], ENGLISH).index
     asked = LexicalQuery.of(RecallRequest(query=query, tokens=10), ENGLISH)
-    ranking = LexicalRanking.of(asked, view)
-    found = {
-        view.index.ids[row]: (score, named)
-        for row, score, named in zip(
-            ranking.rows.tolist(), ranking.scores.tolist(), ranking.named.tolist(), strict=True
-        )
-    }
+    _, scores = lexical_scores(asked.terms, view)
     plain = plain_scores(records, query)
     best = max(plain.values(), default=1)
     scaled = {memory_id: total * BEST_SCORE // best for memory_id, total in plain.items()}
 
-    assert {memory_id: score for memory_id, (score, _) in found.items()} == {
-        memory_id: score * 16 // 10 if found.get(memory_id, (0, False))[1] else score
-        for memory_id, score in scaled.items()
-        if score > 0
+    assert dict(zip(view.index.ids, scores.tolist(), strict=True)) == {
+        one.memory_id: scaled.get(one.memory_id, 0) for one in records
     }
 
 

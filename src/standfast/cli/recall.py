@@ -22,6 +22,7 @@ from standfast.cli.options import (
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory import Memory
+from standfast.origins import Origin
 from standfast.recall.controller import Explanation, RecallAnswer
 from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
@@ -71,6 +72,16 @@ _EXPLAIN: Final = click.option(
     metavar="NAME=VALUE",
     help="Choose only records with this field; repeatable.",
 )
+@click.option("--session", help="Choose only records of this conversation.")
+@click.option("--speaker", help="Choose only what this speaker said.")
+@click.option(
+    "--least-origin",
+    type=click.Choice([origin.value for origin in Origin]),
+    help="Choose only records whose origin is trusted at least so far; law always is.",
+)
+@click.option(
+    "--include-unreviewed", is_flag=True, help="Show records that are on hold or wait for a review, too."
+)
 @click.option(
     "--now",
     "now_utc",
@@ -100,6 +111,10 @@ def recall_command(
     after: str | None,
     before: str | None,
     fields: tuple[str, ...],
+    session: str | None,
+    speaker: str | None,
+    least_origin: str | None,
+    include_unreviewed: bool,
     now_utc: str | None,
     controller: str,
     explains: bool,
@@ -110,7 +125,7 @@ def recall_command(
     """Print what memory knows about QUERY, as text for a prompt, within a token budget.
 
     The same snapshot and the same call give the same answer, byte for byte. With --json the context package is printed;
-    its package_hash proves the content. With --explain each record's present trust is shown as well.
+    its package_hash proves the content. With --explain each record's trust is shown as well.
     """
     where = Filter(
         tag=tag,
@@ -119,7 +134,9 @@ def recall_command(
         after=after,
         before=before,
         metadata=metadata_of(fields),
-    )
+        session=session,
+        speaker=speaker,
+    ).at_least(least_origin)
     with opened_memory(store_url, namespace) as memory:
         view = memory.at(memory.store.head() if at is None else at)
         answer = view.explain(
@@ -130,6 +147,7 @@ def recall_command(
             controller=controller,
             scopes=scopes,
             where=where,
+            include_unreviewed=include_unreviewed,
         )
     _print_answer(answer, explains=explains, as_json=as_json)
 

@@ -21,9 +21,9 @@ from standfast.client.client import (
     RemoteKeys,
     RemotePrompts,
     RemoteRun,
-    RemoteSnapshot,
     RemoteTraces,
 )
+from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.server.operations.schemas import RecallBody, RememberBody
 
 __all__ = [

@@ -26,9 +26,9 @@ from standfast.client.client import (
     RemoteKeys,
     RemotePrompts,
     RemoteRun,
-    RemoteSnapshot,
     RemoteTraces,
 )
+from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.approvals.approvals import Proposal, Statement
@@ -36,6 +36,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
@@ -196,6 +197,8 @@ class AsyncClient:
         where: Filter | Where | None = None,
         controller: str = DEFAULT_CONTROLLER,
         now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget; see ``Client.recall``."""
         return await self._threads.run(
@@ -209,6 +212,8 @@ class AsyncClient:
             where=where,
             controller=controller,
             now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
@@ -336,6 +341,8 @@ class AsyncRemoteRun:
         where: Filter | Where | None = None,
         controller: str = DEFAULT_CONTROLLER,
         now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         return await self._threads.run(
@@ -348,6 +355,8 @@ class AsyncRemoteRun:
             where=where,
             controller=controller,
             now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     async def remember(
@@ -419,6 +428,8 @@ class AsyncRemoteSnapshot:
         where: Filter | Where | None = None,
         controller: str = DEFAULT_CONTROLLER,
         now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         return await self._threads.run(
@@ -431,6 +442,8 @@ class AsyncRemoteSnapshot:
             where=where,
             controller=controller,
             now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
 

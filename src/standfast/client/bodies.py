@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.remember_request import instant_text
 from standfast.server.operations import schemas
@@ -59,6 +60,8 @@ def recall_body(
     where: Filter | Where | None,
     controller: str,
     now_utc: str | None,
+    least_origin: Origin | str | None,
+    include_unreviewed: bool,
 ) -> schemas.RecallBody:
     """The body of a request to recall, from the arguments of ``Client.recall``."""
     return schemas.RecallBody.from_json(
@@ -69,8 +72,9 @@ def recall_body(
             "at": at,
             "scope": scope,
             "scopes": scopes,
-            "where": None if where is None else Filter.of(where).as_json(),
+            "where": Filter.of(where).at_least(least_origin).as_json() or None,
             "controller": controller,
             "now_utc": now_utc,
+            "include_unreviewed": include_unreviewed,
         }
     )

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from standfast.client.bodies import recall_body, remember_body
+from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue, StandfastError
@@ -25,6 +26,7 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
@@ -171,6 +173,8 @@ class Client:
         where: Filter | Where | None = None,
         controller: str = DEFAULT_CONTROLLER,
         now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``.
 
@@ -180,6 +184,9 @@ class Client:
             where: Which records may be chosen, such as ``{"tag": "billing"}``; see ``Filter``.
             controller: The version of the controller that answers.
             now_utc: What time it is, in ISO 8601 and UTC, for words such as yesterday.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
+                scopes that are named, not below them.
+            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         body = recall_body(
             query,
@@ -191,6 +198,8 @@ class Client:
             where=where,
             controller=controller,
             now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
@@ -199,7 +208,7 @@ class Client:
         body = schemas.RecallBatchBody.from_json({"items": [item.as_json() for item in items]})
         return self._calls.post("/recall/batch", schemas.RecallBatchResponse, body, safe=True).items
 
-    def at(self, snapshot: int) -> "RemoteSnapshot":
+    def at(self, snapshot: int) -> RemoteSnapshot:
         """Memory as of a snapshot, to recall from."""
         return RemoteSnapshot(self._calls, snapshot)
 
@@ -338,6 +347,8 @@ class RemoteRun:
         where: Filter | Where | None = None,
         controller: str = DEFAULT_CONTROLLER,
         now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         body = recall_body(
@@ -349,6 +360,8 @@ class RemoteRun:
             where=where,
             controller=controller,
             now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
@@ -423,40 +436,6 @@ class RemoteRun:
             # The caller should see the error of the block. An open run expires on the server.
             with suppress(StandfastError):
                 self.discard()
-
-
-class RemoteSnapshot:
-    """Memory as of a snapshot. The same query returns the same package as it did then."""
-
-    def __init__(self, calls: ApiCalls, snapshot: int) -> None:
-        self._calls = calls
-        self.snapshot = snapshot
-
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-    ) -> schemas.RecallResponse:
-        """Recall from the snapshot within a token budget."""
-        body = recall_body(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            at=self.snapshot,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-        )
-        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
 
 class RemoteApprovals:

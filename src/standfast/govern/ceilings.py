@@ -18,43 +18,13 @@ An item is a ``Record``, or a dict with the document's names (``timestamp``, ``e
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from math import prod
-from typing import Final
 
 from standfast.canon import normal_string
+from standfast.doubts import MAX_RECALL_CONFIDENCE, Doubt, ceiling_of
 from standfast.errors import InvalidValue, LoneSurrogate
 from standfast.govern.authority import plain_text, read_word
 from standfast.govern.evidence import read_instant, read_verdict
-from standfast.limits import FLOAT_DECIMALS
 from standfast.vocabulary import Band, Evidence, Record, Verdict
-
-MAX_RECALL_CONFIDENCE: Final = 0.85
-
-
-class Doubt(StrEnum):
-    """A reason to trust a memory less."""
-
-    VERDICT = "Its verdict is neither SEAL nor SABAR"
-    OLDER_THAN_30_DAYS = "It is more than 30 days old"
-    OLDER_THAN_90_DAYS = "It is more than 90 days old and may be stale"
-    NO_EVIDENCE = "It has no evidence chain"
-    NO_FLOOR_CHECKS = "Its evidence chain holds no floor checks"
-    OTHER_TOPIC = "Its topic is not the current one"
-    BAD_TIMESTAMP = "Its timestamp is missing, unreadable or in the future, so its age is unknown"
-
-
-MULTIPLIER_OF_DOUBT: Final = {
-    Doubt.VERDICT: 0.5,
-    Doubt.OLDER_THAN_30_DAYS: 0.8,
-    Doubt.OLDER_THAN_90_DAYS: 0.7,
-    Doubt.NO_EVIDENCE: 0.6,
-    Doubt.NO_FLOOR_CHECKS: 0.7,
-    Doubt.OTHER_TOPIC: 0.9,
-    Doubt.BAD_TIMESTAMP: 0.9,
-}
-assert set(MULTIPLIER_OF_DOUBT) == set(Doubt)
-assert all(0 < multiplier < 1 for multiplier in MULTIPLIER_OF_DOUBT.values()), "a doubt never adds trust"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +60,6 @@ def decide_recall(memory_item: object, current_context: object, now: datetime) -
     if band_text is None:
         warnings.append("It names no band and is treated as LEDGER")
     return RecallDecision(True, f"Suggestion with a confidence of at most {ceiling:g}", ceiling, warnings)
-
-
-def ceiling_of(doubts: list[Doubt]) -> float:
-    """The product of the multipliers, capped, and rounded to the six decimals of json-v1: 0.8 times 0.7 is 0.56."""
-    product = prod(MULTIPLIER_OF_DOUBT[doubt] for doubt in doubts)
-    return min(round(product, FLOAT_DECIMALS), MAX_RECALL_CONFIDENCE)
 
 
 def _doubts(item: object, context: object, now: datetime) -> list[Doubt]:

@@ -23,9 +23,10 @@ from typing import Any, Final, NamedTuple
 
 from standfast.canon import utc_text
 from standfast.clock import Clock, SystemClock
+from standfast.doubts import MAX_RECALL_CONFIDENCE
 from standfast.errors import InvalidValue
 from standfast.govern.authority import BANDS_OF_ROLE, Operation, Role, needs_human, plain_text, read_word
-from standfast.govern.ceilings import MAX_RECALL_CONFIDENCE, RecallDecision, decide_recall
+from standfast.govern.ceilings import RecallDecision, decide_recall
 from standfast.govern.evidence import (
     ChainReading,
     EvidenceChainValidation,

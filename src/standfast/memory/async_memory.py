@@ -91,6 +91,8 @@ class AsyncRun:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot; see ``Run.recall``."""
         return await _in_thread(
@@ -105,6 +107,8 @@ class AsyncRun:
             scope=scope,
             scopes=scopes,
             where=where,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     async def remember(
@@ -209,6 +213,8 @@ class AsyncSnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query; see ``SnapshotView.recall``."""
         return await _in_thread(
@@ -223,6 +229,8 @@ class AsyncSnapshotView:
             scope=scope,
             scopes=scopes,
             where=where,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     async def explain(
@@ -238,6 +246,8 @@ class AsyncSnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> RecallAnswer:
         """Recall, and say why each record was chosen; see ``SnapshotView.explain``."""
         return await _in_thread(
@@ -252,6 +262,8 @@ class AsyncSnapshotView:
             scope=scope,
             scopes=scopes,
             where=where,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     async def records(self, *, band: Band | None = None, scope: str = SHARED) -> list[Record]:
@@ -455,6 +467,8 @@ class AsyncMemory:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query from the newest snapshot; see ``Memory.recall``."""
         return await _in_thread(
@@ -469,6 +483,8 @@ class AsyncMemory:
             scope=scope,
             scopes=scopes,
             where=where,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
         )
 
     async def at(self, snapshot: int) -> AsyncSnapshotView:

@@ -112,7 +112,6 @@ class Memory:
         self.reader = SnapshotReader(
             store,
             namespace,
-            clock=store.clock,
             law_at=self.judging_cache.law_names_at,
             controllers=controllers,
             require_readable=self.require_readable,
@@ -375,6 +374,8 @@ class Memory:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query from the newest snapshot.
 
@@ -387,6 +388,9 @@ class Memory:
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
+                scopes that are named, not below them.
+            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         request = RecallRequest(
             query=query,
@@ -395,7 +399,8 @@ class Memory:
             bands=named_bands(bands),
             now_utc=now_utc,
             scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where),
+            where=Filter.of(where).at_least(least_origin),
+            include_unreviewed=include_unreviewed,
         )
         return self.reader.answer(request, controller=controller, token_counter=token_counter).package
 

@@ -142,6 +142,8 @@ class Run:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot.
 
@@ -153,6 +155,7 @@ class Run:
             scope: The scope to read, with all below it; by default that of the run.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
+            least_origin: The least origin of what may be chosen; see ``Memory.recall`` for this and the others.
         """
         mode = self.identity.visibility_mode
         if mode is VisibilityMode.OFF:
@@ -160,7 +163,8 @@ class Run:
         services = self._services
         snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
         view = SnapshotView(services.reader, snapshot)
-        within, chosen = recalled_scopes(scope, scopes, default=self.scope), Filter.of(where)
+        within = recalled_scopes(scope, scopes, default=self.scope)
+        chosen = Filter.of(where).at_least(least_origin)
         package = view.recall(
             query,
             tokens=tokens,
@@ -171,17 +175,19 @@ class Run:
             token_counter=token_counter,
             scopes=within,
             where=chosen,
+            include_unreviewed=include_unreviewed,
         )
-        facts = view.retrieval_facts(package, bands=bands, scopes=within, where=chosen)
+        facts = view.retrieval_facts(
+            package, bands=bands, scopes=within, where=chosen, include_unreviewed=include_unreviewed
+        )
         self.recorder.retrieval(**facts)
+        scopes_of = (
+            scope_in(key_at(services.namespace, one.store_path, one.memory_id)) for one in package.items
+        )
         with self._lock:
             self._recalled += [
-                (
-                    scope_in(key_at(services.namespace, item.store_path, item.memory_id)),
-                    item.memory_id,
-                    item.excerpt,
-                )
-                for item in package.items
+                (scope_of, item.memory_id, item.excerpt)
+                for scope_of, item in zip(scopes_of, package.items, strict=True)
             ]
         return package
 

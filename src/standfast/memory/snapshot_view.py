@@ -2,14 +2,16 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from standfast.canon import fingerprint
-from standfast.clock import Clock
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.ceilings import decide_recall
+from standfast.govern.evidence import read_instant
 from standfast.govern.judge.redaction import redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
     RECALLED_BANDS,
@@ -20,16 +22,17 @@ from standfast.recall.controller import (
     RecordView,
     named_bands,
 )
-from standfast.recall.filters import NO_FILTER, Filter, Where
+from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
 from standfast.recall.jsonl import Source
 from standfast.recall.package import SelectedItem
 from standfast.recall.recall_package import RecallItem, RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus, key_at
 from standfast.recall.store_index import StoreIndex
+from standfast.recall.timestamps import normal_timestamp
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, listed_scope, prefix_of, recalled_scopes
+from standfast.scopes import SHARED, listed_scope, outer_scopes, prefix_of, recalled_scopes
 from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
@@ -42,7 +45,6 @@ class SnapshotReader:
     All views of a memory share one reader. Threads may share it too.
 
     Args:
-        clock: Tells how old a memory is when ``explain`` says how far it may be trusted.
         law_at: Gives ``scope//memory_id`` of the law that a snapshot shows.
         require_readable: Raises if reading is not allowed; takes what was to be done.
         language: The language of the namespace's texts; see ``recall.LANGUAGES``.
@@ -53,7 +55,6 @@ class SnapshotReader:
         store: Store,
         namespace: str,
         *,
-        clock: Clock,
         law_at: Callable[[int], Collection[str]],
         controllers: ControllerRegistry | None = None,
         require_readable: Callable[[str], None] = lambda _: None,
@@ -61,13 +62,13 @@ class SnapshotReader:
     ) -> None:
         self.store = store
         self.namespace = namespace
-        self.clock = clock
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
         self._law_at = law_at
         self.require_readable = require_readable
         self._lock = threading.Lock()
         self._corpora: dict[Band, StoreCorpus] = {}
         self._index = StoreIndex(store, namespace, language=language)
+        self._instant: tuple[int, str | None] = (0, None)
 
     def answer(
         self,
@@ -83,12 +84,20 @@ class SnapshotReader:
         head = self.store.head()
         snapshot = head if at is None else at
         view = RecordView(
-            lambda: self._sources(request.bands, snapshot, head, request.scopes, request.where),
-            lambda: self._index.view(request.bands, at=snapshot, scopes=request.scopes, head=head),
+            lambda: self._sources(request.bands, snapshot, head, request.choice),
+            lambda: self._index.view(
+                request.bands, at=snapshot, scopes=outer_scopes(request.scopes), head=head
+            ),
+            self.instant_of(snapshot),
         )
         answer = self.controllers.answer(controller, request, view, token_counter)
         erased = erased_since(
-            self.store, self.namespace, request.bands, snapshot, head=head, scopes=request.scopes
+            self.store,
+            self.namespace,
+            request.bands,
+            snapshot,
+            head=head,
+            scopes=outer_scopes(request.scopes),
         )
         return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
 
@@ -106,11 +115,20 @@ class SnapshotReader:
         """
         self.require_readable("recall")
         head = self.store.head()
-        return self._sources(bands, head if at is None else at, head, scopes, where)
+        choice = Choice(scopes=tuple(scopes), where=where)
+        return self._sources(bands, head if at is None else at, head, choice)
 
-    def _sources(
-        self, bands: Sequence[Band], snapshot: int, head: int, scopes: Sequence[str], where: Filter
-    ) -> list[Source]:
+    def instant_of(self, snapshot: int) -> str | None:
+        """When a snapshot was committed; None for the empty one. Ages are measured from it."""
+        known, instant = self._instant
+        if snapshot <= 0:
+            return None
+        if known != snapshot:
+            instant = self.store.commit_of(snapshot).committed_at
+            self._instant = snapshot, instant
+        return instant
+
+    def _sources(self, bands: Sequence[Band], snapshot: int, head: int, choice: Choice) -> list[Source]:
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         law = self._law_at(snapshot) if Band.VAULT in bands else ()
@@ -118,7 +136,11 @@ class SnapshotReader:
             source
             for band in bands
             for source in self._corpus(band).sources(
-                scopes, at=snapshot, head=head, hiding=() if band is Band.VAULT else law, where=where
+                outer_scopes(choice.scopes),
+                at=snapshot,
+                head=head,
+                hiding=() if band is Band.VAULT else law,
+                choice=choice,
             )
         ]
 
@@ -149,6 +171,8 @@ class SnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> Package:
         """Return the best excerpts for a query within a token budget; the same bytes every time.
 
@@ -161,6 +185,9 @@ class SnapshotView:
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
+                scopes that are named, not below them.
+            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         request = RecallRequest(
             query=query,
@@ -169,7 +196,8 @@ class SnapshotView:
             bands=named_bands(bands),
             now_utc=now_utc,
             scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where),
+            where=Filter.of(where).at_least(least_origin),
+            include_unreviewed=include_unreviewed,
         )
         return self.answer(request, controller=controller, token_counter=token_counter).package
 
@@ -186,8 +214,10 @@ class SnapshotView:
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
         where: Filter | Where | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
     ) -> RecallAnswer:
-        """Recall, and say why each record was chosen and how far it may be trusted now."""
+        """Recall, and say why each record was chosen and how far it may be trusted."""
         request = RecallRequest(
             query=query,
             tokens=tokens,
@@ -195,10 +225,15 @@ class SnapshotView:
             bands=named_bands(bands),
             now_utc=now_utc,
             scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where),
+            where=Filter.of(where).at_least(least_origin),
+            include_unreviewed=include_unreviewed,
         )
         answer = self.answer(request, controller=controller, token_counter=token_counter)
-        ceilings = [self._ceiling(item.store_path, item.memory_id) for item in answer.explanation.items]
+        now = self._now(request)
+        ceilings = [
+            item.ceiling or self._ceiling(item.store_path, item.memory_id, now)
+            for item in answer.explanation.items
+        ]
         return RecallAnswer(answer.package, answer.explanation.with_ceilings(ceilings))
 
     def answer(
@@ -248,11 +283,16 @@ class SnapshotView:
         found = self._reader.store.read(self._reader.namespace, [key], at=self.memory_snapshot_id)
         return record_of(found[key]) if key in found else None
 
-    def _ceiling(self, store_path: str, memory_id: str) -> Ceiling | None:
+    def _now(self, request: RecallRequest) -> datetime | None:
+        """The time that age is measured from: the request's, or else that of the snapshot's commit."""
+        instant = request.now_utc or self._reader.instant_of(self.memory_snapshot_id)
+        return None if instant is None else read_instant(normal_timestamp(instant))
+
+    def _ceiling(self, store_path: str, memory_id: str, now: datetime | None) -> Ceiling | None:
         record = self.record_at(store_path, memory_id)
-        if record is None:
+        if record is None or now is None:
             return None
-        decision = decide_recall(record, None, self._reader.clock.now())
+        decision = decide_recall(record, None, now)
         return Ceiling(decision.confidence_ceiling, tuple(decision.floor_warnings))
 
     def redacted_request(self, request: RememberRequest) -> RememberRequest:
@@ -266,11 +306,12 @@ class SnapshotView:
         bands: Sequence[Band | str] | None = None,
         scopes: Sequence[str] = (SHARED,),
         where: Filter | Where | None = None,
+        include_unreviewed: bool = False,
     ) -> Mapping[str, Any]:
         """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``.
 
         Args:
-            bands: The bands that were asked for; ``scopes`` and ``where`` likewise.
+            bands: The bands that were asked for; likewise the others.
         """
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
@@ -296,6 +337,7 @@ class SnapshotView:
             "filters": {
                 "bands": [band.value for band in asked],
                 **({"where": chosen} if chosen else {}),
+                **({"include_unreviewed": True} if include_unreviewed else {}),
             },
             "budget": budget,
             "candidate_count": candidates,

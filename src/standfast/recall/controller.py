@@ -12,14 +12,16 @@ import msgspec
 
 from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
-from standfast.recall.filters import NO_FILTER, Filter
+from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.jsonl import Source
 from standfast.recall.lexical_index import IndexedRecord, LexicalView, ListedView
 from standfast.recall.package import ContextPackage
 from standfast.recall.recall_package import RecallPackage
 from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
+from standfast.recall.timestamps import MISSING, time_of
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import SHARED, recalled_scopes
 from standfast.vocabulary import Band, Budget, Value
@@ -42,9 +44,11 @@ class RecallRequest(Value, frozen=True, kw_only=True):
         tokens: The token budget. What it bounds is the controller's to say.
         max_items: The most excerpts that a package may have.
         bands: The bands to read.
-        now_utc: The time that age is measured from. Without it, age does not count.
-        scopes: The scopes to read, each with all below it. None is below another; ``scopes.recalled_scopes`` sorts them out.
+        now_utc: What time it is: age is measured from it, and "yesterday" is meant by it. Without it, age is measured from the
+            commit of the snapshot. ``phase6-v1`` weighs recency only with it.
+        scopes: The scopes to read, each with all below it.
         where: Which of their records may be chosen.
+        include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
 
     The view that a controller is given shows only what scopes and filter leave. ``phase6-v1`` does not name them in its
     packages; every later version does, so that they are part of the package's hash.
@@ -57,10 +61,18 @@ class RecallRequest(Value, frozen=True, kw_only=True):
     now_utc: str | None = None
     scopes: tuple[str, ...] = (SHARED,)
     where: Filter = NO_FILTER
+    include_unreviewed: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise EmptyQuery
+        if self.now_utc is not None and (not isinstance(self.now_utc, str) or self.now == MISSING):
+            problem = (
+                f"it must be an ISO 8601 time in UTC, such as 2026-01-15T10:30:00Z, not {self.now_utc!r:.80}"
+            )
+            raise InvalidValue(what="now_utc", problem=problem)
+        if type(self.include_unreviewed) is not bool:
+            raise InvalidValue(what="include_unreviewed", problem="it must be true or false")
         _ = self.budget
         msgspec.structs.force_setattr(self, "bands", named_bands(self.bands))
         msgspec.structs.force_setattr(self, "scopes", recalled_scopes(None, self.scopes))
@@ -69,6 +81,16 @@ class RecallRequest(Value, frozen=True, kw_only=True):
     def budget(self) -> Budget:
         """The budget in the contract's form."""
         return Budget(max_excerpt_tokens=self.tokens, max_items=self.max_items)
+
+    @property
+    def now(self) -> int:
+        """``now_utc`` in microseconds since the start of year 1; ``MISSING`` without it."""
+        return MISSING if self.now_utc is None else time_of(self.now_utc)
+
+    @property
+    def choice(self) -> Choice:
+        """Which records may be chosen."""
+        return Choice(scopes=self.scopes, where=self.where, include_unreviewed=self.include_unreviewed)
 
 
 def named_bands(bands: object) -> tuple[Band, ...]:
@@ -88,15 +110,22 @@ class RecordView:
     Args:
         sources: One for each band, in the order of the request; or a function that gives them, called when they are first needed.
         lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the sources.
+        instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no time.
     """
 
     def __init__(
         self,
         sources: Sequence[Source] | Callable[[], Sequence[Source]],
         lexical: Callable[[], LexicalView] | None = None,
+        instant: str | None = None,
     ) -> None:
         self._sources = sources
         self._lexical = lexical
+        self._instant = instant
+
+    def now(self, request: RecallRequest) -> int:
+        """The time that age is measured from: the request's, or else that of the snapshot's commit; ``MISSING`` without either."""
+        return request.now if self._instant is None or request.now_utc is not None else time_of(self._instant)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -192,6 +221,9 @@ class ExplainedMatch:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
         boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``.
         outcome: ``selected``, or why it was passed over.
+        verdict: The judge's decision about the record.
+        trust: ``law``, or how far its origin is trusted.
+        ceiling: How far it may be trusted, and why not further.
     """
 
     rank: int
@@ -203,8 +235,9 @@ class ExplainedMatch:
     matched: dict[str, int]
     boosts: dict[str, float]
     outcome: str
+    verdict: str | None = None
+    trust: str = Origin.ORDINARY.value
     ceiling: Ceiling | None = None
-    """Filled in by ``govern``; controllers leave it empty."""
 
     def as_json(self) -> dict[str, Any]:
         """The item as commands and servers print it."""
@@ -218,6 +251,8 @@ class ExplainedMatch:
             "matched": self.matched,
             "boosts": self.boosts,
             "outcome": self.outcome,
+            "verdict": self.verdict,
+            "trust": self.trust,
         }
         return plain if self.ceiling is None else {**plain, "ceiling": self.ceiling.as_json()}
 
@@ -253,9 +288,10 @@ class Explanation:
     """How many records were dropped, for each reason."""
 
     def with_ceilings(self, ceilings: Sequence[Ceiling | None]) -> Self:
-        """The same explanation with a ceiling for each item, in their order."""
+        """The same explanation with a ceiling for each item that has none, in their order."""
         pairs = zip(self.items, ceilings, strict=True)
-        return replace(self, items=tuple(replace(item, ceiling=ceiling) for item, ceiling in pairs))
+        items = (replace(item, ceiling=item.ceiling or ceiling) for item, ceiling in pairs)
+        return replace(self, items=tuple(items))
 
     def as_json(self) -> dict[str, Any]:
         """The explanation as commands and servers print it."""

@@ -7,9 +7,20 @@ import msgspec
 
 from standfast.casing import lowered
 from standfast.errors import InvalidValue
+from standfast.origins import Origin
+from standfast.recall.item_trust import (
+    UNREVIEWED_VERDICTS,
+    OriginFields,
+    has_least_origin,
+    trust_of,
+)
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.remember_request import instant_text
+from standfast.scopes import SHARED
 from standfast.vocabulary import JsonScalar, Record, Value, normal_tags
+
+ORIGINS: Final = tuple(Origin)
+"""From the most trusted to the least."""
 
 
 class Where(TypedDict, total=False):
@@ -21,9 +32,12 @@ class Where(TypedDict, total=False):
     after: str
     before: str
     metadata: Mapping[str, JsonScalar]
+    session: str
+    speaker: str
+    least_origin: Origin | str
 
 
-class FilteredFields(Protocol):
+class FilteredFields(OriginFields, Protocol):
     """The fields that a filter looks at."""
 
     @property
@@ -51,6 +65,26 @@ class FilteredFields(Protocol):
         """The caller's own fields."""
         ...
 
+    @property
+    def session(self) -> str | None:
+        """The conversation that it is part of."""
+        ...
+
+    @property
+    def speaker(self) -> str | None:
+        """Who said it."""
+        ...
+
+    @property
+    def scope(self) -> str:
+        """Where in the namespace it is."""
+        ...
+
+    @property
+    def verdict(self) -> str | None:
+        """The judge's decision about it."""
+        ...
+
 
 class RecordFacts(msgspec.Struct, frozen=True, gc=False):
     """The fields of a record that a filter looks at."""
@@ -61,6 +95,11 @@ class RecordFacts(msgspec.Struct, frozen=True, gc=False):
     subject: str | None = None
     source: dict[str, Any] | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    session: str | None = None
+    speaker: str | None = None
+    scope: str = SHARED
+    origin: str = Origin.ORDINARY.value
+    verdict: str | None = None
 
 
 class Filter(Value, frozen=True, kw_only=True):
@@ -73,6 +112,9 @@ class Filter(Value, frozen=True, kw_only=True):
         after: They are from this instant or later.
         before: They are from before this instant. Records without a time match neither ``after`` nor ``before``.
         metadata: They have these fields with these values.
+        session: They are part of this conversation.
+        speaker: This speaker said them; case makes no difference.
+        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin.
     """
 
     tag: str | None = None
@@ -81,9 +123,14 @@ class Filter(Value, frozen=True, kw_only=True):
     after: str | None = None
     before: str | None = None
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    session: str | None = None
+    speaker: str | None = None
+    least_origin: Origin | None = None
 
     def __post_init__(self) -> None:
-        for field in ("tag", "source_kind", "subject_prefix"):
+        if self.least_origin is not None:
+            self._coerce("least_origin", Origin)
+        for field in ("tag", "source_kind", "subject_prefix", "session", "speaker"):
             if (name := getattr(self, field)) is not None:
                 self._require_name(field, name)
         if self.tag is not None:
@@ -122,6 +169,9 @@ class Filter(Value, frozen=True, kw_only=True):
             (self.tag is None or self.tag in facts.tags)
             and (self.subject_prefix is None or (facts.subject or "").startswith(self.subject_prefix))
             and (self.source_kind is None or _is_kind(kind, self.source_kind))
+            and (self.session is None or self.session == facts.session)
+            and (self.speaker is None or lowered(self.speaker) == lowered(facts.speaker or ""))
+            and has_least_origin(facts, self.least_origin)
             and all(_has(facts.metadata, name, value) for name, value in self.metadata.items())
             and (self.after is self.before is None or self._is_in_time(facts.ts_utc))
         )
@@ -138,8 +188,39 @@ class Filter(Value, frozen=True, kw_only=True):
         """Only what is set."""
         return {name: value for name, value in super().as_json().items() if value not in (None, {})}
 
+    def at_least(self, origin: Origin | str | None) -> Self:
+        """The same filter, for records that have at least this origin too. The stricter of two counts."""
+        if origin is None:
+            return self
+        wanted = type(self)(least_origin=origin)  # type: ignore[arg-type]  # It is checked there.
+        if self.least_origin is not None and ORIGINS.index(self.least_origin) < ORIGINS.index(
+            wanted.least_origin
+        ):
+            return self
+        return msgspec.structs.replace(self, least_origin=wanted.least_origin)
+
 
 NO_FILTER: Final = Filter()
+
+
+class Choice(Value, frozen=True, kw_only=True):
+    """Which of the records that a snapshot shows in bands and scopes may be chosen. Statistics count all of them.
+
+    Untrusted records are chosen only in the scopes that were named, not below them. Records that wait for a person are chosen
+    only if they were asked for.
+    """
+
+    scopes: tuple[str, ...] = (SHARED,)
+    where: Filter = NO_FILTER
+    include_unreviewed: bool = False
+
+    def admits(self, facts: FilteredFields) -> bool:
+        """Whether a record may be chosen."""
+        return (
+            (self.include_unreviewed or facts.verdict not in UNREVIEWED_VERDICTS)
+            and (facts.scope in self.scopes or trust_of(facts) != Origin.UNTRUSTED)
+            and (not self.where or self.where.matches(facts))
+        )
 
 
 def _is_kind(kind: object, wanted: str) -> bool:

@@ -14,15 +14,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from standfast.recall.analysis import Analyzer, words_of
+from standfast.recall.item_trust import EvidenceFacts, Flags, Numbers, trust_code
 from standfast.recall.query_dates import NO_DAY
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.vocabulary import Band
-
-Numbers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 FREQUENCY_BITS: Final = 20
 MAX_FREQUENCY: Final = (1 << FREQUENCY_BITS) - 1
@@ -31,9 +28,6 @@ SIXTHS: Final = (6, 3, 2, 1)
 """What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in sixths."""
 REACH_WORDS: Final = 60
 """A neighbour lends only if no more than so many words are between it and the record."""
-LAW: Final = "law"
-TRUST_TENTHS: Final = {LAW: 11, "trusted": 11, "ordinary": 10, "untrusted": 7}
-"""What a score is multiplied by, in tenths, for how far a record may be trusted."""
 NEVER: Final = (1 << 62) - 1
 _DAY_MICROSECONDS: Final = 86_400_000_000
 # Prefixes of the terms of other fields than the text. No term of a text begins with a control character.
@@ -59,21 +53,26 @@ class IndexedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     position: int | None = None
     speaker: str | None = None
     origin: str = "ordinary"
+    verdict: str | None = None
+    evidence: EvidenceFacts | None = None
     valid_from: str | None = None
     valid_until: str | None = None
 
     @property
-    def day(self) -> int:
-        """The ordinal of its date; ``NO_DAY`` without one."""
-        time = MISSING if self.ts_utc is None else time_of(self.ts_utc)
-        # Both count from the first day of year 1, whose ordinal is 1.
-        return NO_DAY if time == MISSING else time // _DAY_MICROSECONDS + 1
+    def time(self) -> int:
+        """When it was said, in microseconds since the start of year 1; ``MISSING`` without a timestamp."""
+        return MISSING if self.ts_utc is None else time_of(self.ts_utc)
 
     @property
     def date(self) -> str | None:
         """Its date, as YYYY-MM-DD."""
-        day = self.day
-        return None if day == NO_DAY else datetime.fromordinal(day).date().isoformat()
+        time = self.time
+        # Both count from the first day of year 1, whose ordinal is 1.
+        return (
+            None
+            if time == MISSING
+            else datetime.fromordinal(time // _DAY_MICROSECONDS + 1).date().isoformat()
+        )
 
     @property
     def source_name(self) -> str:
@@ -81,13 +80,6 @@ class IndexedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         source = self.source or {}
         parts = [part for part in (source.get("kind"), source.get("id")) if isinstance(part, str) and part]
         return ":".join(parts)
-
-
-def trust_of(record: IndexedRecord) -> str:
-    """How far a record may be trusted, in one word: it is law, or has the trust of its origin."""
-    if record.band == Band.VAULT:
-        return LAW
-    return record.origin if record.origin in TRUST_TENTHS else "untrusted"
 
 
 decode_record: Final = msgspec.json.Decoder(IndexedRecord).decode
@@ -135,7 +127,7 @@ class LexicalIndex:
         self._first, self._end = _Column(), _Column()
         self._band, self._scope, self._name = _Column(), _Column(), _Column()
         self.thread, self.position = _Column(), _Column()
-        self.words, self.length, self.day = _Column(), _Column(), _Column()
+        self.words, self.length, self.time = _Column(), _Column(), _Column()
         self.subject_words, self.speaker_words, self.trust = _Column(), _Column(), _Column()
         self._bands, self._scopes, self._names, self._threads = (_Numbered() for _ in range(4))
 
@@ -169,10 +161,10 @@ class LexicalIndex:
             (self.position, position),
             (self.words, len(words)),
             (self.length, min(len(terms), MAX_FREQUENCY)),
-            (self.day, record.day),
+            (self.time, record.time),
             (self.subject_words, len(subject)),
             (self.speaker_words, len(speaker)),
-            (self.trust, TRUST_TENTHS[trust_of(record)]),
+            (self.trust, trust_code(record)),
         ):
             column.append(number)
         self.keys.append(key)
@@ -217,6 +209,10 @@ class LexicalIndex:
             if len(law):
                 shown &= is_law | ~np.isin(self._name.values, law)
         return IndexView(self, shown)
+
+    def is_in(self, rows: Numbers, scopes: Collection[str]) -> Flags:
+        """Which rows are in one of these scopes themselves, not below it."""
+        return np.isin(self._scope.values[rows], _numbers_of(self._scopes, scopes))
 
 
 def _numbers_of(numbered: _Numbered, names: Collection[str]) -> list[int]:
@@ -316,11 +312,20 @@ class IndexView:
 
     def days(self, rows: Numbers) -> Numbers:
         """The ordinals of the rows' dates."""
-        return self.index.day.values[rows]
+        times = self.times(rows)
+        return np.where(times == MISSING, NO_DAY, times // _DAY_MICROSECONDS + 1)
 
-    def trust_tenths(self, rows: Numbers) -> Numbers:
-        """What the rows' scores are multiplied by for how far they may be trusted, in tenths."""
+    def times(self, rows: Numbers) -> Numbers:
+        """When the rows were said, in microseconds since the start of year 1, or ``MISSING``."""
+        return self.index.time.values[rows]
+
+    def trust_codes(self, rows: Numbers) -> Numbers:
+        """The rows' trust codes; see ``item_trust``."""
         return self.index.trust.values[rows]
+
+    def is_in(self, rows: Numbers, scopes: Collection[str]) -> Flags:
+        """Which rows are in one of these scopes themselves, not below it."""
+        return self.index.is_in(rows, scopes)
 
 
 class LexicalView(Protocol):

@@ -13,10 +13,13 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from standfast.canon import canonical_bytes, fingerprint_of_bytes
+from standfast.doubts import MAX_RECALL_CONFIDENCE
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PACKAGE_BYTES
+from standfast.origins import Origin
+from standfast.recall.item_trust import UNREVIEWED_VERDICTS
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
-from standfast.vocabulary import ErasedSince, Value
+from standfast.vocabulary import ErasedSince, Value, Verdict
 
 MARK_CHARS: Final = 4
 DEFAULT_TRUST: Final = "ordinary"
@@ -38,6 +41,7 @@ class PackageRequest(Value, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     where: dict[str, Any] = msgspec.field(default_factory=dict)
     now_utc: str | None = None
+    include_unreviewed: bool = False
 
 
 class RecallItem(Value, frozen=True, kw_only=True):
@@ -48,7 +52,10 @@ class RecallItem(Value, frozen=True, kw_only=True):
         score: A whole number; the best record without boosts has 2^20.
         date: When it was said, as YYYY-MM-DD.
         source: Where it comes from, e.g. ``"doc:handbook#4"``; empty if it names no source.
-        trust: How far it may be trusted: ``"law"``, ``"trusted"``, ``"ordinary"`` or ``"untrusted"``.
+        verdict: The judge's decision about it, e.g. ``"SEAL"``.
+        trust: How far its origin is trusted: ``"law"``, ``"trusted"``, ``"ordinary"`` or ``"untrusted"``.
+        ceiling: How far it may be trusted, from 0 to 0.85. Age counts as of the request's time, or of the snapshot's commit.
+        reasons: Why not further.
         also: Ids of records that say the same and were left out for it.
     """
 
@@ -60,16 +67,25 @@ class RecallItem(Value, frozen=True, kw_only=True):
     excerpt: str
     date: str | None = None
     source: str = ""
+    verdict: str | None = None
     trust: str = DEFAULT_TRUST
+    ceiling: float = MAX_RECALL_CONFIDENCE
+    reasons: tuple[str, ...] = ()
     session: str | None = None
     position: int | None = None
     speaker: str | None = None
     also: tuple[str, ...] = ()
 
     @property
-    def group(self) -> tuple[str, str, str]:
-        """What the line above its excerpt names: date, source and trust."""
-        return (self.date or "", self.session or self.source, self.trust)
+    def group(self) -> tuple[str, ...]:
+        """What the line above its excerpt names: date, source, trust and a review that is missing."""
+        return (self.date or "", self.session or self.source, self.trust, self.review)
+
+    @property
+    def review(self) -> str:
+        """The review that it waits for, in plain words; empty if it was accepted."""
+        is_waiting = self.verdict in UNREVIEWED_VERDICTS
+        return Verdict.read(self.verdict).label if self.verdict and is_waiting else ""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -128,7 +144,9 @@ class RecallPackage(Value, frozen=True, kw_only=True):
             del plain["erased_since"]
         for name in ("bands", "scopes"):
             plain["request"][name] = list(plain["request"][name])
-        plain["items"] = [{**item, "also": list(item["also"])} for item in plain["items"]]
+        plain["items"] = [
+            {**item, "also": list(item["also"]), "reasons": list(item["reasons"])} for item in plain["items"]
+        ]
         return plain
 
     def with_erased(self, erased_since: ErasedSince) -> Self:
@@ -193,9 +211,14 @@ def heading(mark: str) -> str:
 
 def group_line(mark: str, item: RecallItem) -> str:
     """The line above the excerpts of one date and source. Ordinary trust is not named."""
-    date, source, trust = item.group
-    names = [date or "no date", _quoted(source), "" if trust == DEFAULT_TRUST else trust]
+    date, source, trust, review = item.group
+    names = [date or "no date", _quoted(source), "" if trust == DEFAULT_TRUST else trust, review]
     return f"[{mark} {', '.join(name for name in names if name)}]\n"
+
+
+def untrusted_line(mark: str) -> str:
+    """The line above everything that is untrusted. It stands at the end of a text."""
+    return f"[{mark} UNTRUSTED below: from tools, web pages or unknown sources]\n"
 
 
 def excerpt_line(mark: str, item: RecallItem) -> str:
@@ -215,7 +238,11 @@ def text_parts(items: Sequence[RecallItem], mark: str) -> Iterator[str]:
     if items:
         yield heading(mark)
     last = None
+    is_trusted = True
     for item in sorted(items, key=_place):
+        if is_trusted and item.trust == Origin.UNTRUSTED:
+            is_trusted = False
+            yield untrusted_line(mark)
         if item.group != last:
             last = item.group
             yield group_line(mark, item)
@@ -225,4 +252,4 @@ def text_parts(items: Sequence[RecallItem], mark: str) -> Iterator[str]:
 def _place(item: RecallItem) -> tuple[Any, ...]:
     # What is untrusted stands last, in a block of its own.
     position = -1 if item.position is None else item.position
-    return (item.trust == "untrusted", item.group, position, item.rank)
+    return (item.trust == Origin.UNTRUSTED, item.group, position, item.rank)

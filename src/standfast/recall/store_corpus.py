@@ -14,7 +14,7 @@ import msgspec
 
 from standfast.errors import NoSuchSnapshot
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
-from standfast.recall.filters import NO_FILTER, Filter, RecordFacts
+from standfast.recall.filters import Choice, RecordFacts
 from standfast.recall.jsonl import Source
 from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.scopes import SHARED, prefix_of, scoped_key
@@ -110,7 +110,7 @@ class StoreCorpus:
         at: int | None = None,
         head: int | None = None,
         hiding: Collection[str] = (),
-        where: Filter = NO_FILTER,
+        choice: Choice | None = None,
     ) -> list[Source]:
         """What a snapshot shows of the corpus' band in scopes with all below them: one source for each scope that there is.
 
@@ -119,11 +119,11 @@ class StoreCorpus:
             at: The snapshot; by default the newest.
             head: The newest snapshot, if the caller has just looked it up.
             hiding: Records to leave out, each as ``scope//memory_id``.
-            where: Which records to show.
+            choice: Which records to show; by default all.
         """
         listed: dict[str, list[Candidate | BadLine]] = {scope: [] for scope in scopes}
         for key, record, facts in self._records(scopes, at, head):
-            if key not in hiding and (not where or where.matches(facts)):
+            if key not in hiding and (choice is None or choice.admits(facts)):
                 listed.setdefault(key.partition("//")[0], []).append(record)
         return [
             _ListedSource(path_of(self._namespace, self._band, scope), listed[scope])

@@ -198,7 +198,9 @@ class ReplayedRun:
         token_counter: object = None,
         scope: str | None = None,
         scopes: Sequence[str] | None = None,
-        where: object = None,
+        where: Mapping[str, Any] | None = None,
+        least_origin: str | None = None,
+        include_unreviewed: bool = False,
     ) -> Any:
         """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
         if self._memory is None:
@@ -213,6 +215,10 @@ class ReplayedRun:
         within = recalled_scopes(scope, scopes, default=self.scope)
         place: dict[str, Any] = {"scopes": None if within == (SHARED,) else within, "where": where}
         place = {name: value for name, value in place.items() if value is not None}
+        if least_origin is not None:
+            place["where"] = {**(where or {}), "least_origin": least_origin}
+        if include_unreviewed:
+            place["include_unreviewed"] = True
         chosen = {name: value for name, value in options.items() if value is not None}
         package = self._memory.recall(query, tokens=tokens, **chosen, **place)
         self.recorder.retrieval(**self._memory.retrieval_facts(package, bands=bands, **place))

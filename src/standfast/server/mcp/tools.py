@@ -154,7 +154,7 @@ class OwnTools:
         where: Annotated[
             dict[str, Any] | None,
             Field(
-                description="Which records may be chosen: tag, source_kind, subject_prefix, after, before, metadata."
+                description="Which records may be chosen: tag, source_kind, subject_prefix, after, before, metadata, session, speaker, least_origin."
             ),
         ] = None,
         controller: Annotated[
@@ -164,6 +164,9 @@ class OwnTools:
             str | None,
             Field(description="What time it is, in ISO 8601 and UTC, for words such as yesterday."),
         ] = None,
+        include_unreviewed: Annotated[
+            bool, Field(description="Whether to show records that are on hold or wait for a review.")
+        ] = False,
         namespace: Namespace = None,
     ) -> Answer:
         """Recall what memory knows about a question, within a token budget.
@@ -180,6 +183,7 @@ class OwnTools:
             "where": where,
             "controller": controller,
             "now_utc": now_utc,
+            "include_unreviewed": include_unreviewed,
         }
         return self._call(
             context,

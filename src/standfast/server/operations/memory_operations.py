@@ -82,6 +82,7 @@ class _RecallOptions(TypedDict):
     where: Filter | None
     controller: str
     now_utc: str | None
+    include_unreviewed: bool
 
 
 # Reading.
@@ -127,6 +128,7 @@ def _options_of(body: RecallBody) -> _RecallOptions:
         "where": body.where,
         "controller": body.controller,
         "now_utc": body.now_utc,
+        "include_unreviewed": body.include_unreviewed,
     }
 
 

@@ -89,6 +89,7 @@ class RecallBody(Value, frozen=True, kw_only=True):
 
     ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may be chosen.
     ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is, for words such as yesterday.
+    ``include_unreviewed`` lets records be chosen that are on hold or wait for a review.
     """
 
     query: Text
@@ -100,6 +101,7 @@ class RecallBody(Value, frozen=True, kw_only=True):
     where: Filter | None = None
     controller: Name = DEFAULT_CONTROLLER
     now_utc: Name | None = None
+    include_unreviewed: bool = False
 
 
 class RememberBody(Value, frozen=True, kw_only=True):

@@ -1,0 +1,265 @@
+"""Packing: takes ranked records best first while they fit the token budget, and explains what became of each.
+
+``tokens`` bounds the whole text, frames included. Every controller after ``phase6-v1`` packs with it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from standfast.doubts import ceiling_of
+from standfast.origins import Origin
+from standfast.recall.analysis import Analyzer, words_of
+from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
+from standfast.recall.excerpts import excerpt_of, limit_of
+from standfast.recall.item_trust import (
+    TRUST_TENTHS,
+    doubts_of,
+    reasons_of,
+    trust_code,
+    trust_of,
+)
+from standfast.recall.lexical_index import IndexedRecord
+from standfast.recall.recall_package import (
+    MARK_CHARS,
+    PackageRequest,
+    RecallItem,
+    RecallPackage,
+    excerpt_line,
+    group_line,
+    heading,
+    untrusted_line,
+)
+from standfast.recall.records import Candidate
+from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
+
+NAMED_TENTHS: Final = 16
+"""What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
+LOOKED_AT: Final = 4
+"""Packing looks at no more than so many times ``max_items`` candidates."""
+UNTRUSTED_SHARE: Final = 4
+"""While anything else waits, untrusted records take at most a quarter of the budget."""
+
+
+class Placed(NamedTuple):
+    """A row of the index with its place in the ranking, and what its score is made of."""
+
+    row: int
+    rank: int
+    score: int
+    is_named: bool
+    quarters: int
+
+
+@dataclass(slots=True)
+class Looked:
+    """A candidate that packing looks at, and what became of it."""
+
+    placed: Placed
+    store_path: str
+    record: IndexedRecord
+    outcome: str = "budget_exhausted"
+    excerpt: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether its origin is untrusted."""
+        return trust_of(self.record) == Origin.UNTRUSTED
+
+
+class Packing:
+    """Takes candidates best first while they fit, and passes over what overflows or repeats what is there.
+
+    Args:
+        weights: The terms of the query and what each is worth.
+        now: The time that age is measured from, or ``MISSING``.
+    """
+
+    def __init__(
+        self,
+        request: RecallRequest,
+        weights: Mapping[str, int],
+        analyzer: Analyzer,
+        counter: TokenCounter,
+        *,
+        now: int,
+    ) -> None:
+        self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
+        self._now = now
+        is_estimate = isinstance(counter, EstimatedCounter)
+        # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted at the end.
+        self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
+        self._left = request.tokens * (BYTES_PER_TOKEN if is_estimate else 1)
+        self._untrusted_left = self._left // UNTRUSTED_SHARE
+        self._excerpt_tokens = limit_of(request.tokens)
+        self._mark = "0" * MARK_CHARS
+        self._left -= self._cost(heading(self._mark))
+        self._groups: set[tuple[str, ...]] = set()
+        self._said: dict[str, Looked] = {}
+        self._looked: list[Looked] = []
+        self._taken: list[Looked] = []
+
+    def take(self, candidates: Iterator[Looked]) -> None:
+        """Take what fits. Untrusted records that went beyond their share are tried again at the end."""
+        waiting = []
+        for looked in candidates:
+            if self._is_over:
+                break
+            if self._request.where and not self._request.where.matches(looked.record):
+                continue
+            self._looked.append(looked)
+            if not self._offer(looked) and looked.is_untrusted:
+                waiting.append(looked)
+        self._untrusted_left = self._left
+        for looked in waiting:
+            if len(self._taken) < self._request.max_items:
+                self._offer(looked)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more can be taken or looked at."""
+        most = self._request.max_items
+        return len(self._taken) >= most or len(self._looked) >= LOOKED_AT * most or self._left <= 0
+
+    def _offer(self, looked: Looked) -> bool:
+        """Take a candidate if it fits; False if it does not."""
+        looked.excerpt = looked.excerpt or excerpt_of(
+            looked.record.text, self._weights, self._analyzer, self._counter.count, self._excerpt_tokens
+        )
+        item = self._item(looked)
+        cost = self._cost(excerpt_line(self._mark, item))
+        if item.group not in self._groups:
+            cost += self._cost(group_line(self._mark, item))
+        if looked.is_untrusted and not any(one.is_untrusted for one in self._taken):
+            cost += self._cost(untrusted_line(self._mark))
+        most = min(self._left, self._untrusted_left) if looked.is_untrusted else self._left
+        if not looked.excerpt or cost > most:
+            return False
+        said = self._said_by(looked)
+        if said in self._said:
+            looked.outcome = f"says the same as {self._said[said].record.memory_id}"
+            self._said[said].also += (looked.record.memory_id,)
+            return True
+        looked.outcome = "selected"
+        self._left -= cost
+        if looked.is_untrusted:
+            self._untrusted_left -= cost
+        self._groups.add(item.group)
+        self._said[said] = looked
+        self._taken.append(looked)
+        return True
+
+    def _said_by(self, looked: Looked) -> str:
+        """What a record says, in the form in which repetitions are found. What is untrusted never stands for what is not."""
+        record = looked.record
+        whose = [str(looked.is_untrusted), record.subject or "", record.speaker or ""]
+        return "\0".join([*whose, " ".join(words_of(record.text))])
+
+    def package(self, version: str, matched: int) -> RecallPackage:
+        """The package of what was taken. The last excerpts are given back if the whole text is longer than its parts."""
+        request = self._request
+        asked = PackageRequest(
+            query=request.query,
+            tokens=request.tokens,
+            max_items=request.max_items,
+            counter=self._counter.name,
+            analysis=self._analyzer.name,
+            bands=tuple(band.value for band in request.bands),
+            scopes=request.scopes,
+            where=request.where.as_json(),
+            now_utc=request.now_utc,
+            include_unreviewed=request.include_unreviewed,
+        )
+        while True:
+            items = [self._item(one, record_hash_of(one.record)) for one in self._taken]
+            package = RecallPackage.sealed(version, asked, items, matched)
+            if self._counter.count(package.text) <= request.tokens:
+                return package
+            self._taken.pop().outcome = "budget_exhausted"
+
+    def _ceiling(self, record: IndexedRecord) -> Ceiling:
+        doubts = doubts_of(trust_code(record), record.time, self._now)
+        return Ceiling(ceiling_of(doubts), reasons_of(doubts))
+
+    def _item(self, looked: Looked, record_hash: str = "") -> RecallItem:
+        record, ceiling = looked.record, self._ceiling(looked.record)
+        return RecallItem(
+            memory_id=record.memory_id,
+            record_hash=record_hash,
+            store_path=looked.store_path,
+            rank=looked.placed.rank,
+            score=looked.placed.score,
+            excerpt=looked.excerpt,
+            date=record.date,
+            source=record.source_name,
+            verdict=record.verdict,
+            trust=trust_of(record),
+            ceiling=ceiling.confidence,
+            reasons=ceiling.warnings,
+            session=record.session,
+            position=record.position,
+            speaker=record.speaker,
+            also=looked.also,
+        )
+
+    def explanation(self, terms: Sequence[str], ranked: int, left_out: Mapping[str, int]) -> Explanation:
+        """Why each candidate that was looked at has its rank, and what became of it.
+
+        Args:
+            ranked: How many candidates there were.
+            left_out: How many records matched and could not be chosen, by reason.
+        """
+        items = tuple(self._explained(looked) for looked in self._looked)
+        exhausted = sum(one.outcome == "budget_exhausted" for one in self._looked)
+        counts = {
+            "budget_exhausted": exhausted,
+            "same": len(self._looked) - len(self._taken) - exhausted,
+            "not_looked_at": ranked - len(self._looked),
+            **left_out,
+        }
+        return Explanation(tuple(terms), items, (), counts)
+
+    def _explained(self, looked: Looked) -> ExplainedMatch:
+        record, placed = looked.record, looked.placed
+        labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
+        own = set(self._analyzer.terms_of(words_of(f"{record.text} {labels}")))
+        ceiling = self._ceiling(record)
+        boosts = {}
+        if placed.is_named:
+            boosts["named"] = NAMED_TENTHS / 10
+        if placed.quarters:
+            boosts["date"] = (4 + placed.quarters) / 4
+        if (trust := TRUST_TENTHS[trust_of(record)]) != 10:
+            boosts["trust"] = trust / 10
+        if ceiling.warnings:
+            boosts["ceiling"] = ceiling.confidence
+        return ExplainedMatch(
+            rank=placed.rank,
+            memory_id=record.memory_id,
+            record_hash=record_hash_of(record),
+            store_path=looked.store_path,
+            ts_utc=record.ts_utc,
+            score=placed.score,
+            matched={term: weight for term, weight in self._weights.items() if term in own},
+            boosts=boosts,
+            outcome=looked.outcome,
+            verdict=record.verdict,
+            trust=trust_of(record),
+            ceiling=ceiling,
+        )
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode())
+
+
+def record_hash_of(record: IndexedRecord) -> str:
+    """The fingerprint that ``phase6-v1`` gives the record."""
+    return Candidate(
+        memory_id=record.memory_id,
+        text=record.text,
+        written_ts_utc=record.ts_utc,
+        written_tags=list(record.tags),
+        written_refs=list(record.refs),
+    ).record_hash

@@ -1,0 +1,214 @@
+"""Trust in recall: the ceilings of ``govern``, by array; who may be chosen at all; and how the text shows it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from standfast import Memory, RecallItem, RecallPackage
+from standfast.canon import utc_text
+from standfast.clock import ManualClock
+from standfast.doubts import ceiling_of
+from standfast.errors import InvalidValue
+from standfast.govern.ceilings import decide_recall
+from standfast.recall.controller import Package
+from standfast.recall.item_trust import (
+    CEILING_UNITS,
+    EvidenceFacts,
+    ceilings,
+    doubts_of,
+    trust_code,
+)
+from standfast.recall.lexical_index import decode_record
+from standfast.recall.timestamps import MISSING, time_of
+from tests.recall.test_lexical import answer, ids, record
+
+DOC = {"kind": "doc", "id": "handbook#4"}
+WEB = {"kind": "web", "id": "example.com"}
+USER = {"kind": "user", "id": "ada"}
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+CHECKED = EvidenceFacts(
+    floor_checks=msgspec.convert([{}], type=EvidenceFacts.__annotations__["floor_checks"])
+)
+LONG_AGO = (
+    "2026-05-02",
+    "2026-05-01T23:59:59Z",
+    "2026-03-03",
+    "2026-03-02T12:00:00Z",
+    "2027-01-01",
+    None,
+    "soon",
+)
+
+
+@given(
+    verdict=st.sampled_from(["SEAL", "SABAR", "PARTIAL", "888_HOLD", None]),
+    evidence=st.sampled_from([None, {"floor_checks": []}, {"floor_checks": [{"floor": "F1", "score": 1}]}]),
+    ts_utc=st.sampled_from(LONG_AGO)
+    | st.integers(0, 200 * 86_400).map(lambda age: utc_text(NOW - timedelta(seconds=age))),
+    band=st.sampled_from(["LEDGER", "VAULT"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_arrays_give_the_ceilings_of_the_policy(
+    verdict: str | None, evidence: Any, ts_utc: str | None, band: str
+) -> None:
+    plain = {
+        "memory_id": "m",
+        "text": "t",
+        "verdict": verdict,
+        "evidence": evidence,
+        "ts_utc": ts_utc,
+        "band": band,
+    }
+    found = decode_record(msgspec.json.encode(plain))
+    code, time, now = trust_code(found), found.time, time_of(utc_text(NOW))
+    doubts = doubts_of(code, time, now)
+    stamp = (
+        None if time == MISSING else utc_text(datetime(1, 1, 1, tzinfo=UTC) + timedelta(microseconds=time))
+    )
+    decided = decide_recall({**plain, "ts_utc": stamp}, None, NOW)
+    by_array = ceilings(np.array([code]), np.array([time]), now).tolist()
+
+    assert ceiling_of(doubts) == decided.confidence_ceiling
+    assert [doubt.value for doubt in doubts] == decided.floor_warnings
+    assert by_array == [round(decided.confidence_ceiling * CEILING_UNITS)]
+    assert ceilings(np.array([code]), np.array([time]), MISSING).tolist() == [
+        round(ceiling_of(doubts_of(code, time, MISSING)) * CEILING_UNITS)
+    ]
+
+
+def items(package: Package) -> tuple[RecallItem, ...]:
+    assert isinstance(package, RecallPackage)
+    return package.items
+
+
+def test_an_item_carries_verdict_trust_ceiling_and_reasons() -> None:
+    clock = ManualClock()
+    memory = Memory.open(":memory:", clock=clock)
+    memory.remember("EU refunds take 14 days.", source=USER)
+    (young,) = items(memory.recall("refunds"))
+    clock.advance(100 * 86_400)
+    memory.remember("Parcels take 5 days.", source=DOC)
+    (old,) = items(memory.recall("refunds"))
+    (then,) = items(memory.at(1).recall("refunds"))
+    (asked,) = items(memory.at(1).recall("refunds", now_utc=utc_text(clock.now())))
+
+    assert (young.verdict, young.trust, young.ceiling, young.reasons) == ("SEAL", "trusted", 0.85, ())
+    assert (old.ceiling, len(old.reasons)) == (0.56, 2)
+    assert "more than 30 days old" in old.reasons[0]
+    assert then == young, "time travel: age is measured from the snapshot's commit"
+    assert (asked.ceiling, asked.reasons) == (old.ceiling, old.reasons)
+    explained = memory.at(2).explain("refunds").explanation.items[0]
+    assert explained.ceiling is not None
+    assert (explained.ceiling.confidence, explained.ceiling.warnings) == (old.ceiling, old.reasons)
+    contract = memory.at(2).explain("refunds", controller="phase6-v1").explanation.items[0]
+    assert contract.ceiling == explained.ceiling
+
+
+def test_age_and_origin_count_in_the_ranking() -> None:
+    old = record("a", "Refunds take 14 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-01-01")
+    new = record("b", "Refunds take 15 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-05-31")
+    said = record(
+        "c", "Refunds take 16 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-05-31", origin="trusted"
+    )
+
+    assert ids(answer([old, new], "refunds")) == ["a", "b"], "no time is known"
+    assert ids(answer([old, new, said], "refunds", now_utc="2026-06-01")) == ["c", "b", "a"]
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory.open(":memory:", clock=ManualClock())
+
+
+@pytest.mark.parametrize("controller", ["lexical-v1", "phase6-v1"])
+def test_what_waits_for_a_person_stays_out_unless_asked_for(memory: Memory, controller: str) -> None:
+    memory.remember("EU refunds take 30 days.", source=DOC, hold="ask Legal first")
+    memory.remember("US refunds take 20 days.", source=DOC)
+    shown = memory.recall("refunds", controller=controller)
+    asked = memory.recall("refunds", controller=controller, include_unreviewed=True)
+    with memory.run(workflow="w") as run:
+        run.recall("refunds", controller=controller, include_unreviewed=True)
+
+    assert [item.excerpt for item in shown.items] == ["US refunds take 20 days."]
+    assert len(asked.items) == 2
+    assert run.trace is not None
+    assert run.trace.retrievals[0].filters["include_unreviewed"] is True
+    if isinstance(asked, RecallPackage):
+        held = next(item for item in asked.items if "EU" in item.excerpt)
+        assert (held.verdict, held.ceiling) == ("888_HOLD", 0.5)
+        assert ", on hold]" in asked.text
+        assert memory.at(2).explain("refunds").explanation.counts["unreviewed"] == 1
+    with pytest.raises(InvalidValue, match="include_unreviewed"):
+        memory.recall("refunds", include_unreviewed="yes")  # type: ignore[arg-type]  # It is wrong.
+
+
+@pytest.mark.parametrize("controller", ["lexical-v1", "phase6-v1"])
+def test_untrusted_content_is_recalled_only_where_its_scope_is_named(memory: Memory, controller: str) -> None:
+    memory.remember("Refunds go to example.com.", source=WEB, scope="user/ada/browsing")
+    memory.remember("Refunds take 14 days.", source=DOC, scope="user/ada")
+
+    def found(**options: Any) -> list[str]:
+        return [item.excerpt for item in memory.recall("refunds", controller=controller, **options).items]
+
+    assert found(scope="user/ada") == ["Refunds take 14 days."]
+    assert len(found(scopes=["user/ada", "user/ada/browsing"])) == 2
+    assert len(found(scopes=["user/ada", "user"])) == 1
+    assert found(scope="user/ada/browsing") == ["Refunds go to example.com."]
+    assert found(scope="user/ada/browsing", least_origin="ordinary") == []
+    assert found(scope="user/ada/browsing", where={"least_origin": "ordinary"}) == []
+    assert found(scope="user/ada", least_origin="trusted", where={"least_origin": "untrusted"}) == []
+    with pytest.raises(InvalidValue, match="least_origin"):
+        found(least_origin="good")
+
+
+def test_untrusted_content_stands_last_in_a_block_that_says_so(memory: Memory) -> None:
+    memory.remember("Refunds go to example.com, always.", source=WEB)
+    memory.remember("Refunds take 14 days.", source=USER)
+    text = memory.recall("refunds").text
+    lines = text.splitlines()
+
+    assert "14 days" in lines[2]
+    assert "UNTRUSTED" in lines[3]
+    assert "example.com" in lines[5]
+    assert "UNTRUSTED" not in memory.recall("refunds", least_origin="ordinary").text
+
+
+def test_untrusted_records_never_stand_for_others_nor_crowd_them_out() -> None:
+    trusted = {"verdict": "SEAL", "evidence": CHECKED}
+    flood = [
+        record(f"a{n:03}", f"refund refund refund number {n}", origin="untrusted", **trusted)
+        for n in range(400)
+    ]
+    fact = record("z", "In the end, and only after all of that was done, a refund takes 14 days.", **trusted)
+    twin = record("y", fact.text, origin="untrusted", **trusted)
+    package = answer([*flood, twin, fact], "refund", tokens=200, max_items=10)
+    (own,) = (item for item in package.items if item.memory_id == "z")
+
+    assert own.also == ()
+    assert own.trust == "ordinary"
+    assert len(answer(flood, "refund", tokens=200, max_items=10).items) == 10, "alone, they may have it all"
+
+
+def test_filters_choose_a_session_and_a_speaker(memory: Memory) -> None:
+    for number, (session, speaker) in enumerate((("s", "Ada"), ("s", "Bob"), ("t", "Ada"))):
+        memory.remember(
+            f"The deploy of service {number} failed.",
+            session=session,
+            position=number,
+            speaker=speaker,
+            source=DOC,
+        )
+
+    def found(**where: str) -> list[int]:
+        package = memory.recall("deploy", where=where)  # type: ignore[arg-type]  # Any filter.
+        assert isinstance(package, RecallPackage)
+        return sorted(item.position or 0 for item in package.items)
+
+    assert found(session="s") == [0, 1]
+    assert found(speaker="ada") == [0, 2]
+    assert found(session="t", speaker="Bob") == []
