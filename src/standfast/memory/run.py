@@ -181,13 +181,11 @@ class Run:
             package, bands=bands, scopes=within, where=chosen, include_unreviewed=include_unreviewed
         )
         self.recorder.retrieval(**facts)
-        scopes_of = (
-            scope_in(key_at(services.namespace, one.store_path, one.memory_id)) for one in package.items
-        )
+        found = [(one.store_path, one.memory_id, one.excerpt) for one in package.items]
         with self._lock:
             self._recalled += [
-                (scope_of, item.memory_id, item.excerpt)
-                for scope_of, item in zip(scopes_of, package.items, strict=True)
+                (scope_in(key_at(services.namespace, path, memory_id)), memory_id, excerpt)
+                for path, memory_id, excerpt in found
             ]
         return package
 
