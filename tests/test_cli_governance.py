@@ -97,6 +97,32 @@ def test_waiting_proposals_are_listed_and_shown() -> None:
     assert answer_of("approvals", "show", proposal_id)["replaces"] is None
 
 
+def test_one_signature_approves_several() -> None:
+    ids = [propose(), propose("law/2", "Parcels to Norway need a form.")]
+    done = call("approvals", "approve", *ids, ids[0][:8], "--key", "alice", "--yes")
+
+    assert done.exit_code == 0, done.output
+    assert done.output.count("is law now, signed by alice@example.com") == 2
+    assert "scope: shared" in done.output
+    assert "origin: ordinary" in done.output
+    assert sorted(texts(Band.VAULT)) == sorted([LAW, "Parcels to Norway need a form."])
+    assert call("verify").exit_code == 0
+
+
+def test_one_that_can_not_be_decided_does_not_stop_the_others() -> None:
+    with Memory.open("standfast.db") as memory:
+        for agent, text in (("alice@example.com", LAW), ("bot", "Parcels to Norway need a form.")):
+            memory.remember(text, source=HANDBOOK, propose=True, agent=agent)
+        ids = [one.proposal.proposal_id for one in memory.approvals().waiting()]
+    done = call("approvals", "approve", *ids, "--key", "alice", "--yes", "--json")
+
+    results = json.loads(done.stdout)["decisions"]
+    assert done.exit_code == 1
+    assert sorted("receipt" in one for one in results) == [False, True]
+    assert any("author may not decide it" in one.get("problem", "") for one in results)
+    assert texts(Band.VAULT) == ["Parcels to Norway need a form."]
+
+
 def test_a_person_approves_with_a_key_file() -> None:
     proposal_id = propose()
     done = call("approvals", "approve", proposal_id[:8], "--key", "alice", "--yes")

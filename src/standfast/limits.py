@@ -109,6 +109,8 @@ MAX_EVIDENCE_BYTES: Final = 1 << 16
 MAX_PROBLEM_CHARS: Final = 200
 MAX_WRITE_LOG_ENTRIES: Final = 1_000
 # Proposals, and the SSH signatures that decide them.
+MAX_SIGNED_TOGETHER: Final = 100
+"""The most proposals that one signature decides."""
 MAX_SUMMARY_CHARS: Final = 4_096
 MIN_PROPOSAL_PREFIX_CHARS: Final = 6
 MAX_ARMOR_CHARS: Final = 4_096

@@ -359,3 +359,12 @@ def test_the_content_check_passes_and_covers_the_time() -> None:
 
     assert content_check(record).passed
     assert len({content_check(one).reason for one in (record, later, Record(memory_id="m1", text="x"))}) == 3
+
+
+def test_an_empty_list_of_floor_checks_is_missing_though_its_hash_is_right() -> None:
+    chain = {"floor_checks": [], "verdict": "SEAL", "timestamp": "2026-01-01T00:00:00Z"}
+    chain["hash"] = compute_evidence_hash([], "SEAL", chain["timestamp"])
+    validation = MemoryWritePolicy().validate_evidence_chain(chain)
+
+    assert (validation.valid, validation.missing_links) == (False, ["floor_checks"])
+    assert (validation.hash_verified, validation.floor_check_present) == (True, False)

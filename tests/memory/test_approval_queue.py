@@ -11,6 +11,7 @@ from standfast.errors import (
     ApprovalExpired,
     ApprovalReplayed,
     BadSignature,
+    InvalidValue,
     NoSuchProposal,
     NotPending,
     SelfApproval,
@@ -18,9 +19,12 @@ from standfast.errors import (
     UnknownSigner,
     WrongPayload,
 )
-from standfast.govern.approvals.approvals import Decision, Statement
+from standfast.govern.approvals.approvals import Approval, Decision, Statement, list_bytes, signed_list_of
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
+from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
+from standfast.policies import BandBudget
+from standfast.store.store import Store
 from standfast.vocabulary import Band, Verdict
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
@@ -74,7 +78,10 @@ def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
     with memory.run(workflow="triage", mode="buffered_write") as run:
         again = run.remember(LAW, source=HANDBOOK)
 
-    assert list(memory.records(band=Band.VAULT)) == list(memory.records(band=Band.LEDGER)) == []
+    (logged,) = memory.records(band=Band.LEDGER)
+    assert list(memory.records(band=Band.VAULT)) == []
+    assert (logged.verdict, logged.subject, logged.source) == (Verdict.HOLD, None, None)
+    assert logged.text == "A human rejected this proposal. Its content is erased."
     assert again.verdict is Verdict.VOID
     assert list(memory.verify()) == []
     for version in [*memory.store.scan("default", at=1), *memory.store.scan("default", at=2)]:
@@ -210,4 +217,86 @@ def test_a_signature_does_not_fit_if_what_it_replaces_changed_since(memory: Memo
     ]
     memory.approvals().decide(decision(memory, waiting, nonce="2" * 32), signers=SIGNERS)
     assert [law.text for law in memory.records(band=Band.VAULT)] == [LAW]
+    assert list(memory.verify()) == []
+
+
+def test_a_decided_proposal_moves_to_the_ledger_band_with_its_content(memory: Memory) -> None:
+    waiting = proposed(memory)
+    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+
+    (logged,) = memory.records(band=Band.LEDGER)
+    assert (logged.text, logged.verdict) == (LAW, Verdict.HOLD)
+    assert logged.evidence is not None
+    assert logged.evidence.floor_checks[-1].floor == "human_decision"
+    assert list(memory.records(band=Band.PHOENIX)) == []
+    assert list(memory.verify()) == []
+
+
+def together(memory: Memory, waiting: list[WaitingProposal], *, by: str = "alice") -> list[Approval]:
+    """Approvals by one signature over the list of what waits."""
+    statements = [
+        decision(memory, one, nonce=f"{number:032x}").statement for number, one in enumerate(waiting)
+    ]
+    listed = signed_list_of(statements)
+    signature = sign(openssh.private_key(by), list_bytes(listed), "standfast-seal")
+    now = memory.store.clock.now()
+    return [Approval.of(one, signature, signers=SIGNERS, at=now, signed_list=listed) for one in statements]
+
+
+def test_one_signature_over_a_list_decides_several(memory: Memory) -> None:
+    laws = ["Refunds above 500 EUR need two people.", "Parcels to Norway need a form."]
+    with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
+        for number, law in enumerate(laws):
+            run.remember(law, subject=f"law/{number}", source=HANDBOOK, propose=True)
+    waiting = list(memory.approvals().waiting())
+    approvals = together(memory, waiting)
+    for approval in approvals:
+        memory.approvals().decide(approval, signers=SIGNERS)
+
+    assert sorted(record.text for record in memory.records(band=Band.VAULT)) == sorted(laws)
+    assert approvals[0].signature == approvals[1].signature
+    assert list(memory.verify()) == []
+
+
+def test_a_signature_over_a_list_decides_nothing_that_is_not_in_it(memory: Memory) -> None:
+    first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
+    (approval,) = together(memory, [first])
+    other = decision(memory, second, nonce="1" * 32).statement
+
+    with pytest.raises(InvalidValue, match="must name the statement"):
+        replace(approval, statement=other)
+    with pytest.raises(BadSignature):
+        memory.approvals().decide(
+            replace(approval, statement=other, signed_list=signed_list_of([other])), signers=SIGNERS
+        )
+    with pytest.raises(InvalidValue, match="must name the statement"):
+        replace(approval, signed_list=approval.signed_list * 2)
+
+
+@pytest.mark.parametrize(
+    "author", ["Alice B. <Alice@Example.com>", "mailto:alice@example.com", "alice+drafts@example.com."]
+)
+def test_an_author_and_a_signer_with_one_address_are_one_person(author: str) -> None:
+    with Memory.open(":memory:") as memory:
+        with memory.run(workflow="w", mode="buffered_write", agent=author) as run:
+            run.remember(LAW, source=HANDBOOK, propose=True)
+        (waiting,) = memory.approvals().waiting()
+
+        with pytest.raises(SelfApproval, match="author"):
+            memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+
+
+def test_an_accepted_proposal_spends_the_byte_budgets(store: Store) -> None:
+    budget = BandBudget(band=Band.ACTIVE, max_bytes=900, policy="ExpireOldest")
+    memory = Memory(store, budgets=[budget])
+    for number in range(6):
+        memory.remember(f"Gate {number} is closed on day {number + 40}.", source=HANDBOOK)
+    waiting = proposed(memory, propose=False, hold="unsure")
+    memory.approvals().decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+    active = [record.text for record in memory.records(band=Band.ACTIVE)]
+
+    assert LAW in active
+    assert memory.band_budgets.used_bytes(Band.ACTIVE) <= 900
+    memory.remember("Gate 9 is open on Monday.", source=HANDBOOK)
+    assert memory.band_budgets.used_bytes(Band.ACTIVE) <= 900
     assert list(memory.verify()) == []

@@ -15,12 +15,20 @@ from rich.table import Column, Table
 from standfast.canon import canonical_bytes
 from standfast.cli.options import load_settings, namespace_option, opened_memory, store_option
 from standfast.cli.output import json_option, print_json
-from standfast.errors import NotPending
-from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement, whole_visible_text
+from standfast.errors import NotPending, StandfastError
+from standfast.govern.approvals.approvals import (
+    Approval,
+    Decision,
+    Proposal,
+    Statement,
+    list_bytes,
+    signed_list_of,
+    whole_visible_text,
+)
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
 from standfast.memory import Memory
-from standfast.vocabulary import Band, Record, Verdict
+from standfast.vocabulary import Band, Receipt, Record, Verdict
 from standfast.wiring import signers_of
 
 _ID_CHARS: Final = 12
@@ -126,9 +134,22 @@ def _print_content(record: Record, replaces: str | None) -> None:
     """Print the whole content of a record, and how it differs from the law that it would replace."""
     text = whole_visible_text(record.text)
     click.echo(f"\n{text}\n")
-    fields = {"subject": record.subject, "tags": record.tags, "source": record.source, "refs": record.refs}
+    fields = {
+        "scope": record.scope,
+        "subject": record.subject,
+        "tags": record.tags,
+        "source": record.source,
+        "origin": record.origin.value,
+        "refs": record.refs,
+        "metadata": record.metadata,
+        "session": record.session,
+        "position": record.position,
+        "speaker": record.speaker,
+        "valid from": record.valid_from,
+        "valid until": record.valid_until,
+    }
     for name, value in fields.items():
-        if value:
+        if value not in (None, (), {}):
             plain = value if isinstance(value, str) else canonical_bytes(msgspec.to_builtins(value)).decode()
             click.echo(f"  {name}: {whole_visible_text(plain)}")
     if replaces is not None:
@@ -149,56 +170,106 @@ class SigningOptions(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None
     as_json: bool
 
-    def sign(self, statement: Statement) -> str:
-        """Sign the statement with ssh-agent or a key file; returns the armored signature."""
+    def sign(self, content: bytes) -> str:
+        """Sign with ssh-agent or a key file; returns the armored signature."""
         if self.agent_key is not None:
-            return sign_with_ssh_keygen(
-                self.agent_key, statement.signed_bytes, SEAL_NAMESPACE, interactive=True
-            )
+            return sign_with_ssh_keygen(self.agent_key, content, SEAL_NAMESPACE, interactive=True)
         path = Path(self.key or os.path.expanduser("~/.ssh/id_ed25519"))  # noqa: PTH111  # The user's own path.
         try:
-            content = path.read_bytes()
+            key = path.read_bytes()
         except OSError as error:
             raise click.UsageError(
                 f"can't read {path} ({error.strerror}); give --key or --agent-key"
             ) from None
-        private = load_private_key(content, lambda: getpass.getpass(f"Passphrase of {path}: "))
-        return sign(private, statement.signed_bytes, SEAL_NAMESPACE)
+        private = load_private_key(key, lambda: getpass.getpass(f"Passphrase of {path}: "))
+        return sign(private, content, SEAL_NAMESPACE)
 
 
-def _decide(decision: Decision, proposal_id: str, options: SigningOptions) -> None:
+def _decide(decision: Decision, proposal_ids: tuple[str, ...], options: SigningOptions) -> None:
+    """Show every proposal in full, sign once, and decide each. What can't be decided does not stop the others."""
+    decided: list[tuple[Proposal, Receipt | StandfastError]] = []
     with opened_memory(options.store_url, options.namespace) as memory:
         queue = memory.approvals()
-        found = queue.find(proposal_id)
+        waiting = _to_decide(memory, proposal_ids, options)
+        if not options.yes:
+            what = "this" if len(waiting) == 1 else f"these {len(waiting)} with one signature"
+            click.confirm(f"Sign to {decision} {what}?", abort=True, err=True)
+        clock = memory.store.clock
+        statements = [
+            Statement.about(
+                found.proposal,
+                decision=decision,
+                expires_at=clock.now() + timedelta(minutes=options.minutes),
+                nonce=memory.store.ids.new_id(),
+                replaces=queue.replaces(found.proposal, decision),
+            )
+            for found in waiting
+        ]
+        together = signed_list_of(statements) if len(statements) > 1 else ()
+        signature = options.sign(list_bytes(together) if together else statements[0].signed_bytes)
+        signers = signers_of(load_settings())
+        approvals = [
+            Approval.of(one, signature, signers=signers, at=clock.now(), signed_list=together)
+            for one in statements
+        ]
+        for found, approval in zip(waiting, approvals, strict=True):
+            try:
+                decided.append((found.proposal, queue.decide(approval, signers=signers)))
+            except StandfastError as error:
+                if len(waiting) == 1:
+                    raise
+                decided.append((found.proposal, error))
+    _print_decisions(decision, approvals, decided, as_json=options.as_json)
+
+
+def _to_decide(
+    memory: Memory, proposal_ids: tuple[str, ...], options: SigningOptions
+) -> list[WaitingProposal]:
+    """The waiting proposals with these ids, each once and shown in full."""
+    waiting: dict[str, WaitingProposal] = {}
+    for proposal_id in proposal_ids:
+        found = memory.approvals().find(proposal_id)
         if isinstance(found, DecidedProposal):
             raise NotPending(proposal_id=found.proposal.proposal_id, state=found.proposal.state.value)
-        if not options.as_json:
+        if found.proposal.proposal_id not in waiting and not options.as_json:
             _print_proposal(found, _law_to_replace(memory, found))
-        if not options.yes:
-            click.confirm(f"Sign to {decision} this?", abort=True, err=True)
-        clock = memory.store.clock
-        statement = Statement.about(
-            found.proposal,
-            decision=decision,
-            expires_at=clock.now() + timedelta(minutes=options.minutes),
-            nonce=memory.store.ids.new_id(),
-            replaces=queue.replaces(found.proposal, decision),
+        waiting[found.proposal.proposal_id] = found
+    return list(waiting.values())
+
+
+def _print_decisions(
+    decision: Decision,
+    approvals: list[Approval],
+    decided: list[tuple[Proposal, Receipt | StandfastError]],
+    *,
+    as_json: bool,
+) -> None:
+    results = [
+        {"approval": approval.as_json()}
+        | (
+            {"problem": str(outcome)}
+            if isinstance(outcome, StandfastError)
+            else {"receipt": outcome.as_json()}
         )
-        signers = signers_of(load_settings())
-        approval = Approval.of(statement, options.sign(statement), signers=signers, at=clock.now())
-        receipt = queue.decide(approval, signers=signers)
-    if options.as_json:
-        print_json({"approval": approval.as_json(), "receipt": receipt.as_json()})
+        for approval, (_, outcome) in zip(approvals, decided, strict=True)
+    ]
+    if as_json:
+        print_json(results[0] if len(results) == 1 else {"decisions": results})
     else:
-        click.echo(
-            f"{found.proposal.key} {_DONE[decision]} by {approval.principal}; ledger entry {receipt.ledger_seq}."
-        )
+        for approval, (proposal, outcome) in zip(approvals, decided, strict=True):
+            if isinstance(outcome, StandfastError):
+                click.echo(f"{proposal.key} was not decided: {outcome}", err=True)
+            else:
+                done = f"{_DONE[decision]} by {approval.principal}"
+                click.echo(f"{proposal.key} {done}; ledger entry {outcome.ledger_seq}.")
+    if any(isinstance(outcome, StandfastError) for _, outcome in decided):
+        raise click.exceptions.Exit(1)
 
 
 def _decision_command(decision: Decision, text: str) -> click.Command:
     """The command for one decision; both take the same options."""
 
-    @click.argument("proposal_id")
+    @click.argument("proposal_ids", nargs=-1, required=True, metavar="PROPOSAL_ID...")
     @click.option("--key", type=click.Path(), help="Private key file (Ed25519). [~/.ssh/id_ed25519]")
     @click.option(
         "--agent-key", type=click.Path(), help="Public key file of a key in ssh-agent or in hardware."
@@ -214,26 +285,28 @@ def _decision_command(decision: Decision, text: str) -> click.Command:
     @store_option
     @namespace_option
     @json_option
-    def decide(proposal_id: str, **options: str | int | None) -> None:
-        _decide(decision, proposal_id, SigningOptions(**options))  # type: ignore[arg-type]  # click checked the types.
+    def decide(proposal_ids: tuple[str, ...], **options: str | int | None) -> None:
+        _decide(decision, proposal_ids, SigningOptions(**options))  # type: ignore[arg-type]  # click checked the types.
 
     return click.command(decision.value, help=text)(decide)
 
 
 command.add_command(
     _decision_command(
-        Decision.APPROVE, "Make a proposal law: sign it with an SSH key, verify the signature, record both."
+        Decision.APPROVE,
+        "Make proposals law: sign them with an SSH key, verify the signature, record both. "
+        "Several are signed by one signature over the list of them.",
     )
 )
 command.add_command(
     _decision_command(
         Decision.ACCEPT,
-        "Accept a proposal as ordinary memory, not as law: sign it, verify the signature, record both.",
+        "Accept proposals as ordinary memory, not as law: sign them, verify the signature, record both.",
     )
 )
 command.add_command(
     _decision_command(
         Decision.REJECT,
-        "Reject a proposal by signature. Its content is erased and recognised if it comes back.",
+        "Reject proposals by signature. Their content is erased and recognised if it comes back.",
     )
 )

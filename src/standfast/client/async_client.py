@@ -466,9 +466,11 @@ class AsyncRemoteApprovals:
         """One proposal, with the statements that decide it."""
         return await self._threads.run(self._approvals.find, proposal_id)
 
-    async def decide(self, statement: Statement, signature: str) -> Receipt:
-        """Submit the armored SSH signature over a statement's text."""
-        return await self._threads.run(self._approvals.decide, statement, signature)
+    async def decide(
+        self, statement: Statement, signature: str, *, signed_list: Sequence[str] = ()
+    ) -> Receipt:
+        """Submit the armored SSH signature over a statement's text; see ``RemoteApprovals.decide``."""
+        return await self._threads.run(self._approvals.decide, statement, signature, signed_list=signed_list)
 
 
 class AsyncRemoteKeys:

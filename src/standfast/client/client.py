@@ -457,9 +457,15 @@ class RemoteApprovals:
         _require_text("proposal_id", proposal_id)
         return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", schemas.ProposalResponse)
 
-    def decide(self, statement: Statement, signature: str) -> Receipt:
-        """Submit the armored SSH signature over a statement's text."""
-        body = schemas.DecisionBody.from_json({"statement": statement.as_json(), "signature": signature})
+    def decide(self, statement: Statement, signature: str, *, signed_list: Sequence[str] = ()) -> Receipt:
+        """Submit the armored SSH signature over a statement's text.
+
+        Args:
+            signed_list: What ``signed_list_of(statements)`` gives, if the signature covers ``list_bytes`` of several statements.
+        """
+        body = schemas.DecisionBody.from_json(
+            {"statement": statement.as_json(), "signature": signature, "signed_list": list(signed_list)}
+        )
         return self._calls.post(f"/proposals/{quote(statement.proposal_id, safe='')}/decision", Receipt, body)
 
     def _list(self, *, decided: bool) -> Iterator[Proposal]:

@@ -31,6 +31,7 @@ from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 CONTENT_FLOOR: Final = "content"
 HUMAN_SEAL_FLOOR: Final = "human_seal"
 HUMAN_ACCEPT_FLOOR: Final = "human_accept"
+HUMAN_DECISION_FLOOR: Final = "human_decision"
 _NOT_CONTENT: Final = ("memory_id", "band", "tier", "verdict", "evidence")
 _CONTENT: Final = (
     "text",
@@ -169,6 +170,32 @@ def accepted_record(record: Record, *, principal: str, proposal_id: str, now: da
     return msgspec.structs.replace(record, band=Band.LEDGER, verdict=Verdict.SABAR, evidence=evidence)
 
 
+def decided_record(
+    record: Record, *, principal: str, proposal_id: str, is_rejected: bool, now: datetime
+) -> Record:
+    """A decided proposal as LEDGER keeps it: with its content, or, if it was rejected, without.
+
+    Its verdict is 888_HOLD, which logs it and keeps it out of recall: what was decided stands elsewhere.
+    """
+    logged = logged_record(record)
+    if is_rejected:
+        logged = Record(
+            memory_id=logged.memory_id,
+            text="A human rejected this proposal. Its content is erased.",
+            scope=record.scope,
+            origin=record.origin,
+        )
+    decided = "rejected" if is_rejected else "sealed"
+    check = FloorCheck(
+        floor=HUMAN_DECISION_FLOOR,
+        score=0.0 if is_rejected else 1.0,
+        passed=not is_rejected,
+        reason=f"{principal} {decided} {proposal_id} at {utc_text(now)}",
+    )
+    evidence = build_evidence([content_check(logged), check], Verdict.HOLD, now)
+    return msgspec.structs.replace(logged, band=Band.LEDGER, verdict=Verdict.HOLD, evidence=evidence)
+
+
 def has_failed_hard_floor(record: Record) -> bool:
     """Whether a hard floor rejected the record. Such a record is never approved."""
     return record.evidence is not None and any(
@@ -228,8 +255,10 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
     if verdict_text is not None and read is None:
         malformed.append(f"verdict must be one of {', '.join(Verdict)}")
     digest = _sha256(text)
-    hash_verified = not missing and all(one == digest for one in hashes)
-    disagreeing = [] if missing or hash_verified else ["hash does not match the evidence"]
+    # An empty list of floor checks is missing, but a hash can cover it.
+    is_covered = not any(is_missing[name] for name in ("hash", "timestamp", "verdict")) and checks is not None
+    hash_verified = is_covered and all(one == digest for one in hashes)
+    disagreeing = ["hash does not match the evidence"] if is_covered and not hash_verified else []
     if read is not None and verdict not in (None, read):
         disagreeing.append(f"verdict is {read}, but the write is judged {verdict}")
     return ChainReading(

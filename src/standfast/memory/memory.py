@@ -445,7 +445,13 @@ class Memory:
 
     def approvals(self) -> ApprovalQueue:
         """Return the queue in which proposals wait for a human's signature."""
-        return ApprovalQueue(self.store, self.namespace, clock=self.store.clock, extra_writes=self._restarted)
+        return ApprovalQueue(
+            self.store,
+            self.namespace,
+            clock=self.store.clock,
+            extra_writes=self._restarted,
+            budgets=self.band_budgets if self.band_budgets.budgets else None,
+        )
 
     def patterns(self) -> list[AttackPattern]:
         """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""

@@ -92,6 +92,7 @@ class SampleServer:
             "approvals": ("approvals", {}),
             "decided": ("approvals", {"decided": 1}),
             "proposal": ("proposal", {"id": self.proposal_id}),
+            "sign": ("sign", {"decision": "approve", f"p-{self.proposal_id}": "on"}),
             "runs": ("runs", {}),
             "trace": ("trace", {"run": left}),
             "same": ("compare", {"left": left, "right": right}),

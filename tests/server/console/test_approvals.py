@@ -1,5 +1,6 @@
 """Approving, rejecting and verifying in the console."""
 
+import json
 import shlex
 import subprocess
 from pathlib import Path
@@ -8,6 +9,8 @@ import msgspec
 import pytest
 from httpx2 import Response
 
+from standfast.govern.approvals.approvals import Statement, list_bytes, signed_list_of
+from standfast.govern.approvals.sshsig import sign
 from tests.govern import openssh
 from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
@@ -97,6 +100,43 @@ def test_verification_shows_details_only_to_keys_for_all_namespaces(tmp_path: Pa
     assert "entry 5" in broken.lower()
     assert "problem" in limited
     assert "Details are shown to callers whose key is for all namespaces." in limited
+
+
+def test_what_is_ticked_is_shown_in_full_and_decided_by_one_signature(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as harness,
+        browser_client(harness, harness.operator) as client,
+    ):
+        memory = harness.gateway.home
+        memory.remember(
+            "Parcels to Norway need a form.", source={"kind": "doc", "id": "handbook"}, propose=True
+        )
+        ids = [one.proposal.proposal_id for one in memory.approvals().waiting()]
+        boxes = [
+            str(attributes["name"])
+            for _, attributes in elements_of(client.get("/console/approvals"))
+            if str(attributes.get("name", "")).startswith("p-")
+        ]
+        ticked = "&".join(f"{box}=on" for box in boxes)
+        page = client.get(f"/console/sign?decision=approve&{ticked}")
+        listed = next(
+            str(attributes["value"])
+            for _, attributes in elements_of(page)
+            if attributes.get("name") == "statements"
+        )
+        statements = [Statement.from_json(one) for one in json.loads(listed)]
+        text = list_bytes(signed_list_of(statements))
+        refused = client.post("/console/sign", statements=listed, signature="not one")
+        signature = sign(openssh.private_key("alice"), text, "standfast-seal")
+        answer = client.post("/console/sign", statements=listed, signature=signature)
+        sealed = words_of(client.get("/console/memory?band=VAULT"))
+
+    assert sorted(boxes) == sorted(f"p-{one}" for one in ids)
+    assert text.decode() in words_of(page)
+    assert "was not decided" in words_of(refused)
+    assert answer.status_code == 303
+    assert "Parcels to Norway need a form." in sealed
+    assert "Refunds over 500 euros" in sealed
 
 
 def _value(answer: Response, decision: str) -> str:

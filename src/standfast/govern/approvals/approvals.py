@@ -9,7 +9,7 @@ used for another place, operation or author.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import StrEnum
@@ -30,10 +30,11 @@ from standfast.errors import (
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, SshSignature, verify
 from standfast.govern.authority import Operation, needs_human
-from standfast.limits import MAX_KEY_CHARS, MAX_SUMMARY_CHARS
+from standfast.limits import MAX_KEY_CHARS, MAX_SIGNED_TOGETHER, MAX_SUMMARY_CHARS
 from standfast.vocabulary import Value, Verdict
 
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
+_ADDRESS: Final = re.compile(r"([^\s<>\"'(),:;@]{1,64})@([\w.-]{1,253})")
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
 # Control characters, invisible ones, and those that reverse the reading direction. A fixed list, because what Python calls
@@ -219,27 +220,47 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
         return canonical_bytes(self.as_json())
 
 
-class Approval(Value, frozen=True, kw_only=True):
-    """A signed statement and its signer. It proves nothing by itself; ``check_approval`` verifies it each time."""
+class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A signed statement and its signer. It proves nothing by itself; ``check_approval`` verifies it each time.
+
+    ``signed_list`` has the fingerprints of all statements that the signature covers, if it covers several.
+    """
 
     statement: Statement
     signature: str
     principal: str
     key_fingerprint: str
+    signed_list: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, statement: Statement, armored: str, *, signers: Signers, at: datetime) -> Self:
-        """The approval made by this signature, if an allowed signer made it for this statement."""
-        public_key = verify(armored, statement.signed_bytes, SEAL_NAMESPACE)
+    def of(
+        cls,
+        statement: Statement,
+        armored: str,
+        *,
+        signers: Signers,
+        at: datetime,
+        signed_list: Sequence[str] = (),
+    ) -> Self:
+        """The approval made by this signature, if an allowed signer made it for this statement, or for a list that has it."""
+        _require_listed(statement, signed_list)
+        public_key = verify(armored, _signed_bytes(statement, signed_list), SEAL_NAMESPACE)
         return cls(
             statement=statement,
             signature=SshSignature.read(armored).armored,
             principal=signers.who_signed(public_key, at),
             key_fingerprint=public_key.fingerprint,
+            signed_list=tuple(signed_list),
         )
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """What the signature must cover: the statement, or the list that has it."""
+        return _signed_bytes(self.statement, self.signed_list)
 
     def __post_init__(self) -> None:
         self._require(isinstance(self.statement, Statement), "statement must be a Statement")
+        _require_listed(self.statement, self.signed_list)
         self._require(
             SshSignature.read(self.signature).armored == self.signature,
             "signature must be wrapped as ssh-keygen wraps it; build it with Approval.of",
@@ -250,6 +271,30 @@ class Approval(Value, frozen=True, kw_only=True):
             and _KEY_FINGERPRINT.fullmatch(self.key_fingerprint) is not None,
             f"key_fingerprint must be as ssh-keygen -l shows it, not {self.key_fingerprint!r:.80}",
         )
+
+
+def signed_list_of(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """The fingerprints of statements that one signature decides together, in their order."""
+    return tuple(fingerprint(statement.as_json()) for statement in statements)
+
+
+def list_bytes(signed_list: Sequence[str]) -> bytes:
+    """The canonical bytes that are signed to decide several proposals at once."""
+    return canonical_bytes({"list": "standfast-seal-list/v1", "statements": list(signed_list)})
+
+
+def _signed_bytes(statement: Statement, signed_list: Sequence[str]) -> bytes:
+    return list_bytes(signed_list) if signed_list else statement.signed_bytes
+
+
+def _require_listed(statement: Statement, signed_list: Sequence[str]) -> None:
+    if not signed_list:
+        return
+    if not 0 < len(signed_list) <= MAX_SIGNED_TOGETHER:
+        problem = f"a signature covers at most {MAX_SIGNED_TOGETHER} statements, not {len(signed_list)}"
+        raise InvalidValue(what="signed_list", problem=problem)
+    if list(signed_list).count(fingerprint(statement.as_json())) != 1:
+        raise InvalidValue(what="signed_list", problem="it must name the statement, once")
 
 
 def check_approval(
@@ -271,7 +316,7 @@ def check_approval(
     """
     _require_signed(approval)
     statement = approval.statement
-    public_key = verify(approval.signature, statement.signed_bytes, SEAL_NAMESPACE)
+    public_key = verify(approval.signature, approval.signed_bytes, SEAL_NAMESPACE)
     principal = signers.who_signed(public_key, now)
     if (principal, public_key.fingerprint) != (approval.principal, approval.key_fingerprint):
         raise BadSignature(
@@ -311,14 +356,26 @@ def _require_signed(approval: object) -> None:
 
 
 def _refuse_self_approval(principal: str, proposal: Proposal, author: str, agents: AbstractSet[str]) -> None:
-    signer = principal.casefold()
-    if signer in (proposal.author.casefold(), author.casefold()):
+    signer = address_of(principal)
+    if signer in (address_of(proposal.author), address_of(author)):
         problem = "the author may not decide it"
-    elif signer in {agent.casefold() for agent in agents}:
+    elif signer in {address_of(agent) for agent in agents}:
         problem = "an agent may not decide proposals"
     else:
         return
     raise SelfApproval(principal=principal, proposal_id=proposal.proposal_id, problem=problem)
+
+
+def address_of(name: str) -> str:
+    """The address in a name, in the form in which two names of one person are equal.
+
+    ``Ada Byron <Ada+work@Example.com>``, ``mailto:ada@example.com`` and ``ada@example.com`` are one person. A name without
+    an address is only compared without its case.
+    """
+    found = _ADDRESS.search(name)
+    if found is None:
+        return name.strip().casefold()
+    return f"{found[1].partition('+')[0]}@{found[2].rstrip('.')}".casefold()
 
 
 def _proposal_id(hashed: dict[str, Any]) -> str:

@@ -1,15 +1,16 @@
 """The approval queue: proposals wait here for a human, and a signature decides them.
 
 A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is stored under
-``decision/``, its nonce is used up for ever, the list of signers that it was checked against is stored, and the record is written to
+``decision/``, it is logged in LEDGER (without its content if it was rejected), its nonce is used up for ever, the list of signers that it was checked against is stored, and the record is written to
 VAULT if it was approved, or to LEDGER and ACTIVE if it was accepted as ordinary memory. The ledger gets the statement and the signature, so that anybody can check them again. If two
 people decide at once, one of them gets a ``NotPending`` error.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ from standfast.govern.authority import Role, require_seal, require_write
 from standfast.govern.evidence import (
     accepted_record,
     content_fingerprint,
+    decided_record,
     has_failed_hard_floor,
     logged_record,
     sealed_record,
@@ -46,6 +48,53 @@ from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
 SYSTEM_NAMESPACE: Final = "standfast"
 DECISION_PREFIX: Final = "decision/"
 _BAND_AFTER: Final = {Decision.APPROVE: Band.VAULT, Decision.ACCEPT: Band.LEDGER}
+
+
+class Spent(Protocol):
+    """What byte budgets decided about records: those that are kept, rows of their own, keys to expire, and facts for the ledger."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records that are kept."""
+        ...
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Rows to write beside them."""
+        ...
+
+    @property
+    def expired(self) -> tuple[str, ...]:
+        """Keys that are expired to make room."""
+        ...
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What the ledger records of it."""
+        ...
+
+
+class ByteBudgets(Protocol):
+    """The byte budgets of a memory's bands, which an accepted proposal spends like any other record."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held from spending until the commit is done."""
+        ...
+
+    def spend(
+        self, store: Store, namespace: str, at: int, records: Sequence[Record], forgotten: Iterable[str]
+    ) -> Spent:
+        """Decide what is kept of these records."""
+        ...
+
+    def committed(self, snapshot: int) -> None:
+        """Note that the spending was committed."""
+        ...
+
+    def discarded(self) -> None:
+        """Note that the spending was not committed."""
+        ...
 
 
 class WaitingProposal(Value, frozen=True, kw_only=True):
@@ -68,12 +117,19 @@ class ApprovalQueue:
     """The proposals of one namespace: those that wait, those that are decided, and deciding them."""
 
     def __init__(
-        self, store: Store, namespace: str, *, clock: Clock, extra_writes: ExtraWrites = no_extra_writes
+        self,
+        store: Store,
+        namespace: str,
+        *,
+        clock: Clock,
+        extra_writes: ExtraWrites = no_extra_writes,
+        budgets: ByteBudgets | None = None,
     ) -> None:
         self._store = store
         self._namespace = namespace
         self._clock = clock
         self._extra_writes = extra_writes
+        self._budgets = budgets
 
     def waiting(self) -> Iterator[WaitingProposal]:
         """Yields the proposals that wait, ordered by id."""
@@ -152,7 +208,7 @@ class ApprovalQueue:
             raise Corruption(
                 what=f"proposal {proposal_id}", problem="its record is not the one that was proposed"
             )
-        commit = _DecisionCommit(
+        planned = _DecisionCommit(
             store=self._store,
             namespace=self._namespace,
             head=head,
@@ -160,9 +216,10 @@ class ApprovalQueue:
             decided=decided,
             approval=approval,
             extra_writes=self._extra_writes,
-        ).commit(signers, now)
+            budgets=self._budgets if decided.state is ProposalState.ACCEPTED else None,
+        )
         try:
-            return self._store.commit(commit)
+            return planned.submit(signers, now)
         except CommitAborted:
             # If somebody else decided it in the meantime, report that instead.
             again = self.find(proposal_id)
@@ -181,10 +238,23 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
     decided: Proposal
     approval: Approval
     extra_writes: ExtraWrites
+    budgets: ByteBudgets | None
+
+    def submit(self, signers: Signers, now: datetime) -> Receipt:
+        if self.budgets is None:
+            return self.store.commit(self.commit(signers, now))
+        with self.budgets.lock:
+            try:
+                receipt = self.store.commit(self.commit(signers, now))
+            except BaseException:
+                self.budgets.discarded()
+                raise
+            self.budgets.committed(receipt.memory_snapshot_id)
+            return receipt
 
     def commit(self, signers: Signers, now: datetime) -> Commit:
         statement, proposal_id = self.approval.statement, self.decided.proposal_id
-        state = self.decided.state
+        state, facts = self.decided.state, list[Fact]()
         approved = state is not ProposalState.REJECTED
         # The ledger never forgets, so it gets no rejected content.
         proposal = self.decided if approved else self.decided.without_summary()
@@ -210,10 +280,14 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             ),
             Write.of(SYSTEM_NAMESPACE, signers_key(signers.fingerprint), ActionType.WRITE, _listed(signers)),
         ]
-        if state is ProposalState.APPROVED:
-            writes.append(self._sealed(now))
-        else:
-            writes += self._accepted(now) if approved else self._refused()
+        match state:
+            case ProposalState.APPROVED:
+                writes += [self._sealed(now), self._moved_to_ledger(now)]
+            case ProposalState.ACCEPTED:
+                accepted, facts = self._accepted(now)
+                writes += accepted
+            case _:
+                writes += self._refused(now)
         fact = Fact.of(
             "decision",
             {
@@ -228,7 +302,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             memory_snapshot_id=self.head,
             policy_set_id=self.decided.policy_set_id,
             writes=writes,
-            facts=[fact],
+            facts=[fact, *facts],
         )
 
     def _sealed(self, now: datetime) -> Write:
@@ -243,8 +317,26 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         action = ActionType.MERGE if present else ActionType.WRITE
         return Write.of(self.namespace, record.key, action, record.as_json())
 
-    def _accepted(self, now: datetime) -> list[Write]:
-        """Writes the record to LEDGER and ACTIVE, and ends the copy that was only logged."""
+    def _moved_to_ledger(self, now: datetime) -> Write:
+        """The decided proposal in LEDGER: with its content if it is law now, without if it was rejected."""
+        is_rejected = self.decided.state is ProposalState.REJECTED
+        record = decided_record(
+            self.found.record,
+            principal=self.approval.principal,
+            proposal_id=self.decided.proposal_id,
+            is_rejected=is_rejected,
+            now=now,
+        )
+        require_write(Role.HUMAN, record.band)
+        present = self.store.read(self.namespace, [record.key], at=self.head)
+        action = ActionType.MERGE if present else ActionType.WRITE
+        erases = f"rejected by {self.approval.principal}" if is_rejected else None
+        return Write.of(
+            self.namespace, record.key, action, record.as_json(), erases=erases if present else None
+        )
+
+    def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
+        """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only logged."""
         record = accepted_record(
             self.found.record,
             principal=self.approval.principal,
@@ -254,33 +346,45 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
         logged = logged_record(self.found.record).key
         reading = TextReading(record.text).fingerprint
-        rows = {one.key: one.as_json() for one in placed} | {
-            said_key(record.scope, reading, record.memory_id): {"said": reading}
-        }
-        present = self.store.read(self.namespace, [*rows, logged], at=self.head)
+        expired, facts = {logged}, list[Fact]()
+        rows: dict[str, dict[str, Any]] = {}
+        if self.budgets is not None:
+            spent = self.budgets.spend(self.store, self.namespace, self.head, placed, ())
+            placed, facts = list(spent.records), list(spent.facts)
+            expired |= set(spent.expired)
+            rows |= spent.rows
+        rows |= {one.key: one.as_json() for one in placed}
+        if placed:
+            rows[said_key(record.scope, reading, record.memory_id)] = {"said": reading}
+        present = self.store.read(self.namespace, [*rows, *sorted(expired)], at=self.head)
         for one in placed:
             require_write(Role.HUMAN, one.band)
         writes = [
             Write.of(self.namespace, key, ActionType.MERGE if key in present else ActionType.WRITE, row)
             for key, row in rows.items()
         ]
-        if logged in present:
-            writes.append(Write.of(self.namespace, logged, ActionType.EXPIRE))
-        return writes
+        ended = sorted(expired & present.keys() - rows.keys())
+        writes += [Write.of(self.namespace, key, ActionType.EXPIRE) for key in ended]
+        return writes, facts
 
-    def _refused(self) -> list[Write]:
-        """Erases the logged copies, and notes the content's fingerprint so that it is recognised if it comes back."""
+    def _refused(self, now: datetime) -> list[Write]:
+        """Erases the logged copies, keeps in LEDGER that it was rejected, and notes the content's fingerprint so that it is recognised if it comes back."""
         reading = TextReading(self.found.record.text).fingerprint
         own = logged_record(self.found.record)
         reason = f"rejected by {self.approval.principal}"
         keys = keys_with_content_of(
             self.store, self.namespace, own.memory_id, [own.band], scope=own.scope, at=self.head
         )
-        erased = [Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason) for key in keys]
+        moved = self._moved_to_ledger(now)
+        erased = [
+            Write.of(self.namespace, key, ActionType.EXPIRE, erases=reason)
+            for key in keys
+            if key != moved.key
+        ]
         noted = Write.of(
             self.namespace, refused_key(own.scope, reading), ActionType.WRITE, refused_row(reading)
         )
-        return [*erased, noted, *self.extra_writes(self.head, keys)]
+        return [*erased, moved, noted, *self.extra_writes(self.head, keys)]
 
 
 def _waiting_key(proposal_id: str) -> str:

@@ -1,23 +1,38 @@
-"""The pages about proposals: the queue, what exactly to sign, and the signature that decides."""
+"""The pages about proposals: the queue, what exactly to sign, and the signature that decides one or several."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from standfast.canon import parse
-from standfast.errors import StandfastError
-from standfast.govern.approvals.approvals import Statement
+from standfast.canon import canonical_bytes, parse
+from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.approvals.approvals import Decision, Statement, list_bytes, signed_list_of
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
-from standfast.limits import CONSOLE_PAGE_ITEMS
+from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_SIGNED_TOGETHER
 from standfast.server.access.permissions import Permission
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.console.rendering import link
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
-from standfast.server.operations.schemas import DecisionBody, ProposalQuery, ProposalsQuery, StatementToSign
+from standfast.server.operations.schemas import (
+    DecisionBody,
+    ProposalQuery,
+    ProposalResponse,
+    ProposalsQuery,
+    StatementToSign,
+)
+from standfast.vocabulary import none_of
 
 SIGNING_MINUTES: Final = 30
+_TICKED: Final = "p-"
+_LABELS: Final = {
+    Decision.APPROVE.value: "Approve as law",
+    Decision.ACCEPT.value: "Accept as memory",
+    Decision.REJECT.value: "Reject",
+}
+assert set(_LABELS) == set(Decision)
 
 
 def approvals(request: PageRequest) -> Page:
@@ -46,6 +61,88 @@ def decide(request: PageRequest) -> Page:
             raise
         return _proposal_page(request, proposal_id, refused=body, problem=error)
     return Page(redirect_to=link("proposal", request.namespace, id=proposal_id))
+
+
+def sign(request: PageRequest) -> Page:
+    """Several proposals in full, and the one signature that decides them."""
+    request.memory(Permission.GET_PROPOSAL)
+    decision = _decision_of(request.query.get("decision", Decision.APPROVE))
+    ids = sorted(name.removeprefix(_TICKED) for name in request.query if name.startswith(_TICKED))
+    if len(ids) > MAX_SIGNED_TOGETHER:
+        problem = f"at most {MAX_SIGNED_TOGETHER} proposals can be signed together, not {len(ids)}"
+        raise InvalidValue(what="proposals", problem=problem)
+    query = ProposalQuery(minutes=SIGNING_MINUTES)
+    shown = [governance_operations.get_proposal(*request.target, one, query) for one in ids]
+    waiting = [one for one in shown if one.record is not None]
+    statements = [part.statement for one in waiting for part in one.to_sign if part.decision is decision]
+    return _together_page(request, decision, waiting, statements)
+
+
+def decide_together(request: PageRequest) -> Page:
+    """Submit one signature over several statements. What can't be decided does not stop the others."""
+    signature = request.form.get("signature", "").replace("\r\n", "\n").strip() + "\n"
+    listed = parse(request.form.get("statements", ""))
+    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_SIGNED_TOGETHER:
+        raise InvalidValue(what="statements", problem="send the list of statements that the page showed")
+    statements = [Statement.from_json(one) for one in listed]
+    together = signed_list_of(statements)
+    outcomes: list[tuple[str, str | None]] = []
+    left: list[ProposalResponse] = []
+    for statement in statements:
+        found = governance_operations.get_proposal(*request.target, statement.proposal_id, ProposalQuery())
+        body = DecisionBody(statement=statement, signature=signature, signed_list=together)
+        try:
+            governance_operations.decide(*request.target, statement.proposal_id, body)
+        except StandfastError as error:
+            if not request.may(Permission.DECIDE):
+                raise
+            outcomes.append((found.proposal.key, str(error)))
+            left.append(found)
+        else:
+            outcomes.append((found.proposal.key, None))
+    if not left:
+        return Page(redirect_to=link("approvals", request.namespace, decided=1))
+    waiting = [one for one in left if one.record is not None]
+    return _together_page(
+        request,
+        statements[0].decision,
+        waiting,
+        [
+            part.statement
+            for one in waiting
+            for part in one.to_sign
+            if part.decision is statements[0].decision
+        ],
+        outcomes,
+    )
+
+
+def _together_page(
+    request: PageRequest,
+    decision: Decision,
+    proposals: Sequence[ProposalResponse],
+    statements: Sequence[Statement],
+    outcomes: Sequence[tuple[str, str | None]] = (),
+) -> Page:
+    text = list_bytes(signed_list_of(statements)).decode()
+    context = {
+        "decision": decision.value,
+        "labels": _LABELS,
+        "proposals": proposals,
+        "statements": canonical_bytes([one.as_json() for one in statements]).decode(),
+        "command": _command(text),
+        "outcomes": outcomes,
+        "may_decide": request.may(Permission.DECIDE),
+        "minutes": SIGNING_MINUTES,
+    }
+    return Page(template="sign.html", context=context, status=422 if outcomes else 200)
+
+
+def _decision_of(text: str) -> Decision:
+    try:
+        return Decision(text)
+    except ValueError:
+        raise InvalidValue(what="decision", problem=f"it {none_of(text, Decision)}") from None
 
 
 def _proposal_page(
@@ -80,5 +177,9 @@ def _same_statement(to_sign: StatementToSign, refused: DecisionBody | None) -> S
 
 def signing_command(to_sign: StatementToSign) -> str:
     """A shell command that signs exactly the statement's bytes and prints the signature."""
-    sign = f"ssh-keygen -Y sign -n {SEAL_NAMESPACE} -f ~/.ssh/id_ed25519"
-    return f"printf %s {shlex.quote(to_sign.text)} | {sign}"
+    return _command(to_sign.text)
+
+
+def _command(text: str) -> str:
+    sign_it = f"ssh-keygen -Y sign -n {SEAL_NAMESPACE} -f ~/.ssh/id_ed25519"
+    return f"printf %s {shlex.quote(text)} | {sign_it}"

@@ -50,6 +50,7 @@ PAGES: Final = (
     PageRoute("diff", "Differences", memory_pages.diff, in_menu=True),
     PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
     PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide),
+    PageRoute("sign", "Sign together", approval_pages.sign, approval_pages.decide_together),
     PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
     PageRoute("trace", "Trace", trace_pages.trace, whole_store=True),
     PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True),
@@ -64,6 +65,7 @@ PAGES: Final = (
 MENU_ITEM_OF: Final = {
     "record": "memory",
     "proposal": "approvals",
+    "sign": "approvals",
     "trace": "runs",
     "compare": "runs",
     "entry": "ledger",

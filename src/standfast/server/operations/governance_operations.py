@@ -86,7 +86,13 @@ def decide(
     if not body.statement.proposal_id.startswith(proposal_id):
         raise InvalidValue(what="statement", problem="it is about another proposal than the path names")
     signers = gateway.signers()
-    approval = Approval.of(body.statement, body.signature, signers=signers, at=gateway.clock.now())
+    approval = Approval.of(
+        body.statement,
+        body.signature,
+        signers=signers,
+        at=gateway.clock.now(),
+        signed_list=body.signed_list,
+    )
     return memory.approvals().decide(approval, signers=signers, agents=gateway.agents())
 
 

@@ -26,6 +26,7 @@ from standfast.limits import (
     MAX_RUN_ITEMS,
     MAX_SCOPE_BYTES,
     MAX_SCOPES,
+    MAX_SIGNED_TOGETHER,
     MAX_STATEMENT_MINUTES,
     MAX_TAGS,
     MAX_TEXT_CHARS,
@@ -400,10 +401,15 @@ class ProposalQuery(Value, frozen=True, kw_only=True):
 
 
 class DecisionBody(Value, frozen=True, kw_only=True):
-    """A decision: a statement that the proposal returned, and the armored SSH signature over its text."""
+    """A decision: a statement that the proposal returned, and the armored SSH signature over its text.
+
+    If one signature decides several proposals, ``signed_list`` has the fingerprints of all statements in it, and each decision is sent
+    with the same list and signature.
+    """
 
     statement: Statement
     signature: Annotated[str, Meta(min_length=1, max_length=8_192)]
+    signed_list: Annotated[tuple[str, ...], Meta(max_length=MAX_SIGNED_TOGETHER)] = ()
 
 
 class ProposalsPage(Value, frozen=True, kw_only=True):
