@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.memory import Memory
-from standfast.optimize.evals.samples import Dataset
+from standfast.optimize.evals.dataset_files import read_dataset
 from standfast.optimize.loops.optimize import optimize_in_process
 from standfast.optimize.loops.strategies import named_strategies
 from standfast.optimize.prompts.local import LocalPromptOverridesStore
@@ -116,7 +116,7 @@ def test_progress_is_told_while_it_goes_on(folder: Path) -> None:
     told: list[tuple[int, int]] = []
     result = optimize_in_process(
         read_prompt("prompt.toml"),
-        Dataset.read_jsonl("data.jsonl"),
+        read_dataset("data.jsonl"),
         provider=open_provider("scripted", script="rules.jsonl"),
         strategy=named_strategies(["rewrite"], open_provider("scripted", script="rules.jsonl")),
         overrides_store=open_overrides("overrides"),

@@ -178,7 +178,7 @@ MAX_REFUSAL_GROUPS: Final = 64
 GATE_LEVEL: Final = 0.05
 GATE_MARGIN: Final = 0.1
 STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress")
-EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "judge")
+EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "assertions", "judge")
 SESSION_IDLE_SECONDS: Final = 3_600.0
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"

@@ -72,7 +72,16 @@ def command() -> None:
     help='For the scripted provider: one rule per line, {"contains": […], "answer": "…"}.',
 )
 @click.option(
-    "--evaluator", type=click.Choice(EVALUATOR_NAMES), multiple=True, default=["exact"], show_default=True
+    "--evaluator",
+    type=click.Choice(EVALUATOR_NAMES),
+    multiple=True,
+    help="How answers are graded.  [default: exact, or assertions for promptfoo's test cases]",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    help="For rows of named fields, as DSPy uses them: a field that the prompt gets. The others are expected.",
 )
 @click.option(
     "--strategy",
@@ -133,6 +142,7 @@ def run(  # One parameter per option of the command.
     base_url: str | None,
     script: str | None,
     evaluator: Sequence[str],
+    inputs: Sequence[str],
     strategy: Sequence[str],
     margin: float,
     level: float,
@@ -154,7 +164,7 @@ def run(  # One parameter per option of the command.
     """Optimize a prompt; the command's help is ``_RUN_HELP``."""
     from standfast import optimize  # noqa: PLC0415  # Imported late, as above.
 
-    template, samples = read_prompt(prompt), optimize.Dataset.read_jsonl(dataset)
+    template, samples = read_prompt(prompt), optimize.read_dataset(dataset, inputs=inputs)
     gate = optimize.GateSettings(margin=margin, level=level, remove_untested=remove_untested)
     limits = _limits(max_calls, max_cost, input_price, output_price)
     overrides, recalls = open_overrides(overrides_url), _recalls(template, samples)
@@ -173,7 +183,7 @@ def run(  # One parameter per option of the command.
             provider=adapter,
             strategy=optimize.named_strategies(names, adapter, cache),
             overrides_store=overrides,
-            evaluator=optimize.named_evaluator(evaluator, adapter),
+            evaluator=optimize.named_evaluator(evaluator or _default_evaluator(samples), adapter),
             memory=memory,
             cache=cache,
             gate=gate,
@@ -357,6 +367,12 @@ def _print_spending(spending: "ModelSpending", limits: "SpendingLimits") -> None
         f"spent {spending.calls} calls ({spending.usage.input_tokens} tokens in, "
         f"{spending.usage.output_tokens} out{priced}); {spending.cached} evaluations were cached"
     )
+
+
+def _default_evaluator(samples: "Dataset[Any, Any]") -> list[str]:
+    from standfast.optimize import is_graded_by_assertions  # noqa: PLC0415  # Imported late, as above.
+
+    return ["assertions" if is_graded_by_assertions(samples) else "exact"]
 
 
 def _recalls(template: "PromptTemplate", samples: "Dataset[Any, Any]") -> bool:

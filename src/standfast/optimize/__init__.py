@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         RedisResultCache,
         ResultCache,
     )
+    from standfast.optimize.evals.dataset_files import is_graded_by_assertions, read_dataset
     from standfast.optimize.evals.evaluators import (
         AllOf,
         AnyOf,
+        Assertions,
         Contains,
         Evaluator,
         Exact,
@@ -146,6 +148,7 @@ __all__ = [
     "AllOf",
     "AnthropicProvider",
     "AnyOf",
+    "Assertions",
     "ChatMessage",
     "Codec",
     "CompressStrategy",
@@ -244,12 +247,14 @@ __all__ = [
     "descriptor_for_prompt",
     "estimate_optimization",
     "html_report",
+    "is_graded_by_assertions",
     "memory_section",
     "message_kind",
     "named_evaluator",
     "named_strategies",
     "optimize",
     "optimize_in_process",
+    "read_dataset",
     "restore",
     "rewriting_strategies",
     "rollback",
@@ -259,7 +264,8 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "evals.cache": "InMemoryResultCache LocalResultCache RedisResultCache ResultCache",
-    "evals.evaluators": "AllOf AnyOf Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
+    "evals.dataset_files": "is_graded_by_assertions read_dataset",
+    "evals.evaluators": "AllOf AnyOf Assertions Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
     "evals.results": "EvalReport EvalRequest EvalResult Outcome",
     "evals.samples": "Dataset Sample",
     "loops.agent": "AgentMemory AgentSession Resources AgentTool ToolContext ToRemember",

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidDataset, InvalidEvaluator, InvalidValue, ProviderGarbled
+from standfast.optimize.evals.dataset_files import is_graded_by_assertions, read_dataset
 from standfast.optimize.evals.evaluators import (
     AllOf,
     AnyOf,
+    Assertions,
     Contains,
     Evaluator,
     Exact,
@@ -120,7 +122,7 @@ def test_a_dataset_is_read_from_lines(tmp_path: Path) -> None:
     file.write_text(
         '{"id":"1","input":{"question":"a"},"expected":"b"}\n\n{"id":"2","input":"x","expected":1}\n'
     )
-    dataset = Dataset.read_jsonl(file)
+    dataset = read_dataset(file)
 
     assert [sample.params for sample in dataset] == [{"question": "a"}, {"input": "x"}]
     assert len(dataset) == 2
@@ -142,7 +144,7 @@ def test_a_bad_line_is_named(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(b'{"id":"1","input":1,"expected":1}\n' + content)
 
     with pytest.raises(InvalidDataset, match="line 2"):
-        Dataset.read_jsonl(file)
+        read_dataset(file)
 
 
 def test_two_samples_of_one_id_are_refused(tmp_path: Path) -> None:
@@ -150,9 +152,9 @@ def test_two_samples_of_one_id_are_refused(tmp_path: Path) -> None:
     file.write_text('{"id":"1","input":1,"expected":1}\n' * 2)
 
     with pytest.raises(InvalidDataset, match="same id"):
-        Dataset.read_jsonl(file)
+        read_dataset(file)
     with pytest.raises(InvalidDataset):
-        Dataset.read_jsonl(tmp_path / "none.jsonl")
+        read_dataset(tmp_path / "none.jsonl")
 
 
 @settings(max_examples=30)
@@ -213,3 +215,84 @@ def test_requests_and_results_travel_through_a_mailbox() -> None:
 def test_an_experiment_that_can_not_be_meant_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         Experiment(**{"id": "e", "name": "n", "overrides_tag": "opt-1", **wrong})
+
+
+PROMPTFOO = """
+prompts: ["Answer: {{question}}"]
+defaultTest:
+  vars: {tone: short}
+  assert: [{type: not-icontains, value: sorry}]
+tests:
+  - vars: {question: "Capital of France?"}
+    assert: [{type: contains, value: Paris}]
+  - vars: {question: "2 + 2?", tone: long}
+    assert: [{type: regex, value: "^4$"}, {type: is-json}]
+"""
+
+
+def test_promptfoo_test_cases_are_read_and_graded(tmp_path: Path) -> None:
+    (tmp_path / "promptfooconfig.yaml").write_text(PROMPTFOO)
+    dataset = read_dataset(tmp_path / "promptfooconfig.yaml")
+    first, second = dataset.samples
+    grade = Assertions()
+
+    assert (first.params, second.params) == (
+        {"tone": "short", "question": "Capital of France?"},
+        {"tone": "long", "question": "2 + 2?"},
+    )
+    assert is_graded_by_assertions(dataset)
+    assert grade("It is Paris.", first.expected).passed
+    assert grade("Sorry, Paris.", first.expected).reason == "not-icontains 'sorry' does not hold"
+    assert (grade("4", second.expected).value, grade("four", second.expected).value) == (1.0, 1 / 3)
+
+
+def test_promptfoo_columns_are_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        'question,__expected,__expected2,__description\nA?,yes,not-contains:no,x\nB?,"contains-any: b, c",,y\n'
+    )
+    first, second = read_dataset(tmp_path / "t.csv")
+
+    assert first.input == {"question": "A?"}
+    assert first.expected == [{"type": "equals", "value": "yes"}, {"type": "not-contains", "value": "no"}]
+    assert second.expected == [{"type": "contains-any", "value": ["b", "c"]}]
+
+
+def test_rows_of_named_fields_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"question": "A?", "answer": "a"}, {"question": "B?", "answer": "b"}]')
+    (tmp_path / "b.csv").write_text("id,question,answer,why\n7,A?,a,because\n")
+    rows, table = (read_dataset(tmp_path / name, inputs=["question"]) for name in ("a.json", "b.csv"))
+
+    assert [(one.id, one.input, one.expected) for one in rows] == [
+        ("row-1", {"question": "A?"}, "a"),
+        ("row-2", {"question": "B?"}, "b"),
+    ]
+    assert table.samples[0].expected == {"answer": "a", "why": "because"}
+    assert table.samples[0].id == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("t.yaml", "tests: file://more.yaml", "same file"),
+        (
+            "t.yaml",
+            "tests: [{assert: [{type: llm-rubric, value: nice}]}]",
+            "test 1 has the assertion 'llm-rubric'",
+        ),
+        ("t.yaml", "tests: [", "flow"),
+        ("t.json", '[{"question": "A?"}]', "say which fields are inputs"),
+        ("t.json", "[1]", "row 1 must be an object"),
+    ],
+)
+def test_what_can_not_be_read_is_named(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    (tmp_path / name).write_text(content)
+
+    with pytest.raises(InvalidDataset, match=problem):
+        read_dataset(tmp_path / name)
+
+
+def test_a_row_without_an_input_field_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"question": "A?", "answer": "a"}\n{"q": "B?", "answer": "b"}\n')
+
+    with pytest.raises(InvalidDataset, match="line 2 has no field question; it has q, answer"):
+        read_dataset(tmp_path / "t.jsonl", inputs=["question"])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from standfast.canon import fingerprint
 from standfast.errors import InvalidEvaluator, MissingExtra, ProviderGarbled
@@ -210,6 +210,80 @@ def _combined(scores: Sequence[Score], *, passed: bool, value: float, reason: st
     )
 
 
+class Assertions:
+    """Grades by the assertions that a sample expects, in promptfoo's words: ``[{"type": "contains", "value": "14 days"}]``.
+
+    All must hold; the value is the share that does. Each kind can be negated with ``not-``.
+    """
+
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "equals",
+        "contains",
+        "icontains",
+        "starts-with",
+        "contains-all",
+        "contains-any",
+        "icontains-all",
+        "icontains-any",
+        "regex",
+        "is-json",
+    )
+
+    def __init__(self) -> None:
+        self.evaluator_id = _id("assertions")
+
+    @classmethod
+    def understands(cls, expected: Any) -> bool:
+        """Whether this is a list of assertions of known kinds."""
+        return isinstance(expected, list | tuple) and all(
+            isinstance(one, dict) and str(one.get("type")).removeprefix("not-") in cls.KINDS
+            for one in expected
+        )
+
+    def __call__(self, output: str, expected: Any) -> Score:
+        """Check every assertion."""
+        if not self.understands(expected):
+            return Score.of(False, f"a list of assertions is expected, not {expected!r:.80}")
+        failed = [one for one in expected if not self._holds(output, one)]
+        value = (len(expected) - len(failed)) / len(expected) if expected else 1.0
+        reason = "; ".join(f"{one['type']} {one.get('value')!r:.80} does not hold" for one in failed)
+        return Score(passed=not failed, value=value, reason=reason)
+
+    def _holds(self, output: str, assertion: dict[str, Any]) -> bool:
+        kind, wanted = str(assertion["type"]), assertion.get("value")
+        positive = kind.removeprefix("not-")
+        if positive.startswith("icontains"):
+            output, positive = output.casefold(), positive[1:]
+            wanted = (
+                [str(part).casefold() for part in wanted]
+                if isinstance(wanted, list)
+                else str(wanted).casefold()
+            )
+        parts = [str(part) for part in (wanted if isinstance(wanted, list | tuple) else [wanted])]
+        match positive:
+            case "equals":
+                holds = output.strip() == str(wanted).strip()
+            case "starts-with":
+                holds = output.startswith(str(wanted))
+            case "contains-any":
+                holds = any(part in output for part in parts)
+            case "regex":
+                holds = re.search(str(wanted), output) is not None
+            case "is-json":
+                holds = _is_json(output)
+            case _:
+                holds = all(part in output for part in parts)
+        return holds != kind.startswith("not-")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 RUBRIC: Final = (
     "The answer says the same as the reference, without leaving out or adding anything that matters."
 )
@@ -272,6 +346,7 @@ def named_evaluator(names: Sequence[str], provider: ProviderAdapter) -> Evaluato
         "contains": Contains,
         "numeric": Numeric,
         "json-schema": JsonSchema,
+        "assertions": Assertions,
         "judge": lambda: ModelJudge(provider),
     }
     assert tuple(factories) == EVALUATOR_NAMES

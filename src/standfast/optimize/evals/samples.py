@@ -1,12 +1,9 @@
 """Samples and datasets that prompts are evaluated on."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from standfast.canon import fingerprint, parse
-from standfast.errors import InvalidDataset, StandfastError
+from standfast.canon import fingerprint
 from standfast.vocabulary import Value
 
 InputT = TypeVar("InputT")
@@ -69,23 +66,3 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
             Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
             Dataset(samples=tuple(sample for sample in self.samples if sample.id in held_out)),
         )
-
-    @classmethod
-    def read_jsonl(cls, file: str | os.PathLike[str]) -> "Dataset[Any, Any]":
-        """Read a dataset from a file with one object per line: ``id``, ``input``, ``expected``."""
-        try:
-            lines = Path(file).read_bytes().splitlines()
-        except OSError as error:
-            raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None
-        samples: list[Sample[Any, Any]] = []
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                samples.append(Sample.from_json(parse(line)))
-            except StandfastError as error:
-                raise InvalidDataset(dataset=os.fspath(file), problem=f"line {number}: {error}") from None
-        try:
-            return Dataset(samples=tuple(samples))
-        except StandfastError as error:
-            raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None
