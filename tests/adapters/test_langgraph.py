@@ -22,7 +22,8 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from standfast.adapters.langgraph import StandfastStore, subject_of
+from standfast.adapters.langgraph import StandfastStore
+from standfast.adapters.langgraph_items import subject_of
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotCanonical, PutRefused
 from standfast.memory import Memory
@@ -62,7 +63,14 @@ def new_memory() -> Memory:
     return Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
 
 
-puts = st.builds(PutOp, st.sampled_from(NAMESPACES), st.sampled_from(KEYS), st.sampled_from([*VALUES, None]))
+puts = st.builds(
+    PutOp,
+    st.sampled_from(NAMESPACES),
+    st.sampled_from(KEYS),
+    st.sampled_from([*VALUES, None]),
+    index=st.none(),
+    ttl=st.none(),
+)
 gets = st.builds(GetOp, st.sampled_from(NAMESPACES), st.sampled_from(KEYS))
 searches = st.builds(
     SearchOp,

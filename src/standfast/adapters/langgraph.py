@@ -3,38 +3,44 @@
     graph = builder.compile(store=StandfastStore(Memory.open("agent.db")))
 
 The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons. A delete is a
-``forget``. A search with a query is ranked as ``Memory.recall`` ranks. An unchanged item is not written again. Namespaces and keys
-mean what they mean in LangGraph's own stores. ``index`` has no effect: everything is judged and searched.
-
-An item becomes a record as follows. Namespace and key make the subject, e.g. ``langgraph/users/123/prefs``. The text, which is
-judged and searched, is the path and then one line for each value. The value itself is stored as JSON text in a ref, because
-json-v1 rounds floats and normalises strings and a value must come back exactly as it was put.
+``forget``. A search with a query is ranked as ``Memory.recall`` ranks, or by the embeddings of the ``index`` configuration. An
+unchanged item is not written again. Namespaces and keys mean what they mean in LangGraph's own stores. ``langgraph_items.py`` says how
+an item becomes a record.
 """
 
 import asyncio
-import json
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Self
-from urllib.parse import quote
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
 
-from standfast.canon import fingerprint_of_bytes, normal_string
-from standfast.errors import Corruption, InvalidValue, MissingExtra, PutRefused
+from standfast.adapters.langgraph_items import (
+    LONG_PREFIX,
+    ItemPath,
+    StoredItem,
+    exact_json,
+    ref_of,
+    subject_of,
+    subject_prefix,
+    text_of,
+)
+from standfast.canon import parse, utc_text
+from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused
 from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
 from standfast.recall.lexical import BEST_SCORE
 from standfast.scopes import SHARED, scoped_key
+from standfast.store.commit import Commit, Write
 from standfast.store.protocol import Version
 from standfast.store.records import record_of
-from standfast.vocabulary import Band, Record, Remembered, Verdict, VisibilityMode
+from standfast.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 
 try:
     from langgraph.store.base import (
         BaseStore,
         GetOp,
+        IndexConfig,
         Item,
         ListNamespacesOp,
         MatchCondition,
@@ -43,25 +49,18 @@ try:
         Result,
         SearchItem,
         SearchOp,
+        TTLConfig,
     )
+
+    from standfast.adapters.langgraph_search import EmbeddedTexts, matches, shown_by_index
 except ImportError:
     raise MissingExtra(feature="LangGraph's store", extra="langgraph") from None
 
-ItemPath = tuple[tuple[str, ...], str]
-"""Namespace and key of an item."""
-
-KIND: Final = "langgraph"
-# A subject that would be too long is a digest behind this prefix.
-LONG_PREFIX: Final = "langgraph#"
-# A band with a byte budget appends a number to the subject; the whole must still be a valid name.
-_MOST_SUBJECT_CHARS: Final = 200
 _FIRST_RANKED: Final = 64
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+_TTL: Final = "ttl"
+"""The prefix of the rows that say when items expire. They are beside the records, because a read may move the time."""
+_REFRESHED_PART: Final = 16
+_MAX_TTL_MINUTES: Final = 1_000_000_000
 
 
 class StandfastStore(BaseStore):
@@ -71,14 +70,30 @@ class StandfastStore(BaseStore):
         memory: Where the items are stored, in the memory's namespace.
         workflow: The workflow name of the runs that write.
         agent: The author of the writes. Default: the workflow.
+        index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default everything), and ``embed``
+            ranks by embeddings instead of by words. Without ``embed``, ``dims`` is not needed.
+        ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them.
     """
 
-    supports_ttl = False
+    supports_ttl = True
 
-    def __init__(self, memory: Memory, *, workflow: str = "langgraph", agent: str | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        workflow: str = "langgraph",
+        agent: str | None = None,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
         self.memory = memory
+        self.ttl_config = ttl
         self._workflow = workflow
         self._agent = agent
+        self._embedded = None if index is None or "embed" not in index else EmbeddedTexts(index)
+        self._fields: tuple[str, ...] | None = None
+        if index is not None and index.get("fields"):
+            self._fields = tuple(index["fields"] or ())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Answer all reads from one snapshot, then commit all puts. Of two puts to one key, the later counts."""
@@ -87,17 +102,86 @@ class StandfastStore(BaseStore):
         for op in operations:
             if isinstance(op, PutOp):
                 subject_of(op.namespace, op.key)
+                if op.ttl is not None and not 0 < op.ttl <= _MAX_TTL_MINUTES:
+                    problem = (
+                        f"it must be a number of minutes from 0 to {_MAX_TTL_MINUTES}, not {op.ttl!r:.40}"
+                    )
+                    raise InvalidValue(what="ttl", problem=problem)
                 puts[op.namespace, op.key] = op
         self.memory.require_readable("use the store")
-        items = _SnapshotItems(self.memory, self.memory.store.head())
+        items = self._items(self.memory.store.head())
         answers = [_answer(items, op) for op in operations]
         if puts:
             self._put(puts)
+        self._refresh(items)
         return answers
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Like ``batch``, in a thread, so that the event loop does not wait for the disk."""
         return await asyncio.to_thread(self.batch, list(ops))
+
+    def sweep_ttl(self) -> int:
+        """Erase the items that have expired, and return how many."""
+        items = self._items(self.memory.store.head(), shows_expired=True)
+        expired = [item for item in items.below(()) if items.is_expired(item)]
+        for item in expired:
+            self._put({(item.namespace, item.key): PutOp(item.namespace, item.key, None)})
+        return len(expired)
+
+    async def asweep_ttl(self) -> int:
+        """Like ``sweep_ttl``, in a thread."""
+        return await asyncio.to_thread(self.sweep_ttl)
+
+    def _items(self, at: int, *, shows_expired: bool = False) -> "_SnapshotItems":
+        now = None if shows_expired else self.memory.store.clock.now()
+        return _SnapshotItems(self.memory, at, fields=self._fields, embedded=self._embedded, hides_at=now)
+
+    def _refresh(self, items: "_SnapshotItems") -> None:
+        """Move the time at which items that were read expire, if the configuration says so.
+
+        Each move is a commit, so items are only moved once a part of their time has passed.
+        """
+        if not (self.ttl_config or {}).get("refresh_on_read"):
+            return
+        now = self.memory.store.clock.now()
+        writes = []
+        for subject, (expires, minutes) in items.to_refresh.items():
+            later = now + timedelta(minutes=minutes)
+            if later - expires >= timedelta(minutes=minutes / _REFRESHED_PART):
+                writes.append(self._ttl_write(subject, ActionType.MERGE, later, minutes))
+        # If someone else wrote the same rows meanwhile, that was a refresh, or a put, as well.
+        with suppress(CommitAborted):
+            self._commit_rows(items.at, writes)
+
+    def _commit_rows(self, at: int, writes: list[Write]) -> None:
+        """Commit rows that say when items expire, and nothing else."""
+        store = self.memory.store
+        if writes and self.memory.ceiling.may_write:
+            store.commit(
+                Commit.of(
+                    run_id=store.ids.new_id(),
+                    memory_snapshot_id=at,
+                    policy_set_id=self.memory.policy_set_id,
+                    writes=writes,
+                )
+            )
+
+    def _ttl_write(self, subject: str, action: ActionType, expires: datetime, minutes: float) -> Write:
+        key = scoped_key(_TTL, SHARED, subject)
+        content = {"expires_at": utc_text(expires), "minutes": minutes}
+        return Write.of(self.memory.namespace, key, action, content)
+
+    def _ttl_writes(self, op: PutOp, subject: str, items: "_SnapshotItems") -> list[Write]:
+        """What a put changes about the item's expiry."""
+        known = items.ttl_of(subject)
+        if op.value is not None and op.ttl is not None:
+            now = self.memory.store.clock.now()
+            action = ActionType.WRITE if known is None else ActionType.MERGE
+            return [self._ttl_write(subject, action, now + timedelta(minutes=op.ttl), op.ttl)]
+        if known is None:
+            return []
+        key = scoped_key(_TTL, SHARED, subject)
+        return [Write.of(self.memory.namespace, key, ActionType.EXPIRE)]
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:
         """Commit the puts. A conflict is retried: a put does not depend on anything that was read."""
@@ -118,111 +202,127 @@ class StandfastStore(BaseStore):
     ) -> dict[ItemPath, Remembered]:
         """Commit the puts in one run and return the rejected ones; if there are any, commit only if ``keep_rejected``."""
         rejected = {}
+        writes: list[Write] = []
         with self.memory.run(
             workflow=self._workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=self._agent
         ) as run:
-            items = _SnapshotItems(self.memory, run.identity.memory_snapshot_id)
+            items = self._items(run.identity.memory_snapshot_id, shows_expired=True)
             for (namespace, key), op in puts.items():
                 current, subject = items.get(namespace, key), subject_of(namespace, key)
                 if op.value is None:
                     if current is not None:
                         run.forget(subject, reason="deleted through LangGraph's store")
-                elif current is None or _exact_json(current.value) != _exact_json(op.value):
+                elif current is None or _is_changed(current, op):
+                    created = None if current is None or items.is_expired(current) else current.created_at
                     remembered = run.remember(
-                        _text_of(namespace, key, op.value),
+                        text_of(namespace, key, op.value),
                         subject=subject,
-                        source={"kind": KIND, "id": subject},
-                        refs=[_ref_of(namespace, key, op.value, current)],
+                        refs=[ref_of(namespace, key, op.value, created_at=created, index=op.index)],
                     )
                     if remembered.verdict is Verdict.VOID:
                         rejected[namespace, key] = remembered
+                        continue
+                writes += self._ttl_writes(op, subject, items)
             if rejected and not keep_rejected:
                 run.discard()
+            elif run.commit(extra_writes=writes) is None:
+                self._commit_rows(run.identity.memory_snapshot_id, writes)
         return rejected
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
-    """An item as memory holds it."""
-
-    namespace: tuple[str, ...]
-    key: str
-    value: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
-    memory_id: str
-
-    @classmethod
-    def of(cls, record: Record) -> Self | None:
-        """The item in a record; None if the record was not written through this store."""
-        ref = next((ref for ref in record.refs if ref.get("kind") == KIND), None)
-        if ref is None or record.ts_utc is None:
-            return None
-        try:
-            namespace, key, value = json.loads(ref["item"])
-            updated = datetime.fromisoformat(record.ts_utc)
-            created = datetime.fromisoformat(ref["created_at"]) if "created_at" in ref else updated
-        except (KeyError, TypeError, ValueError) as error:
-            raise Corruption(what=record.memory_id, problem=f"can't read its item: {error!r:.80}") from None
-        return cls(
-            namespace=tuple(namespace),
-            key=key,
-            value=value,
-            created_at=created,
-            updated_at=updated,
-            memory_id=record.memory_id,
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """The arguments of LangGraph's ``Item``."""
-        return {
-            "namespace": self.namespace,
-            "key": self.key,
-            "value": self.value,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-        }
+def _is_changed(current: StoredItem, op: PutOp) -> bool:
+    index = tuple(op.index) if isinstance(op.index, list) else op.index
+    return exact_json(current.value) != exact_json(op.value) or current.index != index
 
 
 class _SnapshotItems:
-    """The items of one snapshot."""
+    """The items of one snapshot.
 
-    def __init__(self, memory: Memory, at: int) -> None:
+    Args:
+        fields: The paths that searches look at, for items that name none.
+        embedded: Ranks by embeddings; None to rank by words.
+        hides_at: Items that have expired by then are not shown; None to show all.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        at: int,
+        *,
+        fields: tuple[str, ...] | None,
+        embedded: EmbeddedTexts | None,
+        hides_at: datetime | None,
+    ) -> None:
         self._memory = memory
-        self._at = at
+        self.at = at
+        self._fields = fields
+        self._embedded = embedded
+        self._hides_at = hides_at
+        self._ttls: dict[str, tuple[datetime, float]] | None = None
+        self.to_refresh: dict[str, tuple[datetime, float]] = {}
+
+    def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
+        """When an item expires, and how many minutes it is kept; None if it does not expire."""
+        if self._ttls is None:
+            prefix = scoped_key(_TTL, SHARED, "")
+            rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
+            contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
+            self._ttls = {
+                name: (datetime.fromisoformat(one["expires_at"]), float(one["minutes"]))
+                for name, one in contents.items()
+            }
+        return self._ttls.get(subject)
+
+    def is_expired(self, item: StoredItem) -> bool:
+        """Whether an item has expired by now."""
+        ttl = self.ttl_of(item.subject)
+        return ttl is not None and ttl[0] <= (self._hides_at or self._memory.store.clock.now())
+
+    def was_read(self, item: StoredItem) -> None:
+        """Note that reading an item moves the time at which it expires."""
+        if (ttl := self.ttl_of(item.subject)) is not None:
+            self.to_refresh[item.subject] = ttl
+
+    def _is_shown(self, item: StoredItem | None) -> bool:
+        return item is not None and (self._hides_at is None or not self.is_expired(item))
 
     def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         """The item at a path; None if there is none."""
         subject, store = subject_of(namespace, key), self._memory.store
         keys = [scoped_key(band, SHARED, subject) for band in RECALLED_BANDS]
-        rows = store.read(self._memory.namespace, keys, at=self._at)
+        rows = store.read(self._memory.namespace, keys, at=self.at)
         # A band with a byte budget holds several numbered versions of a subject.
         numbered = store.scan(
-            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self._at
+            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self.at
         )
         versions = [rows[key] for key in keys if key in rows] or sorted(numbered, key=_age)[-1:]
-        return next(filter(None, (StoredItem.of(record_of(version)) for version in versions)), None)
+        return next(filter(self._is_shown, (StoredItem.of(record_of(version)) for version in versions)), None)
 
     def below(self, namespace_prefix: tuple[str, ...]) -> list[StoredItem]:
         """The items in and below a namespace, by namespace and key: the newest version of each, law before the rest."""
         newest: dict[ItemPath, StoredItem] = {}
         for band in reversed(RECALLED_BANDS):
-            for prefix in (_subject_prefix(namespace_prefix), LONG_PREFIX):
+            for prefix in (subject_prefix(namespace_prefix), LONG_PREFIX):
                 rows = self._memory.store.scan(
-                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self._at
+                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self.at
                 )
                 for version in sorted(rows, key=_age):
                     item = StoredItem.of(record_of(version))
                     if item is not None and item.namespace[: len(namespace_prefix)] == namespace_prefix:
                         newest[item.namespace, item.key] = item
-        return [newest[path] for path in sorted(newest)]
+        return [newest[path] for path in sorted(newest) if self._is_shown(newest[path])]
 
     def ranked(
         self, query: str, items: list[StoredItem], count: int
     ) -> list[tuple[float | None, StoredItem]]:
-        """The best of these items with their scores, as ``Memory.recall`` ranks them; then those that match nothing."""
-        wanted = {item.memory_id: item for item in items}
-        view, most = self._memory.at(self._at), max(count, _FIRST_RANKED)
+        """The best of these items with their scores; then those that match nothing, or are not to be searched.
+
+        By embeddings where the store has them, otherwise as ``Memory.recall`` ranks.
+        """
+        if self._embedded is not None:
+            return self._embedded.ranked(query, items, self._fields)
+        wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
+        view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
         while True:
             request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
             candidates = view.answer(request).explanation.items
@@ -231,11 +331,11 @@ class _SnapshotItems:
                 for candidate in candidates
                 if candidate.memory_id in wanted
             }
-            if len(found) >= min(count, len(items)) or len(candidates) < most:
+            if len(found) >= min(count, len(wanted)) or len(candidates) < most:
                 break
             most *= 4
-        found |= {memory_id: None for memory_id in wanted if memory_id not in found}
-        return [(score, wanted[memory_id]) for memory_id, score in found.items()]
+        others = [(None, item) for item in items if item.memory_id not in found]
+        return [*((score, wanted[memory_id]) for memory_id, score in found.items()), *others]
 
 
 def _age(version: Version) -> tuple[int, int, str]:
@@ -247,6 +347,8 @@ def _answer(items: _SnapshotItems, op: Op) -> Result:
         return None
     if isinstance(op, GetOp):
         item = items.get(op.namespace, op.key)
+        if item is not None and op.refresh_ttl:
+            items.was_read(item)
         return None if item is None else Item(**item.fields())
     if isinstance(op, SearchOp):
         return _search(items, op)
@@ -256,14 +358,19 @@ def _answer(items: _SnapshotItems, op: Op) -> Result:
 
 
 def _search(items: _SnapshotItems, op: SearchOp) -> list[SearchItem]:
-    matching = [item for item in items.below(op.namespace_prefix) if _matches(item.value, op.filter or {})]
+    matching = [
+        item for item in items.below(tuple(op.namespace_prefix)) if matches(item.value, op.filter or {})
+    ]
     end = op.offset + op.limit
     scored: list[tuple[float | None, StoredItem]]
     if op.query and op.query.strip() and matching:
         scored = items.ranked(op.query, matching, end)
     else:
         scored = [(None, item) for item in matching]
-    return [SearchItem(**item.fields(), score=score) for score, item in scored[op.offset : end]]
+    page = scored[op.offset : end]
+    for _, item in page if op.refresh_ttl else ():
+        items.was_read(item)
+    return [SearchItem(**item.fields(), score=score) for score, item in page]
 
 
 def _namespaces(items: _SnapshotItems, op: ListNamespacesOp) -> list[tuple[str, ...]]:
@@ -287,86 +394,3 @@ def _namespace_matches(condition: MatchCondition, namespace: tuple[str, ...]) ->
     start = 0 if condition.match_type == "prefix" else len(namespace) - len(path)
     part = namespace[start : start + len(path)]
     return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
-
-
-def _matches(value: object, wanted: object) -> bool:
-    """Whether a value satisfies a filter: equal in every named part, or as its operators say."""
-    if isinstance(wanted, Mapping):
-        if any(name.startswith("$") for name in wanted):
-            return all(_compare(value, name, other) for name, other in wanted.items())
-        return isinstance(value, Mapping) and all(
-            _matches(value.get(name), part) for name, part in wanted.items()
-        )
-    if isinstance(wanted, list | tuple):
-        is_list = isinstance(value, list | tuple) and len(value) == len(wanted)
-        return is_list and all(map(_matches, value, wanted))  # type: ignore[call-overload]  # It is a list here.
-    return value == wanted
-
-
-def _compare(value: Any, name: str, other: Any) -> bool:
-    if name in ("$eq", "$ne"):
-        return bool((value == other) == (name == "$eq"))
-    if name not in _COMPARISONS:
-        known = ", ".join(("$eq", "$ne", *_COMPARISONS))
-        raise InvalidValue(
-            what="filter", problem=f"{name!r:.40} is not an operator; the operators are {known}"
-        )
-    try:
-        return _COMPARISONS[name](float(value), float(other))
-    except (TypeError, ValueError):
-        # A value that is not a number is neither greater nor smaller.
-        return False
-
-
-def subject_of(namespace: tuple[str, ...], key: str) -> str:
-    """The subject of an item; no two items share one."""
-    labels = (*namespace, key)
-    if not namespace or not all(isinstance(label, str) and label for label in labels):
-        problem = f"namespace and key must be non-empty strings, not {labels!r:.80}"
-        raise InvalidValue(what="LangGraph item", problem=problem)
-    subject = _subject_prefix(namespace) + _quoted(key)
-    if len(subject) <= _MOST_SUBJECT_CHARS:
-        return subject
-    return LONG_PREFIX + fingerprint_of_bytes(subject.encode())
-
-
-def _subject_prefix(namespace: tuple[str, ...]) -> str:
-    """The prefix of the subjects of all items in and below a namespace, except those that are digests."""
-    return "".join(f"{_quoted(label)}/" for label in (KIND, *namespace))
-
-
-def _quoted(label: str) -> str:
-    return quote(label, safe="", errors="surrogatepass")
-
-
-def _text_of(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> str:
-    path = " / ".join((*namespace, key))
-    return normal_string("\n".join((f"{path}:", *_lines("", value))))
-
-
-def _lines(path: str, value: object) -> Iterator[str]:
-    """One line for each scalar in a value, after the keys that lead to it."""
-    if isinstance(value, Mapping):
-        for name, member in value.items():
-            yield from _lines(f"{path}.{name}" if path else str(name), member)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _lines(path, member)
-    else:
-        yield f"{path}: {value if isinstance(value, str) else _exact_json(value)}"
-
-
-def _ref_of(
-    namespace: tuple[str, ...], key: str, value: Mapping[str, Any], current: StoredItem | None
-) -> dict[str, str]:
-    """The ref that holds the item; a new version keeps the time at which the item was created."""
-    ref = {"kind": KIND, "item": _exact_json([list(namespace), key, value])}
-    return ref if current is None else {**ref, "created_at": current.created_at.isoformat()}
-
-
-def _exact_json(value: object) -> str:
-    """JSON text that tells 1, 1.0 and true apart, which Python calls equal. Raises ``InvalidValue`` for other values."""
-    try:
-        return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValue(what="LangGraph item", problem=f"its value is not JSON: {error}") from None
