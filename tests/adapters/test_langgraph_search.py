@@ -64,7 +64,8 @@ def test_embeddings_rank_by_the_best_field() -> None:
     best, second, *_ = store.search(DOCS, query="ddd")
     both = store.search(DOCS, query="bbb")[:2]
 
-    assert (best.key, best.score) == ("b", pytest.approx(1.0))
+    assert best.key == "b"
+    assert best.score == pytest.approx(1.0)
     assert second.score == pytest.approx(0.0)
     assert [one.key for one in both] == ["a", "b"]
     assert both[0].score == both[1].score
