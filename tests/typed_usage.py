@@ -211,6 +211,18 @@ def recalling(memory: standfast.Memory, counter: standfast.TokenCounter) -> None
     assert_type(standfast.ControllerRegistry.shipped().get("phase6-v1"), standfast.Controller)
 
 
+def embedding(memory: standfast.Memory, package: standfast.RecallPackage) -> None:
+    """Vectors of ``hybrid-v1``."""
+    embedder: standfast.Embedder = standfast.StaticEmbedder()
+    embedder = standfast.HttpEmbedder("m", dimensions=384, base_url="http://localhost/v1")
+    embedder = standfast.LocalEmbedder("models/all-MiniLM-L6-v2")
+    assert_type(standfast.open_embedder("static"), standfast.Embedder)
+    assert_type(standfast.Memory.open(":memory:", embedder=embedder).vectors, standfast.MemoryVectors)
+    assert_type(memory.vectors.fill(by="operator"), standfast.VectorStatus)
+    assert_type(package.request.vector, standfast.QueryVector | None)
+    assert_type(memory.at(1).recall_again(package), standfast.ContextPackage | standfast.RecallPackage)
+
+
 class EveryOther:
     """A write policy of a user's own."""
 

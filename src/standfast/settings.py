@@ -99,6 +99,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     origins: dict[str, Origin] = {}
     """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``. A kind that is not listed keeps its default."""
 
+    embedder: str = ""
+    """Makes vectors for ``hybrid-v1``: ``static``, ``local:FOLDER`` or ``https://HOST/v1?model=NAME&dimensions=384``. Empty: none."""
+
     def __post_init__(self) -> None:
         if not self.store:
             _refuse("store", "it is empty; give a path or a URL")

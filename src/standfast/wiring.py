@@ -1,5 +1,7 @@
 """Builds the objects that the settings describe, for the command line and the server."""
 
+import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.policies import BandBudget, ByteModel
+from standfast.recall.embedders import Embedder
+from standfast.recall.static_table import open_embedder
 from standfast.settings import Settings
 from standfast.store.store import Store, is_file_url, open_store
 from standfast.traces.folder import TraceFolder
@@ -48,7 +52,23 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         else None,
         budgets=budgets_of(settings),
         origins=settings.origins,
+        embedder=embedder_of(settings),
     )
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """The embedder that the settings name; all memories of a process share it. A server's key is in ``OPENAI_API_KEY``."""
+    if not settings.embedder:
+        return None
+    try:
+        return _shared_embedder(settings.embedder, os.environ.get("OPENAI_API_KEY", ""))
+    except InvalidValue as error:
+        raise InvalidSettings(name="embedder", source="settings", problem=str(error)) from None
+
+
+@cache
+def _shared_embedder(spec: str, api_key: str) -> Embedder:
+    return open_embedder(spec, api_key=api_key)
 
 
 def budgets_of(settings: Settings) -> list[BandBudget]:

@@ -92,7 +92,9 @@ def test_a_controller_is_given_the_callers_token_counter() -> None:
 def test_an_unknown_controller_is_refused_with_the_names_of_those_that_are_known() -> None:
     memory = _memory(Longest())
 
-    with pytest.raises(InvalidValue, match=r"'lexical-v9'; known: lexical-v1, longest-v1, phase6-v1"):
+    with pytest.raises(
+        InvalidValue, match=r"'lexical-v9'; known: hybrid-v1, lexical-v1, longest-v1, phase6-v1"
+    ):
         memory.recall("VAT", tokens=50, controller="lexical-v9")
     with pytest.raises(InvalidValue, match="known: none"):
         ControllerRegistry().get("phase6-v1")
@@ -105,8 +107,12 @@ def test_a_version_stands_for_one_controller() -> None:
         registry.register(Longest(version="phase6-v1"))
     with pytest.raises(InvalidValue, match="not empty"):
         registry.register(Longest(version=" "))
-    assert [controller.version for controller in registry] == ["lexical-v1", "phase6-v1"]
-    assert [controller.version for controller in ControllerRegistry.shipped()] == ["lexical-v1", "phase6-v1"]
+    assert [controller.version for controller in registry] == ["hybrid-v1", "lexical-v1", "phase6-v1"]
+    assert [controller.version for controller in ControllerRegistry.shipped()] == [
+        "hybrid-v1",
+        "lexical-v1",
+        "phase6-v1",
+    ]
 
 
 def test_a_package_of_another_version_is_refused() -> None:

@@ -28,7 +28,9 @@ def http(harness: Harness) -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for all tests that do not end it."""
-    server = Served(tmp_path_factory.mktemp("served"), "--calls-per-second", "100000", has_mcp=True)
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "standfast.toml").write_text('embedder = "static"\n')
+    server = Served(folder, "--calls-per-second", "100000", has_mcp=True)
     server.start()
     yield server
     server.process.stop()

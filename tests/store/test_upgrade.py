@@ -11,6 +11,7 @@ from standfast.store.store import open_store
 from tests.store.builders import commit, contents, expire, write
 
 TO_FORMAT_2 = """
+DROP TABLE vectors;
 DROP TABLE branches;
 DROP INDEX buffers_by_lease;
 DROP INDEX buffers_by_end;

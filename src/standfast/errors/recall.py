@@ -57,3 +57,10 @@ class InvalidTrustSnapshot(RecallError):
 
     code = "recall_trust_snapshot"
     says = "The trust snapshot {trust_snapshot_path} can't be read: {problem}"
+
+
+class EmbeddingFailed(RecallError):
+    """An embedder gave no vectors, or not those that it promised."""
+
+    code = "recall_embedding"
+    says = "The embedder {embedder} failed: {problem}; lexical-v1 needs none."

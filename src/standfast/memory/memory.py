@@ -13,9 +13,9 @@ import msgspec
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import AboveCeiling, InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, ApprovalQueue
+from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.audit import problems_of_governance
-from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
+from standfast.govern.judge.judge import Floor, Judge
 from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.govern.sweep import DueRecord, due, sweep
@@ -24,11 +24,12 @@ from standfast.ledger.notary import Notary
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_RECALL_TOKENS,
-    MAX_NAME_CHARS,
     MAX_RETRIES,
     MAX_WARNINGS,
 )
+from standfast.memory.arguments import checked_ceiling, checked_mode, checked_namespace, judge_of
 from standfast.memory.band_budgets import BandBudgets, restarted_rows
+from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run, RunServices
@@ -36,6 +37,7 @@ from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.origins import Origin, checked_origin, origin_table
 from standfast.policies import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, Package, RecallRequest, named_bands
+from standfast.recall.embedders import Embedder
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
@@ -54,7 +56,6 @@ from standfast.vocabulary import (
     Remembered,
     RunIdentity,
     VisibilityMode,
-    none_of,
 )
 
 _T = TypeVar("_T")
@@ -82,6 +83,7 @@ class Memory:
         traces: Where the traces of runs are stored; by default they are not.
         budgets: The byte budgets of bands, at most one per band.
         origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket": "ordinary"}``.
+        embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
     """
 
     def __init__(
@@ -99,22 +101,25 @@ class Memory:
         budgets: Iterable[BandBudget] | BandBudgets = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
+        embedder: Embedder | str | None = None,
     ) -> None:
         self.store = store
-        self.namespace = _checked_namespace(namespace)
-        self._mode, self.ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
-        judge = _judge_of(floors)
+        self.namespace = checked_namespace(namespace)
+        self._mode, self.ceiling = checked_mode(mode), checked_ceiling(ceiling)
+        judge = judge_of(floors)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
         described = [judge.describe(), strict, self.band_budgets.describe(), _described(origin_of_kind)]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
+        self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
         self.reader = SnapshotReader(
             store,
             namespace,
             law_at=self.judging_cache.law_names_at,
             controllers=controllers,
             require_readable=self.require_readable,
+            vectors=self.vectors,
         )
         self._services = RunServices(
             store=store,
@@ -155,6 +160,7 @@ class Memory:
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
+        embedder: Embedder | str | None = None,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -165,10 +171,11 @@ class Memory:
             notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in the folder
                 ``standfast-log``.
         """
-        _checked_namespace(namespace)
-        mode, ceiling = _checked_mode(mode), _checked_ceiling(ceiling)
-        judge, band_budgets = _judge_of(floors), BandBudgets(budgets)
+        checked_namespace(namespace)
+        mode, ceiling = checked_mode(mode), checked_ceiling(ceiling)
+        judge, band_budgets = judge_of(floors), BandBudgets(budgets)
         origin_table(origins or {})
+        embedder = named_embedder(embedder)
         if not isinstance(url, str) or not url:
             raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
         store = open_store(url, create=create, clock=clock, ids=ids)
@@ -188,6 +195,7 @@ class Memory:
                 budgets=band_budgets,
                 controllers=controllers,
                 origins=origins,
+                embedder=embedder,
             )
         except BaseException:
             store.close()
@@ -308,7 +316,7 @@ class Memory:
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
             AboveCeiling: The memory's ceiling forbids the mode.
         """
-        chosen = self._default_mode() if mode is None else _checked_mode(mode)
+        chosen = self._default_mode() if mode is None else checked_mode(mode)
         if chosen.may_read:
             self.require_readable(f"open a run in mode {chosen}")
         if chosen.may_write and not self.ceiling.may_write:
@@ -567,34 +575,3 @@ class Memory:
 
 def _described(origin_of_kind: Mapping[str, Origin]) -> dict[str, str]:
     return {kind: origin.value for kind, origin in origin_of_kind.items()}
-
-
-def _checked_namespace(namespace: str) -> str:
-    is_name = isinstance(namespace, str) and 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
-    if not is_name:
-        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters, not {namespace!r:.80}"
-        raise InvalidValue(what="namespace", problem=problem)
-    if namespace == SYSTEM_NAMESPACE:
-        raise InvalidValue(what="namespace", problem=f"{namespace!r} is reserved; choose another")
-    return namespace
-
-
-def _checked_mode(mode: VisibilityMode | str) -> VisibilityMode:
-    try:
-        return VisibilityMode(mode)
-    except ValueError:
-        raise InvalidValue(what="mode", problem=f"it {none_of(mode, VisibilityMode)}") from None
-
-
-def _checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
-    checked = _checked_mode(ceiling)
-    if not checked.is_deterministic:
-        problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
-        raise InvalidValue(what="ceiling", problem=problem)
-    return checked
-
-
-def _judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
-    if isinstance(floors, Judge):
-        return floors
-    return Judge(FloorRegistry.shipped() if floors is None else floors)

@@ -11,6 +11,7 @@ from standfast.govern.ceilings import decide_recall
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.redaction import redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.memory.embedding import MemoryVectors
 from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
@@ -23,6 +24,7 @@ from standfast.recall.controller import (
     named_bands,
 )
 from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
+from standfast.recall.hybrid import HybridController
 from standfast.recall.jsonl import Source
 from standfast.recall.package import SelectedItem
 from standfast.recall.recall_package import RecallItem, RecallPackage
@@ -48,6 +50,7 @@ class SnapshotReader:
         law_at: Gives ``scope//memory_id`` of the law that a snapshot shows.
         require_readable: Raises if reading is not allowed; takes what was to be done.
         language: The language of the namespace's texts; see ``recall.LANGUAGES``.
+        vectors: The vectors of the records, and who makes those of queries.
     """
 
     def __init__(
@@ -59,8 +62,10 @@ class SnapshotReader:
         controllers: ControllerRegistry | None = None,
         require_readable: Callable[[str], None] = lambda _: None,
         language: str = DEFAULT_LANGUAGE,
+        vectors: MemoryVectors | None = None,
     ) -> None:
         self.store = store
+        self._vectors = vectors or MemoryVectors(store, namespace, None, warn=lambda _: None)
         self.namespace = namespace
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
         self._law_at = law_at
@@ -80,7 +85,8 @@ class SnapshotReader:
     ) -> RecallAnswer:
         """Recall from a snapshot, by default the newest, and explain the answer."""
         self.require_readable("recall")
-        self.controllers.get(controller)
+        if isinstance(self.controllers.get(controller), HybridController):
+            request = self._vectors.with_vector(request)
         head = self.store.head()
         snapshot = head if at is None else at
         view = RecordView(
@@ -89,6 +95,7 @@ class SnapshotReader:
                 request.bands, at=snapshot, scopes=outer_scopes(request.scopes), head=head
             ),
             self.instant_of(snapshot),
+            vectors=lambda embedder: self._vectors.view(embedder, at=snapshot),
         )
         answer = self.controllers.answer(controller, request, view, token_counter)
         erased = erased_since(
@@ -248,6 +255,27 @@ class SnapshotView:
             request, at=self.memory_snapshot_id, controller=controller, token_counter=token_counter
         )
 
+    def recall_again(self, package: RecallPackage, *, token_counter: TokenCounter | None = None) -> Package:
+        """Answer the request of a package again, with the query's vector that it has. No embedder is needed.
+
+        Args:
+            token_counter: The counter that the package names, if it is not the estimate.
+        """
+        asked = package.request
+        request = RecallRequest(
+            query=asked.query,
+            tokens=asked.tokens,
+            max_items=asked.max_items,
+            bands=named_bands(asked.bands),
+            now_utc=asked.now_utc,
+            scopes=asked.scopes,
+            where=Filter.of(asked.where),
+            include_unreviewed=asked.include_unreviewed,
+            vector=asked.vector,
+        )
+        version = package.controller_version
+        return self.answer(request, controller=version, token_counter=token_counter).package
+
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS) -> list[Source]:
         """The bands as sources for ``recall.read``."""
         return self._reader.sources(bands, at=self.memory_snapshot_id)
@@ -315,7 +343,8 @@ class SnapshotView:
         """
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
-            query_hash, mode, candidates = fingerprint(package.request.query), "lexical", package.matched
+            query_hash, candidates = fingerprint(package.request.query), package.matched
+            mode = "lexical" if package.request.vector is None else "hybrid"
             budget = RetrievalBudget(tokens=package.request.tokens, max_items=package.request.max_items)
         else:
             query_hash, mode, dropped = package.query.query_hash, "text_terms", package.selection.dropped

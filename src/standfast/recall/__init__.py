@@ -1,7 +1,8 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
 Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1``: ranking and packing), ``lexical_index`` and
-``analysis`` (what it ranks by), ``recall_package`` (what comes out), ``registry`` (how to add a controller). ``phase6-v1``, the
+``analysis`` (what it ranks by), ``recall_package`` (what comes out), ``hybrid``, ``vectors`` and ``embedders`` (``hybrid-v1``), ``registry`` (how to
+add a controller). ``phase6-v1``, the
 contract's ``memory.read``, is in ``memory_read``, with ``request``, ``selection`` and ``package``.
 """
 
@@ -15,7 +16,15 @@ from standfast.recall.controller import (
     RecallRequest,
     RecordView,
 )
+from standfast.recall.embedders import (
+    Embedder,
+    HttpEmbedder,
+    LocalEmbedder,
+    QueryVector,
+    to_signed_bytes,
+)
 from standfast.recall.filters import Filter, Where
+from standfast.recall.hybrid import HybridController
 from standfast.recall.jsonl import JsonlCorpus, JsonlSource, Source
 from standfast.recall.lexical import LexicalController
 from standfast.recall.memory_read import Phase6Controller, explain, read
@@ -24,6 +33,7 @@ from standfast.recall.recall_package import RecallItem, RecallPackage
 from standfast.recall.records import Candidate
 from standfast.recall.registry import ControllerRegistry
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
+from standfast.recall.static_table import StaticEmbedder, open_embedder
 from standfast.recall.store_corpus import StoreCorpus
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 
@@ -35,16 +45,21 @@ __all__ = [
     "Controller",
     "ControllerRegistry",
     "DroppedForm",
+    "Embedder",
     "EstimatedCounter",
     "ExplainedMatch",
     "Explanation",
     "Filter",
+    "HttpEmbedder",
+    "HybridController",
     "JsonlCorpus",
     "JsonlSource",
     "LexicalController",
+    "LocalEmbedder",
     "MemoryControllerInput",
     "Package",
     "Phase6Controller",
+    "QueryVector",
     "RecallAnswer",
     "RecallItem",
     "RecallPackage",
@@ -52,10 +67,13 @@ __all__ = [
     "RecordView",
     "Scoring",
     "Source",
+    "StaticEmbedder",
     "StoreCorpus",
     "TokenCounter",
     "TrustFilter",
     "Where",
     "explain",
+    "open_embedder",
     "read",
+    "to_signed_bytes",
 ]

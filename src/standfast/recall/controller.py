@@ -14,6 +14,7 @@ from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
+from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.jsonl import Source
 from standfast.recall.lexical_index import IndexedRecord, LexicalView, ListedView
@@ -23,6 +24,7 @@ from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.recall.tokens import TokenCounter
+from standfast.recall.vectors import VectorView
 from standfast.scopes import SHARED, recalled_scopes
 from standfast.vocabulary import Band, Budget, Value
 
@@ -62,6 +64,8 @@ class RecallRequest(Value, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = (SHARED,)
     where: Filter = NO_FILTER
     include_unreviewed: bool = False
+    vector: QueryVector | None = None
+    """The query's vector for ``hybrid-v1``. A memory fills it in; a replay takes it from the package."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
@@ -111,6 +115,7 @@ class RecordView:
         sources: One for each band, in the order of the request; or a function that gives them, called when they are first needed.
         lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the sources.
         instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no time.
+        vectors: Gives the vectors of these records by an embedder, for ``hybrid-v1``.
     """
 
     def __init__(
@@ -118,10 +123,12 @@ class RecordView:
         sources: Sequence[Source] | Callable[[], Sequence[Source]],
         lexical: Callable[[], LexicalView] | None = None,
         instant: str | None = None,
+        vectors: Callable[[str], VectorView] | None = None,
     ) -> None:
         self._sources = sources
         self._lexical = lexical
         self._instant = instant
+        self._vectors = vectors
 
     def now(self, request: RecallRequest) -> int:
         """The time that age is measured from: the request's, or else that of the snapshot's commit; ``MISSING`` without either."""
@@ -149,6 +156,10 @@ class RecordView:
         return ListedView(
             ((path, _indexed(one)) for path, one in self.records()), analyzer_of(DEFAULT_LANGUAGE)
         )
+
+    def vectors(self, embedder: str) -> VectorView | None:
+        """The vectors of these records by an embedder; None if the view has none."""
+        return None if self._vectors is None else self._vectors(embedder)
 
 
 def _indexed(candidate: Candidate) -> IndexedRecord:
@@ -220,6 +231,7 @@ class ExplainedMatch:
     Attributes:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
         boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``.
+        parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in percent. Empty for ``lexical-v1``.
         outcome: ``selected``, or why it was passed over.
         verdict: The judge's decision about the record.
         trust: ``law``, or how far its origin is trusted.
@@ -234,6 +246,7 @@ class ExplainedMatch:
     score: int
     matched: dict[str, int]
     boosts: dict[str, float]
+    parts: dict[str, int]
     outcome: str
     verdict: str | None = None
     trust: str = Origin.ORDINARY.value
@@ -250,6 +263,7 @@ class ExplainedMatch:
             "score": self.score,
             "matched": self.matched,
             "boosts": self.boosts,
+            **({"parts": self.parts} if self.parts else {}),
             "outcome": self.outcome,
             "verdict": self.verdict,
             "trust": self.trust,

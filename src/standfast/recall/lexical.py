@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
+from standfast.errors import InvalidValue
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import RecallAnswer, RecallRequest, RecordView
 from standfast.recall.filters import Choice
@@ -201,6 +202,9 @@ class LexicalController:
         analyzer = lexical.index.index.analyzer
         query = LexicalQuery.of(request, analyzer)
         weights, scores = lexical_scores(query.terms, lexical.index)
+        added = self.added_scores(request, view, lexical.index)
+        if added is not None:
+            scores = scores + added.given(scores)
         now = view.now(request)
         ranking = RankedRows.of(
             query,
@@ -211,12 +215,38 @@ class LexicalController:
             now=now,
             most_untrusted=request.max_items,
         )
-        packing = Packing(request, weights, analyzer, counter, now=now)
+        packing = Packing(
+            request, weights, analyzer, counter, now=now, parts=added.explained if added else None
+        )
         packing.take(looked_up(ranking, lexical))
-        package = packing.package(LEXICAL_VERSION, ranking.matched)
+        package = packing.package(self.version, ranking.matched)
         return RecallAnswer(
             package, lambda: packing.explanation(query.terms, len(ranking.rows), ranking.left_out)
         )
+
+    def added_scores(
+        self,
+        request: RecallRequest,
+        view: RecordView,  # noqa: ARG002  # For controllers that add something.
+        index: IndexView,  # noqa: ARG002  # As above.
+    ) -> "AddedScores | None":
+        """What another kind of match adds to the lexical scores; ``lexical-v1`` has none."""
+        if request.vector is not None:
+            problem = f"{self.version} uses none; ask hybrid-v1, or leave it out"
+            raise InvalidValue(what="vector", problem=problem)
+        return None
+
+
+class AddedScores(Protocol):
+    """Scores from another kind of match."""
+
+    def given(self, lexical: Numbers) -> Numbers:
+        """What to add to the lexical score of each row, before boosts. It may bring in rows without a score."""
+        ...
+
+    def explained(self, row: int) -> dict[str, int]:
+        """What ``explain`` says of a row."""
+        ...
 
 
 def looked_up(ranking: RankedRows, view: LexicalView) -> Iterator[Looked]:

@@ -74,6 +74,7 @@ class Packing:
     Args:
         weights: The terms of the query and what each is worth.
         now: The time that age is measured from, or ``MISSING``.
+        parts: Says what the score of a row was added up from, if it has several parts.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class Packing:
         counter: TokenCounter,
         *,
         now: int,
+        parts: Callable[[int], dict[str, int]] | None = None,
     ) -> None:
+        self._parts = parts
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
         self._now = now
         is_estimate = isinstance(counter, EstimatedCounter)
@@ -170,6 +173,7 @@ class Packing:
             where=request.where.as_json(),
             now_utc=request.now_utc,
             include_unreviewed=request.include_unreviewed,
+            vector=request.vector,
         )
         while True:
             items = [self._item(one, record_hash_of(one.record)) for one in self._taken]
@@ -243,6 +247,7 @@ class Packing:
             score=placed.score,
             matched={term: weight for term, weight in self._weights.items() if term in own},
             boosts=boosts,
+            parts={} if self._parts is None else self._parts(placed.row),
             outcome=looked.outcome,
             verdict=record.verdict,
             trust=trust_of(record),

@@ -17,6 +17,7 @@ from standfast.doubts import MAX_RECALL_CONFIDENCE
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PACKAGE_BYTES
 from standfast.origins import Origin
+from standfast.recall.embedders import QueryVector
 from standfast.recall.item_trust import UNREVIEWED_VERDICTS
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
 from standfast.vocabulary import ErasedSince, Value, Verdict
@@ -42,6 +43,8 @@ class PackageRequest(Value, frozen=True, kw_only=True):
     where: dict[str, Any] = msgspec.field(default_factory=dict)
     now_utc: str | None = None
     include_unreviewed: bool = False
+    vector: QueryVector | None = None
+    """The query's vector, if the controller uses one."""
 
 
 class RecallItem(Value, frozen=True, kw_only=True):
@@ -142,6 +145,8 @@ class RecallPackage(Value, frozen=True, kw_only=True):
         plain = super().as_json()
         if self.erased_since is None:
             del plain["erased_since"]
+        if self.request.vector is None:
+            del plain["request"]["vector"]
         for name in ("bands", "scopes"):
             plain["request"][name] = list(plain["request"][name])
         plain["items"] = [

@@ -5,6 +5,7 @@ from typing import Final, Self
 
 from standfast.errors import InvalidValue
 from standfast.recall.controller import Controller, RecallAnswer, RecallRequest, RecordView
+from standfast.recall.hybrid import HybridController
 from standfast.recall.lexical import LEXICAL_VERSION, LexicalController
 from standfast.recall.memory_read import Phase6Controller
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
@@ -29,7 +30,7 @@ class ControllerRegistry:
     @classmethod
     def shipped(cls) -> Self:
         """A registry of the controllers that ship with Standfast."""
-        return cls([LexicalController(), Phase6Controller()])
+        return cls([HybridController(), LexicalController(), Phase6Controller()])
 
     def register(self, controller: Controller) -> None:
         """Add a controller. A version stands for one controller and is never replaced."""

@@ -6,6 +6,7 @@ that differ from it, or that it does not mention, are problems.
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
+from zlib import crc32
 
 from msgspec.structs import asdict
 
@@ -23,7 +24,16 @@ from standfast.store.commit import (
     Write,
     payload_fingerprint_of,
 )
-from standfast.store.protocol import AppliedCommit, Erasure, RecordKey, Storage, Version, VersionQuery
+from standfast.store.protocol import (
+    AppliedCommit,
+    Erasure,
+    RecordKey,
+    Storage,
+    Vector,
+    VectorQuery,
+    Version,
+    VersionQuery,
+)
 from standfast.vocabulary import ActionType
 
 _COMMIT_FIELDS: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
@@ -39,6 +49,52 @@ def verified(version: Version) -> Version:
         if version.fingerprint is not None and version.erased_by is not None:
             return version
     raise Corruption(what=_name_of(version), problem="its content does not match its fingerprint")
+
+
+def checksummed(signed_bytes: bytes) -> bytes:
+    """A vector as it is stored: with a checksum of four bytes, because a disk may turn a bit."""
+    return signed_bytes + crc32(signed_bytes).to_bytes(4, "big")
+
+
+def verified_vector(vector: Vector) -> Vector:
+    """Return the vector if its bytes match their checksum; otherwise ``Corruption``."""
+    if checksummed(vector.content[:-4]) == vector.content:
+        return vector
+    problem = "its bytes do not match their checksum; erase the record, or restore a backup"
+    raise Corruption(what=_title_of_vector(vector), problem=problem)
+
+
+def _title_of_vector(vector: Vector) -> str:
+    return f"the vector of {vector.namespace}/{vector.key} in snapshot {vector.memory_snapshot_id}"
+
+
+def _problems_of_vectors(storage: Storage) -> Iterator[str]:
+    """Each vector must be whole, and belong to a version that is there and has content."""
+    after = ("", "", 0, "")
+    while page := storage.vectors(VectorQuery(after=after, limit=SCAN_PAGE_RECORDS)):
+        for namespace in sorted({one.namespace for one in page}):
+            own = [one for one in page if one.namespace == namespace]
+            rows = storage.versions(VersionQuery(namespace=namespace, keys=[one.key for one in own]))
+            versions: dict[str, list[Version]] = {}
+            for row in rows:
+                versions.setdefault(row.key, []).append(row)
+            for one in own:
+                yield from _problems_of_vector(one, versions.get(one.key, []))
+        last = page[-1]
+        after = (last.namespace, last.key, last.memory_snapshot_id, last.embedder)
+
+
+def _problems_of_vector(vector: Vector, versions: list[Version]) -> Iterator[str]:
+    try:
+        verified_vector(vector)
+    except Corruption as error:
+        yield str(error)
+    at = [one for one in versions if one.memory_snapshot_id == vector.memory_snapshot_id]
+    if not at or at[0].fingerprint is None or at[0].erased_by is not None:
+        yield f"{_title_of_vector(vector)}: there is no content that it could belong to"
+    later = [one.memory_snapshot_id for one in versions if one.memory_snapshot_id > vector.memory_snapshot_id]
+    if vector.ended != min(later, default=None):
+        yield f"{_title_of_vector(vector)}: it ends with snapshot {vector.ended}, and its record does not"
 
 
 def problems_of(
@@ -63,6 +119,7 @@ def problems_of(
             yield f"{_title_of(applied)}: {error}"
         expected = applied.memory_snapshot_id + 1
     yield from _problems_of_orphans(ledger.take_rest())
+    yield from _problems_of_vectors(storage)
 
 
 def _problems_of_branches(storage: Storage, branches: Sequence[Branch]) -> Iterator[str]:

@@ -3,11 +3,22 @@
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 
+from msgspec.structs import replace
+
 from standfast.errors import Corruption
 from standfast.ledger.chain import Branch, Tip, check
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
-from standfast.store.audit import erasures_in, verified
-from standfast.store.protocol import AppliedCommit, Changes, Storage, Transaction, Version, VersionQuery
+from standfast.store.audit import erasures_in, verified, verified_vector
+from standfast.store.protocol import (
+    AppliedCommit,
+    Changes,
+    Storage,
+    Transaction,
+    VectorEnd,
+    VectorQuery,
+    Version,
+    VersionQuery,
+)
 
 Progress = Callable[[int, int], None]
 """Called with the number of snapshots copied so far, and the number of all."""
@@ -56,8 +67,16 @@ class _CopiedPage:
             for rows in _portions(self._source, copied + 1):
                 erased_by = max((row.erased_by or 0 for row in rows), default=0)
                 self._copy_commits(transaction, erased_by)
-                transaction.append(Changes(versions=rows))
+                # What was copied before did not know yet when it would end.
+                ends = [VectorEnd(row.namespace, row.key, row.memory_snapshot_id) for row in rows]
+                transaction.append(Changes(versions=rows, vector_ends=ends))
             copied += 1
+            # A vector outlives the commit that added it, so what ended it comes behind it.
+            vectors = [
+                replace(verified_vector(one), ended=None)
+                for one in self._source.vectors(VectorQuery(since=copied))
+            ]
+            transaction.append(Changes(vectors=vectors))
         # What a copied commit erased may have been read before that commit was made, or copied long ago.
         for after in self._with_erasures:
             entries = self._source.entries(after=after, limit=COPY_PAGE_RECORDS)

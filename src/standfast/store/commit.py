@@ -91,6 +91,25 @@ class Write(Value, frozen=True, kw_only=True):
         return self.namespace, self.key
 
 
+class RecordVector(Value, frozen=True, kw_only=True):
+    """The vector of a record that a commit stores, by one embedder.
+
+    ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that is no longer the newest one. Vectors
+    are no part of a commit's fingerprint, because a model need not give the same numbers twice.
+    """
+
+    namespace: str
+    key: str
+    embedder: str
+    content: bytes
+    of_snapshot: int | None = None
+
+    def __post_init__(self) -> None:
+        self._require_name("namespace", self.namespace)
+        self._require_name("key", self.key, MAX_KEY_CHARS)
+        self._require_name("embedder", self.embedder)
+
+
 ExtraWrites = Callable[[int, Sequence[str]], Sequence[Write]]
 """Called with a snapshot and the keys that a commit erases; returns further writes for the same commit."""
 
@@ -114,6 +133,7 @@ class Commit(Value, frozen=True, kw_only=True):
     commit_id: str
     payload_fingerprint: str
     facts: tuple[Fact, ...] = ()
+    vectors: tuple[RecordVector, ...] = ()
 
     @classmethod
     def of(
@@ -124,6 +144,7 @@ class Commit(Value, frozen=True, kw_only=True):
         policy_set_id: str,
         writes: Iterable[Write],
         facts: Iterable[Fact] = (),
+        vectors: Iterable[RecordVector] = (),
     ) -> Self:
         """The commit of these writes and facts.
 
@@ -133,6 +154,7 @@ class Commit(Value, frozen=True, kw_only=True):
             policy_set_id: The policies that judged the writes.
             writes: At least one, in any order; each record is written once.
             facts: Further ledger entries; they stand in the ledger in this order.
+            vectors: Vectors of records that it writes, or that were written before.
         """
         writes, facts = tuple(sorted(writes, key=_record_key)), tuple(facts)
         return cls(
@@ -143,6 +165,7 @@ class Commit(Value, frozen=True, kw_only=True):
             commit_id=commit_id_of(run_id, memory_snapshot_id, policy_set_id),
             payload_fingerprint=payload_fingerprint_of(writes, facts),
             facts=facts,
+            vectors=tuple(vectors),
         )
 
     def __post_init__(self) -> None:
@@ -178,6 +201,7 @@ class Commit(Value, frozen=True, kw_only=True):
             policy_set_id=commit.policy_set_id,
             writes=commit.writes,
             facts=commit.facts,
+            vectors=commit.vectors,
         )
         contents_match = all(
             w.content is None or fingerprint_of_bytes(w.content) == w.fingerprint for w in commit.writes
@@ -185,6 +209,10 @@ class Commit(Value, frozen=True, kw_only=True):
         if recomputed != commit or not contents_match:
             raise ValueError("the staged commit does not match its own fingerprint")
         return commit
+
+
+VectorMaker = Callable[[Commit], Sequence[RecordVector]]
+"""Gives the vectors of the records that a commit writes. It raises nothing: a commit is not lost because a model fails."""
 
 
 def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> str:

@@ -17,6 +17,8 @@ from standfast.store.protocol import (
     RecordKey,
     StateQuery,
     StateView,
+    Vector,
+    VectorQuery,
     Version,
     VersionQuery,
 )
@@ -35,6 +37,8 @@ class InMemoryStorage:
         self._entries: list[Entry] = []
         self._buffers: dict[str, Buffer] = {}
         self._branches = {0: Branch(0, store_id)}
+        self._vectors: dict[RecordKey, list[Vector]] = {}
+        self._vectors_since: dict[int, list[RecordKey]] = {}
 
     @contextmanager
     def transaction(self) -> Iterator["InMemoryStorage"]:
@@ -73,6 +77,18 @@ class InMemoryStorage:
             record_key = (version.namespace, version.key)
             self._versions.setdefault(record_key, []).append(version)
             self._written[version.memory_snapshot_id - 1].append(record_key)
+        for vector in changes.vectors:
+            record_key = (vector.namespace, vector.key)
+            self._vectors.setdefault(record_key, []).append(vector)
+            self._vectors_since.setdefault(vector.since, []).append(record_key)
+        for end in changes.vector_ends:
+            record_key, ended = (end.namespace, end.key), end.memory_snapshot_id
+            self._vectors[record_key] = [
+                msgspec.structs.replace(one, ended=ended)
+                if one.ended is None and one.memory_snapshot_id < ended
+                else one
+                for one in self._vectors.get(record_key, [])
+            ]
         for erasure in changes.erasures:
             self._erase(erasure)
         self._entries.extend(changes.entries)
@@ -82,7 +98,13 @@ class InMemoryStorage:
             self._buffers.pop(commit_id, None)
 
     def _erase(self, erasure: Erasure) -> None:
-        versions = self._versions.get((erasure.namespace, erasure.key), [])
+        record_key = (erasure.namespace, erasure.key)
+        self._vectors[record_key] = [
+            one
+            for one in self._vectors.get(record_key, [])
+            if one.memory_snapshot_id >= erasure.memory_snapshot_id
+        ]
+        versions = self._versions.get(record_key, [])
         for index, version in enumerate(versions):
             if version.content is not None and version.memory_snapshot_id < erasure.memory_snapshot_id:
                 versions[index] = msgspec.structs.replace(
@@ -139,6 +161,19 @@ class InMemoryStorage:
             and key.startswith(query.prefix)
         )
 
+    def vectors(self, query: VectorQuery) -> list[Vector]:
+        """The vectors that match a query."""
+        with self._lock:
+            keys = self._vectors if query.since is None else set(self._vectors_since.get(query.since, ()))
+            found = [
+                one
+                for record_key in keys
+                if query.namespace in (None, record_key[0])
+                for one in self._vectors.get(record_key, [])
+                if query.since in (None, one.since) and _place(one) > query.after
+            ]
+        return sorted(found, key=_place)[: query.limit]
+
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with self._lock:
@@ -163,3 +198,7 @@ class InMemoryStorage:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _place(vector: Vector) -> tuple[str, str, int, str]:
+    return vector.namespace, vector.key, vector.memory_snapshot_id, vector.embedder

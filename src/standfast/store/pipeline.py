@@ -19,7 +19,15 @@ from standfast.canon import utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
 from standfast.ledger.chain import Branch, Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.commit import COMMIT_KIND, ERASURE_KIND, RESTORE_KIND, Commit, Fact, Write
+from standfast.store.commit import (
+    COMMIT_KIND,
+    ERASURE_KIND,
+    RESTORE_KIND,
+    Commit,
+    Fact,
+    RecordVector,
+    Write,
+)
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -27,6 +35,8 @@ from standfast.store.protocol import (
     Erasure,
     StateQuery,
     StateView,
+    Vector,
+    VectorEnd,
     Version,
 )
 from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
@@ -46,7 +56,14 @@ def query_for(commits: Sequence[Commit]) -> StateQuery:
     """The state that deciding on these commits needs."""
     return StateQuery(
         commit_ids=[commit.commit_id for commit in commits],
-        record_keys=[write.record_key for commit in commits for write in commit.writes],
+        record_keys=[
+            key
+            for commit in commits
+            for key in (
+                *(write.record_key for write in commit.writes),
+                *((one.namespace, one.key) for one in commit.vectors if one.of_snapshot is not None),
+            )
+        ],
     )
 
 
@@ -55,7 +72,9 @@ def decide_commits(view: StateView, batch: Sequence[Submission]) -> tuple[Change
 
     A refused submission leaves no trace in the others.
     """
-    changes = Changes(versions=[], applied=[], entries=[], buffers=[], dropped=[], erasures=[])
+    changes = Changes(
+        versions=[], applied=[], entries=[], buffers=[], dropped=[], erasures=[], vectors=[], vector_ends=[]
+    )
     at = _instant(view)
     answers = [
         _known_answer(view, submission) or _apply(view, changes, submission.commit, at)
@@ -113,9 +132,16 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
             write.namespace, write.key, snapshot, write.action, write.fingerprint, write.content
         )
         changes.versions.append(version)
+        if write.record_key in view.latest:
+            changes.vector_ends.append(VectorEnd(write.namespace, write.key, snapshot))
         view.latest[write.record_key] = version
         if write.erases is not None:
             changes.erasures.append(Erasure(write.namespace, write.key, snapshot))
+    changes.vectors += [
+        Vector(one.namespace, one.key, one.of_snapshot or snapshot, one.embedder, snapshot, one.content)
+        for one in commit.vectors
+        if _is_current(view, one)
+    ]
     changes.applied.append(applied)
     changes.entries += [*before, entry]
     if commit.commit_id in view.buffers:
@@ -124,6 +150,13 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
     view.applied[commit.commit_id] = applied
     view.head, view.tip = snapshot, entry.tip
     return receipt_of(applied)
+
+
+def _is_current(view: StateView, vector: RecordVector) -> bool:
+    """Whether a vector belongs to the newest version of its record. One that was changed or erased meanwhile gets none."""
+    latest = view.latest.get((vector.namespace, vector.key))
+    is_newest = latest is not None and vector.of_snapshot in (None, latest.memory_snapshot_id)
+    return is_newest and latest is not None and latest.action is not ActionType.EXPIRE
 
 
 def _ledger_entries(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[Entry]:

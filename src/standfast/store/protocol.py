@@ -1,4 +1,4 @@
-"""The storage backend: the rows it keeps, the nine methods it implements, and what they promise.
+"""The storage backend: the rows it keeps, the ten methods it implements, and what they promise.
 
 A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends the rows
 that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend is small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
@@ -39,6 +39,30 @@ class Version(msgspec.Struct, frozen=True):
 
 class Erasure(msgspec.Struct, frozen=True):
     """Erases the content of every version of a record that is older than the snapshot."""
+
+    namespace: str
+    key: str
+    memory_snapshot_id: int
+
+
+class Vector(msgspec.Struct, frozen=True):
+    """The vector of one version of a record, by one embedder. Signed bytes, with a checksum at the end.
+
+    Snapshots from ``since`` on show it, up to the one before ``ended``: it may have been added later than its version, and ends with it.
+    A vector is removed if its version's content is erased.
+    """
+
+    namespace: str
+    key: str
+    memory_snapshot_id: int
+    embedder: str
+    since: int
+    content: bytes
+    ended: int | None = None
+
+
+class VectorEnd(msgspec.Struct, frozen=True):
+    """Ends the vectors of every version of a record that is older than the snapshot."""
 
     namespace: str
     key: str
@@ -128,6 +152,8 @@ class Changes(msgspec.Struct, kw_only=True):
     dropped: list[str] = []
     erasures: list[Erasure] = []
     branches: list[Branch] = []
+    vectors: list[Vector] = []
+    vector_ends: list[VectorEnd] = []
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
@@ -176,6 +202,31 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
         return " AND ".join(conditions), parameters
 
 
+class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which vectors to read. The conditions combine; rows come ordered by namespace, key, snapshot and embedder."""
+
+    namespace: str | None = None
+    after: tuple[str, str, int, str] = ("", "", 0, "")
+    """Only rows behind this namespace, key, snapshot and embedder."""
+    since: int | None = None
+    """Only rows that the commit of this snapshot added."""
+    limit: int | None = None
+
+    def as_sql(self, placeholder: str) -> tuple[str, list[str | int]]:
+        """The conditions (all but ``limit``) as an SQL expression, and its parameters."""
+        conditions, parameters = ["TRUE"], list[str | int]()
+        if self.namespace is not None:
+            conditions.append("namespace = ?")
+            parameters.append(self.namespace)
+        if self.after != ("", "", 0, ""):
+            conditions.append("(namespace, key, memory_snapshot_id, embedder) > (?, ?, ?, ?)")
+            parameters += self.after
+        if self.since is not None:
+            conditions.append("since = ?")
+            parameters.append(self.since)
+        return " AND ".join(conditions).replace("?", placeholder), parameters
+
+
 class Transaction(Protocol):
     """One serialised transaction: no other one falls between its ``load`` and its ``append``."""
 
@@ -192,7 +243,7 @@ class Transaction(Protocol):
 
 
 class Storage(Protocol):
-    """A backend: nine methods over four append-only kinds of rows (versions, commits, ledger entries) and the buffers.
+    """A backend: ten methods over append-only kinds of rows (versions, their vectors, commits, ledger entries) and the buffers.
 
     Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may be
     called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``, ``StoreFailed``
@@ -209,6 +260,10 @@ class Storage(Protocol):
 
     def versions(self, query: VersionQuery) -> list[Version]:
         """The versions that match a query, in its order. A range is read up to its limit, not beyond."""
+        ...
+
+    def vectors(self, query: VectorQuery) -> list[Vector]:
+        """The vectors that match a query, in its order."""
         ...
 
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
+from msgspec.structs import replace
+
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
     CannotOpen,
@@ -31,9 +33,9 @@ from standfast.limits import (
     SCAN_PAGE_RECORDS,
 )
 from standfast.store import audit, pipeline
-from standfast.store.audit import verified
+from standfast.store.audit import verified, verified_vector
 from standfast.store.backup import Progress, copy_store
-from standfast.store.commit import Commit, Fact
+from standfast.store.commit import Commit, Fact, VectorMaker
 from standfast.store.group_commit import GroupCommit
 from standfast.store.pipeline import CommitAnswer, Submission
 from standfast.store.protocol import (
@@ -45,6 +47,8 @@ from standfast.store.protocol import (
     StateView,
     Storage,
     StoreIdentity,
+    Vector,
+    VectorQuery,
     Version,
     VersionQuery,
 )
@@ -69,6 +73,8 @@ class Store:
         self.worker_id = ids.new_id()
         self._known_head = 0
         self._identity: StoreIdentity | None = None
+        self.vector_makers: dict[str, VectorMaker] = {}
+        """What gives the records of a commit their vectors, by the embedder's identity. ``Memory`` adds its embedders."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -155,6 +161,20 @@ class Store:
         """The versions that the commit of a snapshot wrote, by namespace and key, not verified."""
         return self._storage.versions(VersionQuery(snapshot=snapshot))
 
+    def vectors(self, namespace: str) -> Iterator[Vector]:
+        """Every vector of a namespace, by key, snapshot and embedder, verified. They are read in pages."""
+        after = (namespace, "", 0, "")
+        while page := self._storage.vectors(
+            VectorQuery(namespace=namespace, after=after, limit=SCAN_PAGE_RECORDS)
+        ):
+            yield from map(verified_vector, page)
+            last = page[-1]
+            after = (namespace, last.key, last.memory_snapshot_id, last.embedder)
+
+    def vectors_of(self, snapshot: int) -> list[Vector]:
+        """The vectors that the commit of a snapshot added and that are still there, verified."""
+        return [verified_vector(one) for one in self._storage.vectors(VectorQuery(since=snapshot))]
+
     def namespaces(self) -> list[str]:
         """Every namespace that ever held a record, sorted."""
         found: list[str] = []
@@ -205,10 +225,17 @@ class Store:
             StoreFailed: The storage failed; nothing was changed.
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
         """
-        answer = self._group.submit(Submission(commit, fence))
+        answer = self._group.submit(Submission(self._with_vectors(commit), fence))
         if isinstance(answer, StoreError):
             raise answer
         return answer
+
+    def _with_vectors(self, commit: Commit) -> Commit:
+        """The commit with the vectors of its records. They are made before the transaction, so that nobody waits for a model."""
+        if not self.vector_makers or commit.vectors:
+            return commit
+        vectors = [one for make in self.vector_makers.values() for one in make(commit)]
+        return replace(commit, vectors=tuple(vectors)) if vectors else commit
 
     def _transact(self, query: StateQuery, decide: Callable[[StateView], tuple[Changes, _T]]) -> _T:
         """Load, decide and append in one transaction. Nothing in a store changes in any other way."""
@@ -274,6 +301,7 @@ class Store:
             waits_for: What has to happen first, e.g. an approval. Recovery leaves such a commit alone.
         """
         state = BufferState.PENDING if settled else BufferState.OPEN
+        commit = self._with_vectors(commit)
         answer = self._transact(
             pipeline.query_for([commit]),
             lambda view: pipeline.decide_stage(

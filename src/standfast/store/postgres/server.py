@@ -137,6 +137,19 @@ MIGRATIONS: Final = (
     CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
     CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     """,
+    """
+    CREATE TABLE vectors (
+        namespace text COLLATE "C" NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        memory_snapshot_id bigint NOT NULL REFERENCES commits (memory_snapshot_id),
+        embedder text COLLATE "C" NOT NULL,
+        since bigint NOT NULL REFERENCES commits (memory_snapshot_id),
+        content bytea NOT NULL,
+        ended bigint
+    );
+    CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
+    CREATE INDEX vectors_by_since ON vectors (since);
+    """,
 )
 
 

@@ -31,13 +31,15 @@ from standfast.store.protocol import (
     Changes,
     StateQuery,
     StateView,
+    Vector,
+    VectorQuery,
     Version,
     VersionQuery,
 )
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
-TABLES: Final = ("ledger", "commits", "versions", "buffers", "branches")
+TABLES: Final = ("ledger", "commits", "versions", "vectors", "buffers", "branches")
 FLUSH_BYTES: Final = 4 << 20
 
 
@@ -50,6 +52,7 @@ def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
 _VERSION: Final = ", ".join(Version.__struct_fields__)
+_VECTOR: Final = ", ".join(Vector.__struct_fields__)
 _BUFFERS_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
 _APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
 _ABANDONED: Final = (
@@ -88,6 +91,22 @@ _ERASE: Final = (
     " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
     " WHERE versions.namespace = erasure.namespace AND versions.key = erasure.key"
     " AND versions.memory_snapshot_id < erasure.memory_snapshot_id AND content IS NOT NULL"
+)
+_INSERT_VECTORS: Final = _insert("vectors", Vector, "text text bigint text bigint bytea bigint")
+# Several versions of one record may come at once, so each vector ends with the first that is newer.
+_END_VECTORS: Final = (
+    "UPDATE vectors SET ended = (SELECT min(new.memory_snapshot_id)"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS new (namespace, key, memory_snapshot_id)"
+    " WHERE new.namespace = vectors.namespace AND new.key = vectors.key"
+    " AND new.memory_snapshot_id > vectors.memory_snapshot_id)"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS given (namespace, key, memory_snapshot_id)"
+    " WHERE vectors.namespace = given.namespace AND vectors.key = given.key"
+    " AND vectors.memory_snapshot_id < given.memory_snapshot_id AND ended IS NULL"
+)
+_ERASE_VECTORS: Final = (
+    "DELETE FROM vectors USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
+    " WHERE vectors.namespace = erasure.namespace AND vectors.key = erasure.key"
+    " AND vectors.memory_snapshot_id < erasure.memory_snapshot_id"
 )
 _PUT_BUFFERS: Final = (
     _insert("buffers", Buffer, "text text text text bytea text bigint float8 text text text")
@@ -160,6 +179,14 @@ class PostgresStorage:
         else:
             rows = self._rows(_OF_KEYS, query.namespace, keys, at)
         return [_version(row) for row in rows]
+
+    def vectors(self, query: VectorQuery) -> list[Vector]:
+        """The vectors that match a query."""
+        condition, parameters = query.as_sql("%s")
+        order = "ORDER BY namespace, key, memory_snapshot_id, embedder LIMIT %s"
+        limit = EVER if query.limit is None else query.limit
+        sql = f"SELECT {_VECTOR} FROM vectors WHERE {condition} {order}"
+        return [Vector(*row) for row in self._rows(sql, *parameters, limit)]
 
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
@@ -289,15 +316,21 @@ class PostgresTransaction:
             (_INSERT_ENTRIES, changes.entries),
             (_INSERT_APPLIED, changes.applied),
             (_INSERT_VERSIONS, changes.versions),
+            (_INSERT_VECTORS, changes.vectors),
             (_ERASE, changes.erasures),
+            (_ERASE_VECTORS, changes.erasures),
             (_PUT_BUFFERS, buffers),
             (_PUT_BRANCHES, changes.branches),
         )
         self._changes += [(sql, _columns(rows)) for sql, rows in inserts if rows]
+        if changes.vector_ends:
+            given = _columns(changes.vector_ends)
+            self._changes.append((_END_VECTORS, [*given, *given]))
         if changes.dropped:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
         self._collected_bytes += sum(len(version.content or b"") for version in changes.versions)
         self._collected_bytes += sum(len(entry.content) for entry in changes.entries)
+        self._collected_bytes += sum(len(vector.content) for vector in changes.vectors)
         if self._collected_bytes > FLUSH_BYTES:
             self._connection.execute(self._changes)
             self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True

@@ -8,7 +8,7 @@ import apsw
 
 from standfast.errors import Corruption
 from standfast.ledger.chain import Branch
-from standfast.store.protocol import AppliedCommit, Buffer, Version, VersionQuery
+from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
 from standfast.vocabulary import ActionType, BufferState
 
 MIGRATIONS: Final = (
@@ -83,11 +83,25 @@ MIGRATIONS: Final = (
     CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
     CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     """,
+    """
+    CREATE TABLE vectors (
+        namespace TEXT NOT NULL,
+        key TEXT NOT NULL,
+        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
+        embedder TEXT NOT NULL,
+        since INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
+        content BLOB NOT NULL,
+        ended INTEGER
+    ) STRICT;
+    CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
+    CREATE INDEX vectors_by_since ON vectors (since);
+    """,
 )
 
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
 _VERSION: Final = ", ".join(Version.__struct_fields__)
+_VECTOR: Final = ", ".join(Vector.__struct_fields__)
 _ACTIONS: Final = {action.value: action for action in ActionType}
 
 INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
@@ -97,6 +111,9 @@ ERASE: Final = (
     "UPDATE versions SET content = NULL, erased_by = ?3"
     " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
 )
+INSERT_VECTOR: Final = f"INSERT INTO vectors ({_VECTOR}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+END_VECTORS: Final = "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS NULL"
+ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ? AND key = ? AND memory_snapshot_id < ?"
 PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 PUT_BRANCH: Final = f"REPLACE INTO branches ({', '.join(Branch.__struct_fields__)}) VALUES (?, ?, ?, ?, ?)"
 DROP_BUFFER: Final = "DELETE FROM buffers WHERE commit_id = ?"
@@ -148,6 +165,16 @@ def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
         order = "GROUP BY namespace, key ORDER BY namespace, key"
     parameters.append(-1 if query.limit is None else query.limit)
     return f"SELECT {columns} FROM versions WHERE {condition} {order} LIMIT ?", parameters
+
+
+def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
+    """The statement and the parameters of a query for vectors."""
+    condition, parameters = query.as_sql("?")
+    order = "ORDER BY namespace, key, memory_snapshot_id, embedder LIMIT ?"
+    return f"SELECT {_VECTOR} FROM vectors WHERE {condition} {order}", [
+        *parameters,
+        -1 if query.limit is None else query.limit,
+    ]
 
 
 def version_of(row: Any) -> Version:

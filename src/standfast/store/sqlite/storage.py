@@ -14,7 +14,16 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.protocol import AppliedCommit, Changes, StateQuery, StateView, Version, VersionQuery
+from standfast.store.protocol import (
+    AppliedCommit,
+    Changes,
+    StateQuery,
+    StateView,
+    Vector,
+    VectorQuery,
+    Version,
+    VersionQuery,
+)
 from standfast.store.sqlite import schema
 from standfast.store.sqlite.file import (
     HeadFile,
@@ -219,6 +228,11 @@ class SQLiteStorage:
                 return schema.versions_of_keys(connection, query, query.keys)
             return [schema.version_of(row) for row in connection.execute(*schema.versions_in_range(query))]
 
+    def vectors(self, query: VectorQuery) -> list[Vector]:
+        """The vectors that match a query."""
+        with _Reading(self) as connection:
+            return [Vector(*row) for row in connection.execute(*schema.vectors_in_range(query))]
+
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with _Reading(self) as connection:
@@ -335,7 +349,10 @@ class SQLiteTransaction:
         self._insert(schema.INSERT_ENTRY, changes.entries)
         self._insert(schema.INSERT_APPLIED, changes.applied)
         self._insert(schema.INSERT_VERSION, changes.versions)
+        self._insert(schema.INSERT_VECTOR, changes.vectors)
+        self._insert(schema.END_VECTORS, changes.vector_ends)
         self._insert(schema.ERASE, changes.erasures)
+        self._insert(schema.ERASE_VECTORS, changes.erasures)
         self._insert(schema.PUT_BUFFER, changes.buffers)
         self._insert(schema.PUT_BRANCH, changes.branches)
         for commit_id in changes.dropped:

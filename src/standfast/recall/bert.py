@@ -1,0 +1,177 @@
+"""A BERT encoder in numpy: reads a folder of sentence-transformers as it is, and needs nothing else.
+
+It is as exact as float arithmetic: its vectors are rounded to signed bytes and stored, and never computed again to verify.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast.errors import InvalidValue
+from standfast.recall.wordpiece import WordPiece
+
+Floats = npt.NDArray[np.float32]
+_BATCH_TOKENS: Final = 2048
+_DTYPES: Final = {"F32": np.float32, "F16": np.float16}
+
+
+class BertEncoder:
+    """The encoder of a folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``. Threads may share it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        config = _read_json(self.folder / "config.json")
+        if config.get("model_type") != "bert" or config.get("hidden_act") != "gelu":
+            problem = "only BERT models with gelu run without further packages; export others to ONNX, or serve them over HTTP"
+            raise InvalidValue(what=f"The model {self.folder}", problem=problem)
+        self.dimensions = int(config["hidden_size"])
+        self._layers, self._heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
+        self._epsilon = np.float32(config.get("layer_norm_eps", 1e-12))
+        self.wordpiece = vocabulary_in(self.folder)
+        self.max_tokens = max_tokens_in(self.folder, int(config["max_position_embeddings"]))
+        self._weights = dict(_read_safetensors(self.folder / "model.safetensors"))
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """The mean vector of each text's tokens, of length 1."""
+        return self.encode_ids([self.wordpiece.ids_of(text) for text in texts])
+
+    def encode_ids(self, sequences: Sequence[Sequence[int]]) -> Floats:
+        """The same for texts that are split into tokens already."""
+        pieces = self.wordpiece
+        framed = [[pieces.first, *ids[: self.max_tokens - 2], pieces.last] for ids in sequences]
+        vectors = np.zeros((len(framed), self.dimensions), dtype=np.float32)
+        for batch in batches(framed):
+            ids, mask = padded([framed[place] for place in batch])
+            vectors[batch] = mean_of(self._hidden(ids, mask), mask)
+        return vectors
+
+    def _hidden(self, ids: npt.NDArray[np.int64], mask: Floats) -> Floats:
+        weights = self._weights
+        hidden = weights["embeddings.word_embeddings.weight"][ids]
+        hidden = hidden + weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
+        hidden = self._normed(
+            hidden + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm"
+        )
+        penalty = ((1 - mask) * np.float32(-1e9))[:, None, None, :]
+        for layer in range(self._layers):
+            name = f"encoder.layer.{layer}"
+            attended = self._linear(self._attention(hidden, penalty, name), f"{name}.attention.output.dense")
+            hidden = self._normed(hidden + attended, f"{name}.attention.output.LayerNorm")
+            inner = _gelu(self._linear(hidden, f"{name}.intermediate.dense"))
+            hidden = self._normed(
+                hidden + self._linear(inner, f"{name}.output.dense"), f"{name}.output.LayerNorm"
+            )
+        return hidden
+
+    def _attention(self, hidden: Floats, penalty: Floats, name: str) -> Floats:
+        texts, tokens, size = hidden.shape
+        split = (texts, tokens, self._heads, size // self._heads)
+        query, key, value = (
+            self._linear(hidden, f"{name}.attention.self.{part}").reshape(split).transpose(0, 2, 1, 3)
+            for part in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(0, 1, 3, 2) / np.float32(math.sqrt(size // self._heads)) + penalty
+        scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        joined: Floats = (scores / scores.sum(axis=-1, keepdims=True)) @ value
+        return joined.transpose(0, 2, 1, 3).reshape(texts, tokens, size)
+
+    def _linear(self, values: Floats, name: str) -> Floats:
+        # One product of two matrices is many times faster than one for each text.
+        flat = values.reshape(-1, values.shape[-1]) @ self._weights[f"{name}.weight"].T
+        product: Floats = (flat + self._weights[f"{name}.bias"]).reshape(*values.shape[:-1], -1)
+        return product
+
+    def _normed(self, values: Floats, name: str) -> Floats:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        scale = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + self._epsilon)
+        normed: Floats = centred / scale * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return normed
+
+
+def _gelu(values: Floats) -> Floats:
+    """The exact form with the error function, by the approximation 7.1.26 of Abramowitz and Stegun (error below 2e-7)."""
+    size = np.abs(values) * np.float32(math.sqrt(0.5))
+    t = 1 / (1 + np.float32(0.3275911) * size)
+    tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    error_function = np.copysign(1 - tail * np.exp(-size * size), values)
+    result: Floats = (0.5 * values * (1 + error_function)).astype(np.float32)
+    return result
+
+
+def batches(sequences: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Places of sequences of similar length, a bounded number of tokens at a time."""
+    order = sorted(range(len(sequences)), key=lambda place: (-len(sequences[place]), place))
+    while order:
+        size = max(1, _BATCH_TOKENS // len(sequences[order[0]]))
+        yield order[:size]
+        order = order[size:]
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Token numbers as one array, and which of them are there."""
+    width = max(map(len, sequences))
+    ids = np.zeros((len(sequences), width), dtype=np.int64)
+    mask = np.zeros((len(sequences), width), dtype=np.float32)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence
+        mask[row, : len(sequence)] = 1
+    return ids, mask
+
+
+def mean_of(hidden: Floats, mask: Floats) -> Floats:
+    """The mean of the tokens that are there, of length 1."""
+    mean = (hidden * mask[:, :, None]).sum(axis=1)
+    result: Floats = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
+    return result
+
+
+def vocabulary_in(folder: Path) -> WordPiece:
+    """The vocabulary of a model's folder."""
+    try:
+        return WordPiece((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValue(
+            what=f"The model {folder}", problem=f"its vocab.txt can't be read ({error})"
+        ) from None
+
+
+def max_tokens_in(folder: Path, positions: int) -> int:
+    """How many tokens of a text the model reads."""
+    file = folder / "sentence_bert_config.json"
+    return (
+        min(positions, int(_read_json(file).get("max_seq_length") or positions))
+        if file.exists()
+        else positions
+    )
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        problem = f"it can't be read ({error}); give the folder of a sentence-transformers model"
+        raise InvalidValue(what=f"The file {file}", problem=problem) from None
+    return content if isinstance(content, dict) else {}
+
+
+def _read_safetensors(file: Path) -> Iterator[tuple[str, Floats]]:
+    """The tensors of a file: a length, a JSON header with places, then the numbers."""
+    try:
+        content = file.read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + size])
+        for name, told in header.items():
+            if name == "__metadata__" or told["dtype"] not in _DTYPES:
+                continue
+            first, end = told["data_offsets"]
+            numbers = np.frombuffer(content[8 + size + first : 8 + size + end], dtype=_DTYPES[told["dtype"]])
+            yield name.removeprefix("bert."), numbers.reshape(told["shape"]).astype(np.float32)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidValue(
+            what=f"The file {file}", problem=f"it is no readable safetensors file ({error})"
+        ) from None

@@ -1,0 +1,309 @@
+"""Embedders: what turns texts into vectors for ``hybrid-v1``, and how floats become signed bytes.
+
+A vector is stored once, with the commit that stores its record, and never computed again to verify. A dot product of two vectors of length 1,016
+at most stays below 2^24, so float32 arithmetic is exact in any order of addition.
+"""
+
+import base64
+import json
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from standfast.errors import EmbeddingFailed, InvalidValue, MissingExtra
+from standfast.recall.bert import BertEncoder, batches, max_tokens_in, mean_of, padded, vocabulary_in
+from standfast.vocabulary import Value
+
+SignedBytes = npt.NDArray[np.int8]
+
+MAX_LENGTH: Final = 1016
+"""The greatest length (Euclidean norm) of a vector."""
+MAX_DIMENSIONS: Final = 8192
+DEFAULT_WEIGHT_PERCENT: Final = 80
+DEFAULT_FLOOR_PERCENT: Final = 35
+HTTP_TIMEOUT_SECONDS: Final = 30.0
+HTTP_BATCH_TEXTS: Final = 64
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of signed bytes. Threads may share it.
+
+    ``embed`` need not give the same bytes twice, because vectors are stored: those of records with their commit, that of a query in the
+    package. Give an embedder that computes other vectors another name or version; vectors of two embedders are never compared.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is, e.g. ``"static-minilm"``."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Which version of it."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """How many bytes each vector has."""
+        ...
+
+    @property
+    def weight_percent(self) -> int:
+        """What the best vector score counts, in percent of the best lexical score: about 40 for a static table, 80 for a model."""
+        ...
+
+    @property
+    def floor_percent(self) -> int:
+        """The least similarity (cosine, in percent) of a record that shares no word with the query."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> SignedBytes:
+        """One row of ``dimensions`` signed bytes for each text, of length 1,016 at most.
+
+        Raises:
+            EmbeddingFailed: The model or its server gave no vectors.
+        """
+        ...
+
+
+class QueryVector(Value, frozen=True, kw_only=True):
+    """The vector of a query, and who made it. It is part of a package, so that a replay needs no embedder."""
+
+    embedder: str
+    weight_percent: int
+    floor_percent: int
+    signed_bytes: str
+    """The vector in base64."""
+
+    def __post_init__(self) -> None:
+        self._require_name("embedder", self.embedder)
+        self._require_whole("weight_percent", self.weight_percent, least=0)
+        self._require_whole("floor_percent", self.floor_percent, least=0)
+        _ = self.numbers
+
+    @classmethod
+    def of(cls, embedder: Embedder, query: str) -> "QueryVector":
+        """The vector of a query."""
+        (vector,) = checked_vectors(embedder, [query])
+        return cls(
+            embedder=identity_of(embedder),
+            weight_percent=embedder.weight_percent,
+            floor_percent=embedder.floor_percent,
+            signed_bytes=base64.b64encode(vector.tobytes()).decode(),
+        )
+
+    @property
+    def numbers(self) -> SignedBytes:
+        """The vector as numbers."""
+        try:
+            return np.frombuffer(base64.b64decode(self.signed_bytes, validate=True), dtype=np.int8)
+        except ValueError:
+            raise InvalidValue(what="QueryVector", problem="signed_bytes is not base64") from None
+
+
+def identity_of(embedder: Embedder) -> str:
+    """The name that an embedder's vectors are stored under: name, version and dimensions."""
+    return f"{embedder.name}/{embedder.version}/{embedder.dimensions}"
+
+
+def checked_embedder(embedder: Embedder) -> Embedder:
+    """The embedder, if its facts make sense; otherwise ``InvalidValue``."""
+    identity = identity_of(embedder)
+    if not identity.isprintable() or len(identity) > 200:
+        raise InvalidValue(what="embedder", problem="its name and version must be short and printable")
+    if not 0 < embedder.dimensions <= MAX_DIMENSIONS:
+        raise InvalidValue(
+            what=f"embedder {identity}", problem=f"it must have 1 to {MAX_DIMENSIONS} dimensions"
+        )
+    for name in ("weight_percent", "floor_percent"):
+        number = getattr(embedder, name)
+        if type(number) is not int or not 0 <= number <= 1000:
+            raise InvalidValue(
+                what=f"embedder {identity}", problem=f"{name} must be 0 to 1000, not {number!r:.40}"
+            )
+    return embedder
+
+
+def checked_vectors(embedder: Embedder, texts: Sequence[str]) -> SignedBytes:
+    """The vectors of texts, if they have the promised form; otherwise ``EmbeddingFailed``."""
+    vectors = embedder.embed(texts)
+    shape = (len(texts), embedder.dimensions)
+    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.int8 or vectors.shape != shape:
+        problem = f"it must return an int8 array of shape {shape}"
+        raise EmbeddingFailed(embedder=identity_of(embedder), problem=problem)
+    squares = (vectors.astype(np.int64) ** 2).sum(axis=1)
+    if len(squares) and int(squares.max()) > MAX_LENGTH**2:
+        raise EmbeddingFailed(
+            embedder=identity_of(embedder),
+            problem=f"a vector is longer than {MAX_LENGTH}; use to_signed_bytes",
+        )
+    return vectors
+
+
+def length_of(dimensions: int) -> int:
+    """The length that vectors are scaled to: so that few numbers are cut at 127, and the length stays below 1,016."""
+    return min(1000, 42 * math.isqrt(dimensions))
+
+
+def to_signed_bytes(vectors: npt.ArrayLike) -> SignedBytes:
+    """Floats as signed bytes: each vector is scaled to one length, rounded, and cut at 127. A vector of zeros stays so."""
+    floats = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
+    if not np.isfinite(floats).all():
+        raise InvalidValue(what="vectors", problem="they must be finite numbers")
+    norms = np.linalg.norm(floats, axis=1, keepdims=True)
+    scaled = floats / np.where(norms > 0, norms, 1) * length_of(floats.shape[1])
+    return np.clip(np.rint(scaled), -127, 127).astype(np.int8)
+
+
+class LocalEmbedder:
+    """A model in a folder as sentence-transformers stores it: a BERT model with mean pooling, such as all-MiniLM-L6-v2.
+
+    ``model.safetensors`` is computed with numpy and needs no further package. If the folder has ``model.onnx`` (or ``onnx/model.onnx``), that is used instead;
+    it needs the extra ``onnx``.
+
+    Args:
+        path: The folder.
+        name: What to call the model; by default the folder's name.
+        weight_percent: What its scores count in ``hybrid-v1``.
+        floor_percent: The least similarity of a record without a common word.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        version: str = "1",
+        weight_percent: int = DEFAULT_WEIGHT_PERCENT,
+        floor_percent: int = DEFAULT_FLOOR_PERCENT,
+    ) -> None:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise InvalidValue(what="embedder", problem=f"there is no folder {folder} with a model")
+        graphs = [file for file in (folder / "model.onnx", folder / "onnx" / "model.onnx") if file.is_file()]
+        self._encoder = _OnnxEncoder(folder, graphs[0]) if graphs else BertEncoder(folder)
+        self.name = folder.resolve().name if name is None else name
+        self.version = version
+        self.dimensions = self._encoder.dimensions
+        self.weight_percent = weight_percent
+        self.floor_percent = floor_percent
+
+    def embed(self, texts: Sequence[str]) -> SignedBytes:
+        """One vector for each text."""
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.int8)
+        return to_signed_bytes(self._encoder.encode(texts))
+
+
+class _OnnxEncoder:
+    """An encoder exported to ONNX, with the vocabulary beside it."""
+
+    def __init__(self, folder: Path, graph: Path) -> None:
+        try:
+            import onnxruntime  # noqa: PLC0415  # Only its users pay for its import.
+        except ImportError:
+            raise MissingExtra(feature="A model in ONNX form", extra="onnx") from None
+        self._wordpiece = vocabulary_in(folder)
+        self._max_tokens = max_tokens_in(folder, 512)
+        try:
+            self._session: Any = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001  # The runtime raises classes of its own.
+            raise InvalidValue(what=f"The model {graph}", problem=f"it can't be loaded ({error})") from None
+        self._inputs = {one.name for one in self._session.get_inputs()}
+        self.dimensions = int(self._session.get_outputs()[0].shape[-1])
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """The mean vector of each text's tokens, of length 1."""
+        pieces = self._wordpiece
+        framed = [[pieces.first, *pieces.ids_of(text)[: self._max_tokens - 2], pieces.last] for text in texts]
+        vectors = np.zeros((len(framed), self.dimensions), dtype=np.float32)
+        for batch in batches(framed):
+            ids, mask = padded([framed[place] for place in batch])
+            given = {
+                "input_ids": ids,
+                "attention_mask": mask.astype(np.int64),
+                "token_type_ids": np.zeros_like(ids),
+            }
+            (hidden, *_) = self._session.run(None, {name: given[name] for name in self._inputs})
+            vectors[batch] = mean_of(hidden, mask)
+        return vectors
+
+
+class HttpEmbedder:
+    """A server with OpenAI's ``/v1/embeddings``: OpenAI itself, llama.cpp, vLLM, Ollama, text-embeddings-inference and others.
+
+    Args:
+        model: The name of the model on the server.
+        dimensions: The length of its vectors.
+        base_url: Where the API is, ending in ``/v1``.
+        api_key: The secret that the server asks for, if it does.
+        version: Change it when the server's model changes under the same name.
+        weight_percent: What its scores count in ``hybrid-v1``.
+        floor_percent: The least similarity of a record without a common word.
+        timeout_seconds: How long to wait for one answer.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dimensions: int,
+        base_url: str = "https://api.openai.com/v1",
+        api_key: str = "",
+        version: str = "1",
+        weight_percent: int = DEFAULT_WEIGHT_PERCENT,
+        floor_percent: int = DEFAULT_FLOOR_PERCENT,
+        timeout_seconds: float = HTTP_TIMEOUT_SECONDS,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            problem = f"base_url must begin with http:// or https://, not {base_url!r:.80}"
+            raise InvalidValue(what="embedder", problem=problem)
+        self.name = model
+        self.version = version
+        self.dimensions = dimensions
+        self.weight_percent = weight_percent
+        self.floor_percent = floor_percent
+        self._url = base_url.rstrip("/") + "/embeddings"
+        self._api_key = api_key
+        self._timeout_seconds = timeout_seconds
+
+    def embed(self, texts: Sequence[str]) -> SignedBytes:
+        """One vector for each text, a bounded number of texts in each request."""
+        parts = [np.zeros((0, self.dimensions), dtype=np.int8)]
+        for start in range(0, len(texts), HTTP_BATCH_TEXTS):
+            floats = self._asked(texts[start : start + HTTP_BATCH_TEXTS])
+            parts.append(to_signed_bytes(floats))
+        return np.concatenate(parts)
+
+    def _asked(self, texts: Sequence[str]) -> list[list[float]]:
+        # Servers refuse an empty text, and a blank one has no meaning to lose.
+        body = {
+            "model": self.name,
+            "input": [text.strip() or "-" for text in texts],
+            "encoding_format": "float",
+        }
+        headers = {"Content-Type": "application/json"}
+        if self._api_key:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)  # noqa: S310  # The scheme was checked.
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_seconds) as reply:  # noqa: S310  # As above.
+                data = json.load(reply)["data"]
+            vectors = [one["embedding"] for one in sorted(data, key=lambda one: one["index"])]
+        except urllib.error.HTTPError as error:
+            problem = f"{self._url} answered {error.code}: {error.read(300).decode(errors='replace')}"
+            raise EmbeddingFailed(embedder=identity_of(self), problem=problem) from None
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            problem = f"{self._url} gave no vectors ({type(error).__name__}: {error})"
+            raise EmbeddingFailed(embedder=identity_of(self), problem=problem) from None
+        if len(vectors) != len(texts) or any(len(one) != self.dimensions for one in vectors):
+            sizes = sorted({len(one) for one in vectors})
+            problem = f"{len(texts)} vectors of {self.dimensions} numbers were expected, not {len(vectors)} of {sizes}"
+            raise EmbeddingFailed(embedder=identity_of(self), problem=problem)
+        return vectors

@@ -1,0 +1,71 @@
+"""``hybrid-v1``: ``lexical-v1`` plus exact dot products of vectors that were stored with the records.
+
+``docs/controllers/hybrid-v1.md`` has the formula. A change of any number here changes packages and needs a new version.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from standfast.errors import InvalidValue
+from standfast.recall.controller import RecallRequest, RecordView
+from standfast.recall.item_trust import Numbers
+from standfast.recall.lexical import BEST_SCORE, LexicalController
+from standfast.recall.lexical_index import IndexView
+from standfast.recall.vectors import Similarities
+
+HYBRID_VERSION: Final = "hybrid-v1"
+
+
+class VectorScores:
+    """What vectors add to the lexical scores of the rows of an index."""
+
+    def __init__(
+        self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
+    ) -> None:
+        self._percents = similar.percents
+        self._floor_percent = floor_percent
+        has = index.shown & (similar.squares > 0)
+        lent = np.maximum(index.spread(similar.dots, has), 0)
+        best = max(1, int(lent.max(initial=0)))
+        self._scores: Numbers = lent * BEST_SCORE // best * weight_percent // 100
+        self._lexical: Numbers = np.zeros(len(lent), dtype=np.int64)
+
+    def given(self, lexical: Numbers) -> Numbers:
+        """What to add to each row. A row without a word of the query needs a similarity of its own."""
+        self._lexical = lexical
+        self._scores = np.where((lexical > 0) | (self._percents >= self._floor_percent), self._scores, 0)
+        return self._scores
+
+    def explained(self, row: int) -> dict[str, int]:
+        """The parts of a row's score before boosts."""
+        return {
+            "lexical": int(self._lexical[row]),
+            "vector": int(self._scores[row]),
+            "similarity": int(self._percents[row]),
+        }
+
+
+class HybridController(LexicalController):
+    """``hybrid-v1`` as a controller: ranks by words and vectors, and packs as ``lexical-v1`` does."""
+
+    version = HYBRID_VERSION
+
+    def added_scores(self, request: RecallRequest, view: RecordView, index: IndexView) -> VectorScores | None:
+        """The scores of the vectors that the view has."""
+        vector = request.vector
+        if vector is None:
+            problem = (
+                f'{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set embedder = "static" '
+                "in standfast.toml"
+            )
+            raise InvalidValue(what="embedder", problem=problem)
+        vectors = view.vectors(vector.embedder)
+        if vectors is None:
+            return None
+        return VectorScores(
+            index,
+            vectors.similarities(index, vector.numbers),
+            weight_percent=vector.weight_percent,
+            floor_percent=vector.floor_percent,
+        )

@@ -1,0 +1,137 @@
+"""``hybrid-v1``: golden packages, the formula in plain Python, and what it adds to ``lexical-v1``."""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from standfast.errors import InvalidValue
+from standfast.recall import (
+    EstimatedCounter,
+    HybridController,
+    LexicalController,
+    QueryVector,
+    RecallRequest,
+    RecordView,
+    to_signed_bytes,
+)
+from standfast.recall.analysis import analyzer_of
+from standfast.recall.hybrid import VectorScores
+from standfast.recall.lexical_index import IndexedRecord, ListedView
+from standfast.recall.vectors import ListedVectors
+from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
+
+
+@pytest.mark.parametrize("line", FILE.read_text().splitlines(), ids=lambda line: json.loads(line)["name"])
+def test_golden_packages_are_what_they_were(line: str) -> None:
+    case = json.loads(line)
+
+    assert package_of(case["records"], case["request"]) == {"package": case["package"], "text": case["text"]}
+
+
+def test_there_is_a_golden_package_for_each_case() -> None:
+    assert [json.loads(line)["name"] for line in FILE.read_text().splitlines()] == [
+        name for name, *_ in CASES
+    ]
+
+
+@st.composite
+def _situations(draw: st.DrawFn) -> tuple[list[IndexedRecord], Any, Any, int, int]:
+    count = draw(st.integers(1, 9))
+    records = [
+        IndexedRecord(
+            memory_id=f"m{at}",
+            text=" ".join(draw(st.lists(st.sampled_from(["refund", "office", "cat"]), max_size=3))),
+            session=draw(st.sampled_from(["s", "t", None])),
+            position=at,
+        )
+        for at in range(count)
+    ]
+    seed = draw(st.integers(0, 999))
+    random = np.random.default_rng(seed)
+    vectors = to_signed_bytes(random.normal(size=(count, 6)))
+    vectors[random.random(count) < 0.2] = 0
+    query = to_signed_bytes(random.normal(size=6))[0]
+    return records, vectors, query, draw(st.integers(0, 200)), draw(st.integers(0, 100))
+
+
+def _plain_scores(
+    records: list[IndexedRecord], vectors: Any, query: Any, lexical: list[int], *, weight: int, floor: int
+) -> list[int]:
+    """The formula of the document, one number at a time."""
+    rows = [[int(n) for n in vector] for vector in vectors]
+    q = [int(n) for n in query]
+    dots = [sum(a * b for a, b in zip(row, q, strict=True)) for row in rows]
+    lent = []
+    for at, one in enumerate(records):
+        total, weights = 6 * dots[at], 6
+        for other, sixths in (
+            (at + step * side, s) for step, s in ((1, 3), (2, 2), (3, 1)) for side in (-1, 1)
+        ):
+            # Texts here are short, so a neighbour is always within reach.
+            is_near = (
+                0 <= other < len(records)
+                and one.session is not None
+                and records[other].session == one.session
+            )
+            between = range(min(at, other) + 1, max(at, other))
+            if is_near and any(rows[other]) and all(records[i].session == one.session for i in between):
+                total, weights = total + sixths * dots[other], weights + sixths
+        lent.append(max(0, total // weights) if any(rows[at]) else 0)
+    best = max([1, *lent])
+    found = []
+    for at, row in enumerate(rows):
+        square = sum(n * n for n in row) * sum(n * n for n in q)
+        percent = math.isqrt(10_000 * max(0, dots[at]) ** 2 // max(1, square))
+        counts = lexical[at] > 0 or percent >= floor
+        found.append(lent[at] * 2**20 // best * weight // 100 if counts else 0)
+    return found
+
+
+@given(_situations())
+@settings(max_examples=150)
+def test_arrays_give_what_plain_python_gives(situation: Any) -> None:
+    records, vectors, query, weight, floor = situation
+    index = ListedView([("p", one) for one in records], analyzer_of("none")).index
+    similar = ListedVectors(vectors).similarities(index, query)
+    lexical = np.array([2**20 if "cat" in one.text else 0 for one in records], dtype=np.int64)
+    scores = VectorScores(index, similar, weight_percent=weight, floor_percent=floor).given(lexical)
+
+    assert scores.tolist() == _plain_scores(
+        records, vectors, query, lexical.tolist(), weight=weight, floor=floor
+    )
+
+
+def _answered(controller: LexicalController, query: str, **vector: Any) -> Any:
+    indexed = [msgspec.convert(one, IndexedRecord) for one in PETS]
+    listed = ListedView([("store", one) for one in indexed], analyzer_of("english"))
+    view = RecordView((), lambda: listed)
+    return controller.answer(RecallRequest(query=query, tokens=200, **vector), view, EstimatedCounter())
+
+
+def test_without_a_vector_it_says_how_to_get_an_embedder() -> None:
+    with pytest.raises(InvalidValue, match='embedder = "static"'):
+        _answered(HybridController(), "cat")
+
+
+def test_lexical_v1_takes_no_vector() -> None:
+    vector = QueryVector(embedder="e/1/2", weight_percent=1, floor_percent=1, signed_bytes="AQI=")
+    with pytest.raises(InvalidValue, match="hybrid-v1"):
+        _answered(LexicalController(), "cat", vector=vector)
+
+
+def test_a_view_without_vectors_is_ranked_by_words_alone() -> None:
+    vector = QueryVector(embedder="e/1/2", weight_percent=1, floor_percent=1, signed_bytes="AQI=")
+    hybrid = _answered(HybridController(), "violin", vector=vector).package
+    lexical = _answered(LexicalController(), "violin").package
+
+    assert [(one.memory_id, one.score) for one in hybrid.items] == [
+        (one.memory_id, one.score) for one in lexical.items
+    ]
+    assert hybrid.request.vector == vector
+    assert "vector" not in lexical.as_json()["request"]

@@ -1,0 +1,140 @@
+"""Vectors: stored with the commit, shown as of each snapshot, gone with what they belong to."""
+
+from pathlib import Path
+
+import pytest
+
+from standfast.errors import Corruption
+from standfast.store.audit import checksummed
+from standfast.store.commit import Commit, RecordVector, Write
+from standfast.store.store import Store
+from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
+from tests.store.conftest import Ager, Opener
+
+EMBEDDER = "tests/1"
+
+
+def vector(key: str, number: int, *, of_snapshot: int | None = None) -> RecordVector:
+    content = checksummed(bytes([number]) * 8)
+    return RecordVector(
+        namespace=NAMESPACE, key=key, embedder=EMBEDDER, content=content, of_snapshot=of_snapshot
+    )
+
+
+def with_vectors(run_id: str, *writes: Write, vectors: list[RecordVector], at: int = 0) -> Commit:
+    return Commit.of(
+        run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, vectors=vectors
+    )
+
+
+def shown(store: Store, at: int) -> dict[str, int]:
+    """The first byte of each vector that a snapshot shows."""
+    return {
+        one.key: one.content[0]
+        for one in store.vectors(NAMESPACE)
+        if one.since <= at and (one.ended is None or at < one.ended)
+    }
+
+
+def _history(store: Store) -> None:
+    store.commit(with_vectors("r1", write("a"), write("b"), vectors=[vector("a", 1), vector("b", 2)]))
+    store.commit(with_vectors("r2", merge("a", "new"), vectors=[vector("a", 3)], at=1))
+    store.commit(commit("r3", merge("b", "without"), at=2))
+    store.commit(with_vectors("r4", write("c"), vectors=[vector("b", 4, of_snapshot=3)], at=3))
+
+
+def test_each_snapshot_shows_the_vectors_of_its_versions(store: Store) -> None:
+    _history(store)
+
+    assert [shown(store, at) for at in range(5)] == [
+        {},
+        {"a": 1, "b": 2},
+        {"a": 3, "b": 2},
+        {"a": 3},
+        {"a": 3, "b": 4},
+    ]
+    assert [one.key for one in store.vectors_of(4)] == ["b"]
+    assert list(store.verify()) == []
+
+
+def test_a_vector_is_no_part_of_the_commit_that_stores_it(store: Store) -> None:
+    first = store.commit(with_vectors("r1", write("a"), vectors=[vector("a", 1)]))
+    again = store.commit(with_vectors("r1", write("a"), vectors=[vector("a", 9)]))
+
+    assert again.replayed
+    assert again.payload_fingerprint == first.payload_fingerprint
+    assert shown(store, 1) == {"a": 1}
+
+
+def test_erasing_a_record_takes_its_vectors_of_every_snapshot(store: Store) -> None:
+    _history(store)
+    store.commit(commit("r5", expire("a", erases="asked for"), at=4))
+    store.commit(with_vectors("r6", merge("b", "z", erases="asked for"), vectors=[vector("b", 5)], at=5))
+
+    assert [shown(store, at) for at in range(1, 7)] == [{}] * 5 + [{"b": 5}]
+    assert list(store.verify()) == []
+
+
+def test_a_vector_for_what_changed_or_went_meanwhile_is_left_out(store: Store) -> None:
+    store.commit(commit("r1", write("a"), write("b"), write("c")))
+    store.commit(commit("r2", merge("a", "new"), expire("b", erases="asked for"), at=1))
+    late = [vector("a", 1, of_snapshot=1), vector("b", 2, of_snapshot=1), vector("c", 3, of_snapshot=1)]
+    store.commit(with_vectors("r3", write("d"), vectors=late, at=1))
+
+    assert shown(store, 3) == {"c": 3}
+    assert list(store.verify()) == []
+
+
+def test_a_staged_commit_keeps_its_vectors(store: Store, age_leases: Ager) -> None:
+    store.stage(with_vectors("r1", write("a"), vectors=[vector("a", 7)]))
+    age_leases(60)
+    store.recover()
+
+    assert shown(store, 1) == {"a": 7}
+
+
+def test_a_backup_has_the_vectors_also_when_it_is_brought_up_to_date(store: Store) -> None:
+    target = memory_store()
+    store.commit(with_vectors("r1", write("a"), write("b"), vectors=[vector("a", 1), vector("b", 2)]))
+    store.backup_to(target)
+    store.commit(with_vectors("r2", merge("a", "new"), vectors=[vector("a", 3)], at=1))
+    store.commit(commit("r3", expire("b", erases="asked for"), at=2))
+    store.backup_to(target)
+
+    assert list(target.vectors(NAMESPACE)) == list(store.vectors(NAMESPACE))
+    assert [shown(target, at) for at in (1, 2, 3)] == [{"a": 1}, {"a": 3}, {"a": 3}]
+    assert list(target.verify()) == []
+
+
+def test_vectors_are_there_after_a_restart_and_namespaces_are_apart(opener: Opener) -> None:
+    _history(opener())
+
+    assert shown(opener(), 4) == {"a": 3, "b": 4}
+    assert list(opener().vectors("others")) == []
+
+
+def test_a_vector_with_a_turned_bit_is_refused_and_named(tmp_path: Path) -> None:
+    import apsw
+
+    path = tmp_path / "store.db"
+    store = sqlite_store(path)
+    store.commit(with_vectors("r1", write("a"), vectors=[vector("a", 1)]))
+    store.close()
+    apsw.Connection(str(path), vfs="cksmvfs").execute("UPDATE vectors SET content = x'010101FF'")
+
+    damaged = sqlite_store(path)
+    with pytest.raises(Corruption):
+        list(damaged.vectors(NAMESPACE))
+    assert any("checksum" in problem for problem in damaged.verify())
+    damaged.close()
+
+
+def test_no_byte_of_an_erased_vector_stays_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = sqlite_store(path)
+    store.commit(with_vectors("r1", write("a"), write("b"), vectors=[vector("a", 0xA7), vector("b", 2)]))
+    assert bytes([0xA7]) * 8 in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    store.commit(commit("r2", expire("a", erases="asked for"), at=1))
+    store.close()
+
+    assert bytes([0xA7]) * 8 not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
