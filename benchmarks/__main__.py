@@ -12,6 +12,7 @@ BENCHMARKS = [
     "store_sqlite",
     "store_postgres",
     "judge",
+    "poisoning",
     "traces",
     "memory",
     "mailboxes",
