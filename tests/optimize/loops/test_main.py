@@ -75,7 +75,7 @@ def test_a_request_goes_through_memory_prompt_and_model(tmp_path: Path) -> None:
     assert result.package_hash == memory.at(1).recall("refunds?", tokens=100).package_hash
     assert result.fell_back == "missing"
     [kept] = [record for record in memory.records(band=Band.LEDGER) if record.tags == ("answer",)]
-    assert kept.source == {"kind": "main-loop", "id": result.rendered_digest}
+    assert kept.source == {"kind": "model", "id": result.rendered_digest}
     assert [event["event"] for event in events] == ["rendered", "answered"]
     assert events[-1]["run_id"] == result.run_id
 

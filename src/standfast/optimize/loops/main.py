@@ -228,7 +228,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     ) -> int:
         wanted = self.to_remember(request.request, result.output)
         # An answer's source is the text that the model read.
-        source = {"kind": "main-loop", "id": result.rendered_digest}
+        source = {"kind": "model", "id": result.rendered_digest}
         if wanted:
             with run.recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="remember"):
                 for one in wanted:

@@ -40,7 +40,7 @@ Subject = Annotated[
 Source = Annotated[
     dict[str, Any] | None,
     Field(
-        description='Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}. Without a source it waits for review.'
+        description='Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}..'
     ),
 ]
 Tags = Annotated[list[str] | None, Field(description="Tags to find the text by.")]
