@@ -40,7 +40,7 @@ Subject = Annotated[
 Source = Annotated[
     dict[str, Any] | None,
     Field(
-        description='Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}..'
+        description='Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}. Without one it is the agent\'s own word.'
     ),
 ]
 Tags = Annotated[list[str] | None, Field(description="Tags to find the text by.")]
