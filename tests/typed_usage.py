@@ -80,6 +80,11 @@ def verbs(memory: standfast.Memory) -> None:
     assert_type(memory.recall("refunds").erased_since, standfast.ErasedSince | None)
     assert_type(memory.recall("refunds", tokens=500, bands=["VAULT"]).text, str)
     assert_type(memory.forget("a", reason="asked for"), standfast.Receipt)
+    added = memory.add([{"role": "user", "content": "Hello"}], scope="user/ada", session="s", position=0)
+    assert_type(added, standfast.AddedMessages)
+    assert_type(added.messages[0], standfast.AddedMessage)
+    assert_type(memory.session("s", scope="user/ada"), list[standfast.SessionMessage])
+    assert_type(memory.sessions(scope="*"), list[standfast.SessionInfo])
 
 
 def a_run(memory: standfast.Memory, model: standfast.ModelConfig) -> None:
@@ -149,6 +154,8 @@ async def from_async_code(url: str) -> None:
         assert_type(await memory.remember("x", source=HANDBOOK), standfast.Remembered)
         assert_type(await memory.recall("x"), standfast.ContextPackage | standfast.RecallPackage)
         assert_type(await memory.forget("x", reason="y"), standfast.Receipt)
+        assert_type(await memory.add([{"role": "user", "content": "x"}]), standfast.AddedMessages)
+        assert_type(await memory.session("s"), list[standfast.SessionMessage])
         view = await memory.at(1)
         assert_type(view, standfast.AsyncSnapshotView)
         assert_type(await view.records(), list[standfast.Record])

@@ -13,6 +13,12 @@ MAX_NAME_CHARS: Final = 256
 MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
 
+# Conversations: what one message, one record of it and one commit of messages hold.
+MAX_MESSAGE_CHARS: Final = 1 << 20
+MAX_PASSAGE_CHARS: Final = 4_000
+MAX_MESSAGE_POSITION: Final = 10**9 - 1
+MESSAGES_PER_COMMIT: Final = 500
+
 # Scopes and the caller's own fields of a record.
 MAX_SCOPE_SEGMENTS: Final = 8
 MAX_SCOPE_BYTES: Final = 200
@@ -216,6 +222,9 @@ assert MAX_OUTPUT_SHAPE_BYTES + MAX_VALUE_BYTES < MAX_TRACE_BYTES, (
 assert MAX_RECEIVE_MESSAGES * 2 < 8_000, "Lua passes no more values than that to one call"
 assert MAX_RECONNECT_SECONDS < CALL_MEMORY_SECONDS, "a call that is tried again must still be remembered"
 assert MAX_VISIBILITY_SECONDS < REPLY_MAILBOX_SECONDS, "a reply can take as long as the work that it tells of"
+assert (MESSAGES_PER_COMMIT + 2 * MAX_MESSAGE_CHARS // MAX_PASSAGE_CHARS) * 5 < MAX_COMMIT_WRITES, (
+    "a page of messages, the last one of the greatest length, fits one commit in all its bands"
+)
 assert MAX_RUN_ITEMS < MAX_COMMIT_WRITES // 4, (
     "what one run of a caller holds must fit one commit, in all its bands"
 )

@@ -87,3 +87,8 @@ def kind_of(source: Mapping[str, Any]) -> str:
 def lowest(origins: Iterable[Origin]) -> Origin:
     """The least trusted of some origins; trusted if there are none."""
     return min(origins, key=lambda origin: origin.rank, default=Origin.TRUSTED)
+
+
+def described_origins(origin_of_kind: Mapping[str, Origin]) -> dict[str, str]:
+    """The table as part of the policy set's id."""
+    return {kind: origin.value for kind, origin in origin_of_kind.items()}

@@ -102,7 +102,8 @@ def test_every_verb_gives_what_the_synchronous_one_gives() -> None:
 
 def test_nothing_of_the_synchronous_classes_is_missing() -> None:
     def names(kind: type) -> dict[str, Any]:
-        return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+        found = {name: value for one in kind.__mro__[:-1] for name, value in vars(one).items()}
+        return {name: value for name, value in found.items() if not name.startswith("_")}
 
     left_out = {
         Memory: set(),

@@ -101,7 +101,7 @@ async def _uses_everything(client: Client, namespace: str = "default") -> None:
 
 
 WRITING_TOOLS = {
-    *("memory_remember", "memory_propose", "memory_forget"),
+    *("memory_remember", "memory_propose", "memory_forget", "memory_add"),
     *("add_memory", "update_memory", "delete_memory", "delete_all_memories"),
     *("create_entities", "create_relations", "add_observations"),
     *("delete_entities", "delete_observations", "delete_relations"),

@@ -149,6 +149,8 @@ def test_a_cursor_is_described_as_what_its_list_takes() -> None:
     assert described == {
         "list_records": "^[0-9]{1",
         "history": "^[0-9]{1",
+        "session": "^[0-9]{1",
+        "sessions": "^[0-9]{1",
         "snapshots": "^[0-9]{1",
         "list_proposals": "^([0-9a-",
         "ledger": "^[0-9]{1",

@@ -14,6 +14,9 @@ SECTIONS: Final = {
         "remember": "Judge a text and store it if it is accepted.",
         "recall": "Print what memory knows about a question, within a token budget.",
         "forget": "Erase a subject from memory.",
+        "add": "Add the messages of a conversation.",
+        "session": "Print a conversation.",
+        "sessions": "List conversations.",
         "history": "List every version of a subject, with verdict and evidence.",
         "diff": "Show what changed between two snapshots.",
         "at": "List the records of a snapshot.",
@@ -54,6 +57,7 @@ SECTIONS: Final = {
 }
 _MODULES: Final = {
     "memory": ("remember", "forget", "history", "diff", "at"),
+    "conversations": ("add", "session", "sessions"),
     "recall": ("recall", "read"),
     "approvals": ("approvals",),
     "judge": ("judge",),

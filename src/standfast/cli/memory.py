@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from standfast.cli.options import (
+    WORKFLOW,
     listed_scope_option,
     metadata_of,
     namespace_option,
@@ -17,7 +18,6 @@ from standfast.govern.authority import Role
 from standfast.store.records import HistoryEntry
 from standfast.vocabulary import Band, Receipt, Remembered, Verdict
 
-WORKFLOW = "cli"
 _ID_CHARS = 12
 # Proposals are listed by `standfast approvals`.
 _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]

@@ -16,6 +16,8 @@ from standfast.store.store import Store, open_store
 from standfast.vocabulary import JsonScalar
 from standfast.wiring import open_memory
 
+WORKFLOW = "cli"
+"""The workflow of what commands write."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -1,9 +1,10 @@
 """Memory on a server, with the verbs of ``Memory``: ``Client`` for threads, ``AsyncClient`` for asyncio.
 
-client.py         ``Client`` and what it returns                <- START HERE
-async_client.py   the same with coroutines
-bodies.py         the bodies of requests, checked before they are sent
-transport.py      HTTP connections, retries, errors
+client.py            ``Client``, its runs and snapshots               <- START HERE
+remote_resources.py  proposals, keys, traces and prompts
+async_client.py      the same with coroutines
+bodies.py            the bodies of requests, checked before they are sent
+transport.py         HTTP connections, retries, errors
 """
 
 from standfast.client.async_client import (
@@ -15,14 +16,8 @@ from standfast.client.async_client import (
     AsyncRemoteSnapshot,
     AsyncRemoteTraces,
 )
-from standfast.client.client import (
-    Client,
-    RemoteApprovals,
-    RemoteKeys,
-    RemotePrompts,
-    RemoteRun,
-    RemoteTraces,
-)
+from standfast.client.client import Client, RemoteRun
+from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.server.operations.schemas import RecallBody, RememberBody
 

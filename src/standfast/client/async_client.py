@@ -11,7 +11,7 @@ cancelled call still ends on the server; repeat a write with its request key to 
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -19,21 +19,16 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-from standfast.client.client import (
-    TIMEOUT_SECONDS,
-    Client,
-    RemoteApprovals,
-    RemoteKeys,
-    RemotePrompts,
-    RemoteRun,
-    RemoteTraces,
-)
+from standfast.client.client import TIMEOUT_SECONDS, Client, RemoteRun
+from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.memory.conversations import AddedMessages
+from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.origins import Origin
@@ -175,6 +170,29 @@ class AsyncClient:
         """Recall for several queries; see ``Client.recall_batch``."""
         return await self._threads.run(self._client.recall_batch, items)
 
+    async def add(
+        self,
+        messages: Iterable[Any],
+        *,
+        scope: str | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, JsonScalar] | None = None,
+        request_key: str | None = None,
+    ) -> AddedMessages:
+        """Add the messages of a conversation; see ``Client.add``."""
+        return await self._threads.run(
+            self._client.add,
+            messages,
+            scope=scope,
+            session=session,
+            position=position,
+            tags=tags,
+            metadata=metadata,
+            request_key=request_key,
+        )
+
     async def forget(
         self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
     ) -> schemas.ForgetResponse:
@@ -237,6 +255,16 @@ class AsyncClient:
     async def record(self, memory_id: str, *, at: int | None = None, scope: str = SHARED) -> list[Record]:
         """One record of a scope, from each band that holds it."""
         return await self._threads.run(self._client.record, memory_id, at=at, scope=scope)
+
+    async def session(
+        self, session: str, *, scope: str = SHARED, at: int | None = None
+    ) -> list[SessionMessage]:
+        """The messages of a session, in order; see ``Client.session``."""
+        return await self._threads.run(self._client.session, session, scope=scope, at=at)
+
+    async def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+        """The sessions of a scope; see ``Client.sessions``."""
+        return await self._threads.run(self._client.sessions, scope=scope, at=at)
 
     async def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""

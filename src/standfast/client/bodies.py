@@ -1,13 +1,20 @@
 """The bodies of requests, checked before anything is sent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_BODY_BYTES, MAX_RUN_ITEMS
+from standfast.memory.conversations import AddedMessages
+from standfast.memory.messages import read_messages
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.remember_request import instant_text
 from standfast.server.operations import schemas
+from standfast.server.operations.conversation_schemas import AddBody
 from standfast.vocabulary import JsonScalar
 
 
@@ -77,4 +84,61 @@ def recall_body(
             "now_utc": now_utc,
             "include_unreviewed": include_unreviewed,
         }
+    )
+
+
+def message_pages(messages: Iterable[Any]) -> Iterator[list[dict[str, Any]]]:
+    """Messages as JSON, in pages that fit one request each. All of them are checked before the first page."""
+    plain = [_plain_message(one) for one in messages] if _is_list(messages) else messages
+    if not read_messages(plain):
+        raise InvalidValue(what="messages", problem="there are none; give at least one")
+    page: list[dict[str, Any]] = []
+    size_bytes = 0
+    for one in plain:
+        own_bytes = len(msgspec.json.encode(one))
+        if page and (len(page) == MAX_RUN_ITEMS or size_bytes + own_bytes > MAX_BODY_BYTES // 2):
+            yield page
+            page, size_bytes = [], 0
+        page.append(one)
+        size_bytes += own_bytes
+    yield page
+
+
+def _is_list(messages: object) -> bool:
+    return isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping)
+
+
+def _plain_message(message: Any) -> Any:
+    """A message as JSON: a client library's object is dumped, and a datetime becomes text."""
+    dump = getattr(message, "model_dump", None)
+    plain = dump() if callable(dump) else message
+    return msgspec.to_builtins(dict(plain)) if isinstance(plain, Mapping) else plain
+
+
+def add_body(
+    messages: Sequence[dict[str, Any]],
+    *,
+    scope: str | None,
+    session: str | None,
+    position: int | None,
+    tags: Sequence[str],
+    metadata: Mapping[str, JsonScalar] | None,
+) -> AddBody:
+    """The body of a request to add messages, from the arguments of ``Client.add``."""
+    return AddBody.from_json(
+        {
+            "messages": messages,
+            "scope": scope,
+            "session": session,
+            "position": position,
+            "tags": tags,
+            "metadata": dict(metadata) if isinstance(metadata, Mapping) else metadata or {},
+        }
+    )
+
+
+def joined(added: AddedMessages, more: AddedMessages) -> AddedMessages:
+    """The answers to two requests that add one after the other to a session, as one."""
+    return msgspec.structs.replace(
+        added, messages=added.messages + more.messages, receipts=added.receipts + more.receipts
     )

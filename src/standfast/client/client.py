@@ -9,33 +9,41 @@ Writes have an idempotency key, so that an interrupted request can be sent again
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote
 
-from standfast.client.bodies import recall_body, remember_body
+from standfast.client.bodies import add_body, joined, message_pages, recall_body, remember_body
+from standfast.client.remote_resources import (
+    RemoteApprovals,
+    RemoteKeys,
+    RemotePrompts,
+    RemoteTraces,
+    require_text,
+)
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
-from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
-from standfast.optimize.prompts.template import PromptTemplate
+from standfast.memory.conversations import AddedMessages
+from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
-from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
+from standfast.server.operations.conversation_schemas import (
+    SessionPage,
+    SessionQuery,
+    SessionsPage,
+    SessionsQuery,
+)
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.traces.artifact import Trace
-from standfast.traces.equivalence import Comparison
 from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -60,7 +68,7 @@ class Client:
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        _require_text("namespace", namespace)
+        require_text("namespace", namespace)
         transport = Transport(
             address,
             key if key is not None else os.environ.get(KEY_VARIABLE, ""),
@@ -152,6 +160,44 @@ class Client:
             "/remember/batch", schemas.RememberBatchResponse, body, request_key=self._key(request_key)
         )
 
+    def add(
+        self,
+        messages: Iterable[Any],
+        *,
+        scope: str | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, JsonScalar] | None = None,
+        request_key: str | None = None,
+    ) -> AddedMessages:
+        """Add the messages of a conversation; see ``Memory.add``. Many messages are sent in several requests.
+
+        Args:
+            messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
+            session: The conversation; by default a new one.
+            position: The position of the first message. Without it, messages that begin as the session begins are taken for the
+                session from its start; any others continue it.
+            request_key: An idempotency key of your own. Repeating the call with it has one effect.
+        """
+        key = self._key(request_key)
+        added: AddedMessages | None = None
+        for number, page in enumerate(message_pages(messages)):
+            body = add_body(
+                page,
+                scope=scope,
+                session=session if added is None else added.session,
+                position=position if added is None else added.messages[-1].position + 1,
+                tags=tags,
+                metadata=metadata,
+            )
+            response = self._calls.post(
+                "/add", AddedMessages, body, request_key=f"{key}#{number}" if number else key
+            )
+            added = response if added is None else joined(added, response)
+        assert added is not None, "there is at least one page"
+        return added
+
     def forget(
         self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
     ) -> schemas.ForgetResponse:
@@ -240,13 +286,23 @@ class Client:
         query = schemas.RecordQuery.from_json({"memory_id": memory_id, "at": at, "scope": scope})
         return self._calls.get("/record", schemas.RecordsPage, query).records
 
+    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
+        """The messages of a session, in order. Those that were not accepted have no text, but their verdict."""
+        query = SessionQuery.from_json({"session": session, "scope": scope, "at": at})
+        return [one for page in self._calls.pages("/session", SessionPage, query) for one in page.messages]
+
+    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+        """The sessions of a scope, with all below it (``"*"`` for all)."""
+        query = SessionsQuery.from_json({"scope": scope, "at": at})
+        return [one for page in self._calls.pages("/sessions", SessionsPage, query) for one in page.sessions]
+
     def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""
         return self._calls.get("/status", schemas.StatusResponse)
 
     # Governance.
 
-    def approvals(self) -> "RemoteApprovals":
+    def approvals(self) -> RemoteApprovals:
         """The proposals that wait for a person's signature."""
         return RemoteApprovals(self._calls)
 
@@ -281,7 +337,7 @@ class Client:
 
     # Traces, bench results, prompts.
 
-    def keys(self) -> "RemoteKeys":
+    def keys(self) -> RemoteKeys:
         """The API keys of the server, for operators."""
         return RemoteKeys(self._calls)
 
@@ -289,7 +345,7 @@ class Client:
         """The namespaces of this key; with a key for all, every namespace that ever held a record."""
         return self._calls.get("/v1/namespaces", schemas.NamespacesResponse).namespaces
 
-    def traces(self) -> "RemoteTraces":
+    def traces(self) -> RemoteTraces:
         """The recorded traces of the server."""
         return RemoteTraces(self._calls)
 
@@ -299,7 +355,7 @@ class Client:
             "/v1/bench", schemas.BenchResponse, schemas.BenchQuery.from_json({"budget_bytes": budget_bytes})
         )
 
-    def prompts(self) -> "RemotePrompts":
+    def prompts(self) -> RemotePrompts:
         """The prompt overrides of the server."""
         return RemotePrompts(self._calls)
 
@@ -318,7 +374,7 @@ class Client:
     def _key(self, request_key: str | None) -> str:
         if request_key is None:
             return self._ids.new_id()
-        _require_text("request_key", request_key)
+        require_text("request_key", request_key)
         return request_key
 
 
@@ -436,148 +492,3 @@ class RemoteRun:
             # The caller should see the error of the block. An open run expires on the server.
             with suppress(StandfastError):
                 self.discard()
-
-
-class RemoteApprovals:
-    """The proposals of the client's namespace. A decision is a person's signature, made where that person's key is."""
-
-    def __init__(self, calls: ApiCalls) -> None:
-        self._calls = calls
-
-    def waiting(self) -> Iterator[Proposal]:
-        """Yield the proposals that wait for a decision, by id."""
-        return self._list(decided=False)
-
-    def decided(self) -> Iterator[Proposal]:
-        """Yield the proposals that were decided, by id."""
-        return self._list(decided=True)
-
-    def find(self, proposal_id: str) -> schemas.ProposalResponse:
-        """One proposal, with the statements that decide it."""
-        _require_text("proposal_id", proposal_id)
-        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", schemas.ProposalResponse)
-
-    def decide(self, statement: Statement, signature: str, *, signed_list: Sequence[str] = ()) -> Receipt:
-        """Submit the armored SSH signature over a statement's text.
-
-        Args:
-            signed_list: What ``signed_list_of(statements)`` gives, if the signature covers ``list_bytes`` of several statements.
-        """
-        body = schemas.DecisionBody.from_json(
-            {"statement": statement.as_json(), "signature": signature, "signed_list": list(signed_list)}
-        )
-        return self._calls.post(f"/proposals/{quote(statement.proposal_id, safe='')}/decision", Receipt, body)
-
-    def _list(self, *, decided: bool) -> Iterator[Proposal]:
-        pages = self._calls.pages(
-            "/proposals", schemas.ProposalsPage, schemas.ProposalsQuery(decided=decided)
-        )
-        return (one for page in pages for one in page.proposals)
-
-
-class RemoteKeys:
-    """The API keys. An operator manages the keys for namespaces that its own key covers."""
-
-    def __init__(self, calls: ApiCalls) -> None:
-        self._calls = calls
-
-    def list(self, *, revoked: bool = False) -> Iterator[schemas.KeyInfo]:
-        """Yield the valid keys, by id; with ``revoked``, also those that were revoked or have expired."""
-        pages = self._calls.pages("/v1/keys", schemas.KeysPage, schemas.KeysQuery(all=revoked))
-        return (one for page in pages for one in page.keys)
-
-    def create(
-        self,
-        name: str,
-        *,
-        namespaces: Sequence[str],
-        role: KeyRole | str = KeyRole.AGENT,
-        days: int | None = None,
-    ) -> schemas.CreatedKey:
-        """Create a key. Its token is not shown again, so the call is never retried.
-
-        Args:
-            name: Whose key it is. An agent's name is the author of its proposals.
-            namespaces: The namespaces that it is for; ``["*"]`` means all.
-            days: How long it is valid; without it, until it is revoked.
-        """
-        if isinstance(namespaces, str):
-            raise InvalidValue(what="namespaces", problem="it must be a list of names, not a single string")
-        body = schemas.CreateKeyBody.from_json(
-            {"name": name, "namespaces": list(namespaces), "role": str(role), "days": days}
-        )
-        return self._calls.post("/v1/keys", schemas.CreatedKey, body)
-
-    def revoke(self, key_id: str) -> schemas.KeyInfo:
-        """Revoke a key, at once and for good."""
-        _require_text("key_id", key_id)
-        return schemas.KeyInfo.from_json(self._calls.delete(f"/v1/keys/{quote(key_id, safe='')}"))
-
-
-class RemoteTraces:
-    """The recorded traces. They need the key of an operator or auditor for all namespaces."""
-
-    def __init__(self, calls: ApiCalls) -> None:
-        self._calls = calls
-
-    def list(self) -> Iterator[schemas.TraceSummary]:
-        """Yield all traces, by file name."""
-        pages = self._calls.pages("/v1/traces", schemas.TracesPage, schemas.TracesQuery())
-        return (one for page in pages for one in page.traces)
-
-    def get(self, run_id: str) -> Trace:
-        """The trace of a run. Its hash is checked again here."""
-        _require_text("run_id", run_id)
-        return Trace.from_document(
-            self._calls.transport.send("GET", f"/v1/traces/{quote(run_id, safe='')}", safe=True)
-        )
-
-    def compare(self, left: str, right: str) -> Comparison:
-        """Compare the traces of two runs."""
-        query = schemas.ComparisonQuery.from_json({"left": left, "right": right})
-        return self._calls.get("/v1/traces/compare", Comparison, query)
-
-
-class RemotePrompts:
-    """Prompt overrides. A change names the version that it is based on (0 if there is none yet), and is never retried."""
-
-    def __init__(self, calls: ApiCalls) -> None:
-        self._calls = calls
-
-    def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
-        """The overrides of a tag. Raises ``NotFound`` if there are none."""
-        return self._calls.get(
-            _prompt_path(ns, prompt_key), PromptOverride, schemas.PromptQuery.from_json({"tag": tag})
-        )
-
-    def put(
-        self,
-        prompt: PromptTemplate,
-        overrides: Sequence[SectionOverride],
-        *,
-        if_version: int,
-        tag: str = STABLE,
-    ) -> PromptOverride:
-        """Replace all overrides of a tag. Raises ``VersionConflict`` if ``if_version`` is not its version any more."""
-        body = schemas.PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
-        path = _prompt_path(prompt.ns, prompt.key)
-        return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)
-
-    def rollback(
-        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE, to_version: int | None = None
-    ) -> PromptOverride:
-        """Restore a version of the tag's history, by default the one before the last change."""
-        path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
-        body = schemas.RollbackBody(prompt=prompt, tag=tag, to_version=to_version)
-        return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
-
-
-def _prompt_path(ns: str, prompt_key: str) -> str:
-    _require_text("ns", ns)
-    _require_text("prompt_key", prompt_key)
-    return f"/v1/prompts/{quote(ns, safe='')}/{quote(prompt_key, safe='')}"
-
-
-def _require_text(name: str, value: object) -> None:
-    if not (isinstance(value, str) and value):
-        raise InvalidValue(what=name, problem=f"it must be a string that is not empty, not {value!r:.80}")

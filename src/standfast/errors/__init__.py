@@ -30,6 +30,7 @@
     │   ├── RunOver               run_over               the run was committed or discarded already
     │   ├── CommitAborted         commit_aborted         the commit was refused; reason_code says why
     │   ├── PayloadMismatch       payload_mismatch       this commit id was used for another payload
+    │   ├── MessageConflict       message_conflict       a session has another message at this position
     │   ├── StaleFence            stale_fence            another worker owns this staged commit
     │   ├── StoreBusy             store_busy             other writers blocked the store for too long
     │   ├── ReadOnlyStore         read_only_store        the store is on media that can only be read

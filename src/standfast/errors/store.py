@@ -69,6 +69,16 @@ class CommitAborted(StoreError):
     says = "Commit {commit_id} of run {run_id} was aborted ({reason_code}): {problem}"
 
 
+class MessageConflict(StoreError):
+    """A session has another message at this position."""
+
+    code = "message_conflict"
+    says = (
+        "Session {session} in scope {scope} has another message at position {position}, so nothing was added. Continue the session "
+        "without position=, or use another session."
+    )
+
+
 class PayloadMismatch(StoreError):
     """The commit id was used for another payload before."""
 

@@ -49,7 +49,7 @@ class JudgedRecord:
     proposal: Proposal | None
     author: str
     reading: str
-    """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret."""
+    """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret, and for a message."""
     refused_reading: str | None = None
     """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
     known: str | None = None
@@ -145,7 +145,7 @@ def admit(
         decision=decision,
         proposal=_proposal(record, run, namespace, author, now) if waits else None,
         author=author,
-        reading="" if has_secret else claim.reading.fingerprint,
+        reading="" if has_secret or claim.is_message else claim.reading.fingerprint,
         refused_reading=claim.reading.fingerprint
         if _is_refused_for_its_content(judgement) and not has_secret
         else None,

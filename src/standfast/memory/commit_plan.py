@@ -104,7 +104,7 @@ def governance_rows(
         if one.proposal is not None:
             key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
-        if one.is_accepted and one.placed:
+        if one.is_accepted and one.placed and one.reading:
             rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = {"said": one.reading}
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)

@@ -1,7 +1,6 @@
 """Memory: one namespace of a store, with everything that governs it."""
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +11,7 @@ import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
-from standfast.errors import AboveCeiling, InvalidValue, NoSuchSnapshot, NotAllowed, StandfastError
+from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, Judge
@@ -22,37 +21,34 @@ from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
 from standfast.limits import (
-    DEFAULT_MAX_ITEMS,
-    DEFAULT_RECALL_TOKENS,
     MAX_RETRIES,
     MAX_WARNINGS,
 )
 from standfast.memory.arguments import checked_ceiling, checked_mode, checked_namespace, judge_of
 from standfast.memory.band_budgets import BandBudgets, restarted_rows
+from standfast.memory.committing import RunServices
+from standfast.memory.conversations import AddedMessages, AddRequest, Conversations
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.readable_memory import ReadableMemory
 from standfast.memory.retry import RetryLines
-from standfast.memory.run import Run, RunServices
-from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
-from standfast.origins import Origin, checked_origin, origin_table
+from standfast.memory.run import Run
+from standfast.memory.signing import LedgerSigner
+from standfast.memory.snapshot_view import SnapshotReader
+from standfast.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.policies import BandBudget
-from standfast.recall.controller import RECALLED_BANDS, Package, RecallRequest, named_bands
 from standfast.recall.embedders import Embedder
-from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
-from standfast.recall.tokens import TokenCounter
-from standfast.scopes import ALL_SCOPES, SHARED, listed_scope, recalled_scopes
+from standfast.recall.registry import ControllerRegistry
+from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
 from standfast.store.commit import Write
-from standfast.store.records import STREAM, HistoryEntry, RecordChange, changes_between, history_of
+from standfast.store.records import STREAM
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import (
     ActionType,
-    Band,
     JsonScalar,
     Receipt,
-    Record,
     Remembered,
     RunIdentity,
     VisibilityMode,
@@ -64,7 +60,7 @@ DEFAULT_WORKFLOW: Final = "memory"
 """The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
 
 
-class Memory:
+class Memory(ReadableMemory):
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
         with Memory.open("agent.db") as memory:
@@ -109,7 +105,12 @@ class Memory:
         judge = judge_of(floors)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
-        described = [judge.describe(), strict, self.band_budgets.describe(), _described(origin_of_kind)]
+        described = [
+            judge.describe(),
+            strict,
+            self.band_budgets.describe(),
+            described_origins(origin_of_kind),
+        ]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
@@ -134,10 +135,9 @@ class Memory:
             warn=self._warn,
         )
         self.traces = traces
+        self._conversations = Conversations(self._services, policy_set_id=self.policy_set_id)
         self._allow_live = allow_live
-        self._notary = notary
-        self._head_at_opening = store.head()
-        self._lock = threading.Lock()
+        self._signer = LedgerSigner(store, notary, warn=self._warn)
         self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
 
@@ -261,6 +261,51 @@ class Memory:
         (committed,) = run.answers or [answer]
         return msgspec.structs.replace(committed, receipt=run.receipt)
 
+    def add(
+        self,
+        messages: Iterable[Any],
+        *,
+        scope: str | None = None,
+        session: str | None = None,
+        position: int | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, JsonScalar] | None = None,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+        run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
+    ) -> AddedMessages:
+        """Add the messages of a conversation. Each is judged and becomes one record; a long one becomes several.
+
+            memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada", session="2026-11-16")
+
+        Args:
+            messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library. Besides role, content and
+                tool calls, ``name`` is the speaker, ``time`` when it was said, and ``metadata`` has fields of the message's own.
+            scope: Where they belong, e.g. ``"user/ada"``; by default ``"shared"``.
+            session: The conversation; by default a new one.
+            position: The position of the first message. Without it, messages that begin as the session begins are taken for the
+                session from its start, and only what is new is added; any others continue it.
+            run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
+            max_origin: The most that the messages may be trusted, whoever said them.
+
+        Raises:
+            MessageConflict: The session has another message at one of the positions.
+        """
+        if not self.ceiling.may_write:
+            raise AboveCeiling(ceiling=self.ceiling.value, operation="add messages")
+        request = AddRequest.of(
+            messages,
+            scope=scope,
+            session=session,
+            position=position,
+            tags=tags,
+            metadata=metadata,
+            run_id=run_id,
+            max_origin=max_origin,
+        )
+        return self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
+
     def forget(
         self,
         subject: str,
@@ -362,93 +407,6 @@ class Memory:
             return self.ceiling
         return self._mode if self.ceiling.may_read else VisibilityMode.OFF
 
-    def require_readable(self, operation: str) -> None:
-        """Raise ``AboveCeiling`` if the memory's ceiling forbids to read. ``operation`` says what was to be done."""
-        if not self.ceiling.may_read:
-            raise AboveCeiling(ceiling=self.ceiling.value, operation=operation)
-
-    # Reading.
-
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-        now_utc: str | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-    ) -> Package:
-        """Return the best excerpts for a query from the newest snapshot.
-
-        Args:
-            tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
-            bands: The bands to read: by default law and accepted memory.
-            now_utc: What time it is, in ISO 8601 and UTC, for words such as "yesterday".
-            controller: The version of the controller that answers.
-            token_counter: Counts the tokens of the text; by default four bytes are a token.
-            scope: The scope to read, with all below it; by default ``"shared"``.
-            scopes: Several scopes, instead of ``scope``.
-            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them.
-            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
-        """
-        request = RecallRequest(
-            query=query,
-            tokens=tokens,
-            max_items=max_items,
-            bands=named_bands(bands),
-            now_utc=now_utc,
-            scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where).at_least(least_origin),
-            include_unreviewed=include_unreviewed,
-        )
-        return self.reader.answer(request, controller=controller, token_counter=token_counter).package
-
-    def at(self, snapshot: int) -> SnapshotView:
-        """Return memory as of a snapshot. Recalling from it gives the same package as it did then.
-
-        Raises:
-            NoSuchSnapshot: It was never committed.
-        """
-        head = self.store.head()
-        if not (type(snapshot) is int and 0 <= snapshot <= head):
-            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
-        return SnapshotView(self.reader, snapshot)
-
-    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
-        """Return every version of a scope's subject or memory id in every band, with verdict and evidence, oldest first."""
-        self.require_readable("read history")
-        return history_of(self.store, self.namespace, subject, scope=scope)
-
-    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
-        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
-        """
-        self.require_readable("compare snapshots")
-        head = self.store.head() if new is None else new
-        return changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope))
-
-    def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
-    ) -> Iterator[Record]:
-        """Yield the records that a snapshot shows in a scope, by band, scope and id. Proposals are in ``approvals()``.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
-        """
-        view = SnapshotView(self.reader, self.store.head() if at is None else at)
-        return view.records(band=band, scope=scope)
-
     # Governing.
 
     def approvals(self) -> ApprovalQueue:
@@ -509,24 +467,19 @@ class Memory:
 
         Yields one message per problem; yields nothing if everything is intact.
         """
-        notes, keys, torn = ((), (), ()) if self._notary is None else self._notary.checkpoints()
+        notary = self._signer.notary
+        notes, keys, torn = ((), (), ()) if notary is None else notary.checkpoints()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         yield from self.store.verify(notes, keys)
         yield from problems_of_governance(self.store)
 
     def checkpoint(self) -> str | None:
         """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""
-        with self._lock:
-            return None if self._notary is None else self._notary.checkpoint()
+        return self._signer.checkpoint()
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """Return the proof that an entry is in the ledger. It can be checked with only the public key."""
-        if self._notary is None:
-            raise InvalidValue(
-                what="Memory", problem="it has no notary; open it with notary=… to issue receipts"
-            )
-        with self._lock:
-            return self._notary.receipt(ledger_seq)
+        return self._signer.receipt(ledger_seq)
 
     def close(self) -> None:
         """Sign the ledger's head if it moved and there is a notary, then release files and connections.
@@ -535,22 +488,9 @@ class Memory:
         committed stays committed: if signing fails, that is one of the ``warnings``, and no error.
         """
         try:
-            self._sign_at_close()
+            self._signer.sign_at_close()
         finally:
             self.store.close()
-
-    def _sign_at_close(self) -> None:
-        if self._notary is None:
-            return
-        has_written = True
-        try:
-            has_written = self.store.head() != self._head_at_opening
-            if has_written or self._notary.is_behind():
-                self.checkpoint()
-        except StandfastError as error:
-            # A caller that only read gets no warning about what others left unsigned; ``verify`` reports it.
-            if has_written:
-                self._warn(f"Everything is stored, but the ledger's head could not be signed: {error}")
 
     @property
     def warnings(self) -> list[str]:
@@ -571,7 +511,3 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _described(origin_of_kind: Mapping[str, Origin]) -> dict[str, str]:
-    return {kind: origin.value for kind, origin in origin_of_kind.items()}

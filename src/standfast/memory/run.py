@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
@@ -23,16 +22,14 @@ from standfast.errors import (
 )
 from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role
-from standfast.govern.judge.judge import Claim, Judge
+from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.redaction import redacted_request
-from standfast.govern.policy import MemoryWritePolicy
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_REBASES
-from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.commit_plan import only_budgets_changed, plan_commit
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.memory.committing import RunServices, commit_judged
 from standfast.memory.idempotency import CallLog
-from standfast.memory.judging_cache import JudgingCache, RunJudgingContext
+from standfast.memory.judging_cache import RunJudgingContext
 from standfast.memory.origin_lookup import OriginLookup
-from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.memory.snapshot_view import SnapshotView
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
@@ -43,9 +40,7 @@ from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.records import keys_with_content_of
-from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
-from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import EventDraft, Lane
 from standfast.traces.replay import ReplayedRun
@@ -64,23 +59,6 @@ FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS, Band.VOID)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _A = TypeVar("_A", bound=Remembered | None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunServices:
-    """What a run works with. ``Memory`` builds it once, and all of its runs share it."""
-
-    store: Store
-    namespace: str
-    judge: Judge
-    policy: MemoryWritePolicy
-    budgets: BandBudgets
-    judging_cache: JudgingCache
-    origin_of_kind: Mapping[str, Origin]
-    reader: SnapshotReader
-    traces: TraceFolder | None
-    warn: Callable[[str], None]
-    """Takes what failed after a commit was applied."""
 
 
 class Run:
@@ -403,7 +381,7 @@ class Run:
         Raises:
             CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
         """
-        with self._lock, self._budgets_lock():
+        with self._lock, self._services.budgets_lock():
             if self._is_over and (self.receipt is not None or self._commit is None):
                 return self.receipt
             self._is_over = True
@@ -454,63 +432,27 @@ class Run:
         """Commit at once. To the store, each such commit is a run of its own."""
         live = replace(self.identity, run_id=self._live_run_id, memory_snapshot_id=self._snapshot)
         try:
-            with self._budgets_lock():
+            with self._services.budgets_lock():
                 self.receipt = self._once_committed(lambda: self._apply(live, ())) or self.receipt
         finally:
             self._judged.clear()
             self._forgotten.clear()
 
     def _apply(self, identity: RunIdentity, extra_writes: Sequence[Write]) -> Receipt | None:
-        """Plan and commit. If other runs only spent the same budgets meanwhile, plan again from the newest state."""
-        services, attempt = self._services, 0
-        store, budgets = services.store, services.budgets
-        while True:
-            attempt += 1
-            self._commit = commit = plan_commit(
-                self._judged,
-                self._forgotten,
-                run=identity,
-                namespace=services.namespace,
-                store=store,
-                budgets=budgets,
-                extra_writes=[*extra_writes, *self._call_rows(identity)],
-            )
-            if commit is None:
-                return None
-            try:
-                receipt = store.commit(commit)
-            except CommitAborted:
-                budgets.discarded()
-                if attempt == MAX_REBASES or not self._may_replan(commit, identity.memory_snapshot_id):
-                    raise
-                # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
-                store.clock.sleep(0.001 * attempt)
-                run_id = f"{self.identity.run_id}~{attempt}"
-                identity = replace(identity, run_id=run_id, memory_snapshot_id=store.head())
-            except BaseException:
-                budgets.discarded()
-                raise
-            else:
-                services.judging_cache.saw(commit, receipt)
-                budgets.committed(receipt.memory_snapshot_id)
-                return receipt
+        return commit_judged(
+            self._services,
+            self._judged,
+            self._forgotten,
+            run=identity,
+            extra_writes=lambda attempt: [*extra_writes, *self._call_rows(attempt)],
+            planned=self._note_commit,
+        )
+
+    def _note_commit(self, commit: Commit | None) -> None:
+        self._commit = commit
 
     def _call_rows(self, identity: RunIdentity) -> Sequence[Write]:
         return () if self._call_log is None else self._call_log.writes(identity)
-
-    def _may_replan(self, commit: Commit, base: int) -> bool:
-        services = self._services
-        return only_budgets_changed(
-            commit,
-            base=base,
-            head=services.store.head(),
-            namespace=services.namespace,
-            store=services.store,
-            budgets=services.budgets,
-        )
-
-    def _budgets_lock(self) -> AbstractContextManager[object]:
-        return self._services.budgets.lock if self._services.budgets.budgets else nullcontext()
 
     def _finish_trace(self, error: BaseException | None) -> None:
         self.trace = self.recorder.finish(error=error)

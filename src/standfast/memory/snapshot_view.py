@@ -12,6 +12,7 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.judge.redaction import redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors
+from standfast.memory.sessions import SessionInfo, SessionMessage, SessionReader
 from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
@@ -34,7 +35,7 @@ from standfast.recall.store_index import StoreIndex
 from standfast.recall.timestamps import normal_timestamp
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, listed_scope, outer_scopes, prefix_of, recalled_scopes
+from standfast.scopes import SHARED, checked_scope, listed_scope, outer_scopes, prefix_of, recalled_scopes
 from standfast.store.records import HistoryEntry, erased_since, history_of, record_of
 from standfast.store.store import Store
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
@@ -304,6 +305,27 @@ class SnapshotView:
         self._reader.require_readable("read history")
         entries = history_of(self._reader.store, self._reader.namespace, subject, scope=scope)
         return [entry for entry in entries if entry.memory_snapshot_id <= self.memory_snapshot_id]
+
+    def session(self, session: str, *, scope: str = SHARED, after: str = "") -> Iterator[SessionMessage]:
+        """Yield the messages of a session, in order. Those that were not accepted have no text, but their verdict.
+
+        Args:
+            after: Only messages behind the one whose first record has this id.
+        """
+        self._reader.require_readable("read sessions")
+        reader = SessionReader(self._reader.store, self._reader.namespace)
+        return reader.messages(session, scope=checked_scope(scope), at=self.memory_snapshot_id, after=after)
+
+    def sessions(self, *, scope: str = SHARED, after: str = "") -> Iterator[SessionInfo]:
+        """Yield the sessions of a scope, with all below it, by scope and then in a fixed order.
+
+        Args:
+            scope: The scope; ``"*"`` for all.
+            after: Only sessions behind the one with this ``key``.
+        """
+        self._reader.require_readable("list sessions")
+        reader = SessionReader(self._reader.store, self._reader.namespace)
+        return reader.sessions(scope=listed_scope(scope), at=self.memory_snapshot_id, after=after)
 
     def record_at(self, store_path: str, memory_id: str) -> Record | None:
         """The record behind an item of a package; None if there is none."""

@@ -28,8 +28,19 @@ from standfast.vocabulary import ActionType, Band, ErasedSince, Record, Value
 
 STREAM: Final = "stream/"
 """The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""
-INTERNAL_PREFIXES: Final = ("PHOENIX/", "budget/", "decision/", "mark/", "refused/", "said/", STREAM)
-"""The prefixes of rows that governance keeps for itself; they are not memory."""
+SESSION: Final = "session"
+"""The prefix of the rows of sessions, which say how far each conversation has come."""
+INTERNAL_PREFIXES: Final = (
+    "PHOENIX/",
+    "budget/",
+    "decision/",
+    "mark/",
+    "refused/",
+    "said/",
+    f"{SESSION}/",
+    STREAM,
+)
+"""The prefixes of rows that are kept about memory; they are not memory."""
 # Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
 

@@ -82,10 +82,14 @@ class Floor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A record to remember, in the band it is meant for, and the role of whoever wants it remembered."""
+    """A record to remember, in the band it is meant for, and the role of whoever wants it remembered.
+
+    A message is a turn of a conversation. It is never known already: a second "Thanks!" is a turn of its own.
+    """
 
     record: Record
     role: Role | str = Role.AGENT
+    is_message: bool = False
 
     @cached_property
     def reading(self) -> TextReading:

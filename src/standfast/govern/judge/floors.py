@@ -465,7 +465,9 @@ class NoveltyFloor:
         return CLEAN if known is None else Finding(0.7, f"known already: {known} says it")
 
     def known(self, claim: Claim, context: JudgingContext) -> str | None:
-        """The id of the record that says what the claim says; None if it is new."""
+        """The id of the record that says what the claim says; None if it is new, as every message is."""
+        if claim.is_message:
+            return None
         recalled = context.recalled_text
         if recalled is not None and recalled.contains(claim.reading):
             return recalled.record_of(claim.reading) or RECALLED

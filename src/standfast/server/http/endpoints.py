@@ -13,6 +13,7 @@ from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
+from standfast.server.operations import conversation_operations as conversations
 from standfast.server.operations import governance_operations as governance
 from standfast.server.operations import key_operations as keys
 from standfast.server.operations import memory_operations as memory
@@ -121,6 +122,9 @@ ENDPOINTS: Final = (
     _of("diff", Permission.DIFF, f"GET {_IN}/diff", memory.diff),
     _of("remember", Permission.REMEMBER, f"POST {_IN}/remember", memory.remember),
     _of("remember_batch", Permission.REMEMBER, f"POST {_IN}/remember/batch", memory.remember_batch),
+    _of("add", Permission.REMEMBER, f"POST {_IN}/add", conversations.add),
+    _of("session", Permission.LIST_RECORDS, f"GET {_IN}/session", conversations.session),
+    _of("sessions", Permission.LIST_RECORDS, f"GET {_IN}/sessions", conversations.sessions),
     _of("forget", Permission.FORGET, f"POST {_IN}/forget", memory.forget),
     _of("open_run", Permission.OPEN_RUN, f"POST {_IN}/runs", OpenRuns.open, status=201),
     _of("get_run", Permission.GET_RUN, f"GET {_RUN}", OpenRuns.show),

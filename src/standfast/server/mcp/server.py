@@ -20,6 +20,7 @@ from standfast.server.edge.context import ApiContext, is_same_origin
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
+from standfast.server.mcp.conversation_tools import ConversationTools
 from standfast.server.mcp.graph_tools import GraphTools
 from standfast.server.mcp.mem0_tools import Mem0Tools
 from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
@@ -96,7 +97,8 @@ def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]
 
 def all_tools(auth: ToolAuth) -> tuple[McpTool, ...]:
     """Every tool that the server offers."""
-    return OwnTools(auth).tools() + Mem0Tools(auth).tools() + GraphTools(auth).tools()
+    own = OwnTools(auth).tools() + ConversationTools(auth).tools()
+    return own + Mem0Tools(auth).tools() + GraphTools(auth).tools()
 
 
 def _add_resources(server: MCPServer[Any], auth: ToolAuth) -> None:

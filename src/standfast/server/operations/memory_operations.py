@@ -145,7 +145,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     """List the records of one snapshot by band and id. Later pages show the same snapshot."""
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
     memory.require_readable("list records")
-    at, after = _existing(memory, query.at), ""
+    at, after = existing_snapshot(memory, query.at), ""
     if query.cursor is not None:
         at, after = decode_place(query.cursor)
         if prefix_in(after) not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
@@ -173,7 +173,7 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
     """Return one record from each band that holds it."""
     memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
     memory.require_readable("read records")
-    at = _existing(memory, query.at)
+    at = existing_snapshot(memory, query.at)
     found = records_of(memory, query.memory_id, at, scope=checked_scope(query.scope))
     records = [record for record in found if _may_read(caller, record.key)]
     if not records:
@@ -234,7 +234,7 @@ def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery
 def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> DiffResponse:
     """Return the records that differ between two snapshots."""
     memory = gateway.authorize(caller, Permission.DIFF, namespace)
-    old, new = _existing(memory, query.old), _existing(memory, query.new)
+    old, new = existing_snapshot(memory, query.old), existing_snapshot(memory, query.new)
     if not 0 <= new - old <= MAX_DIFF_SNAPSHOTS:
         problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
         raise InvalidValue(what="diff", problem=problem)
@@ -259,7 +259,8 @@ def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
     )
 
 
-def _existing(memory: Memory, at: int | None) -> int:
+def existing_snapshot(memory: Memory, at: int | None) -> int:
+    """The snapshot that a query names; the newest without one."""
     head = memory.store.head()
     if at is not None and at > head:
         raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
@@ -280,7 +281,7 @@ def remember(
 ) -> RememberResponse:
     """Judge one text and commit it. The caller is recorded as its author."""
     memory = gateway.authorize(caller, remember_permission(body), namespace)
-    with _request(caller, namespace, request_key, "remember") as run_id:
+    with request_run_id(caller, namespace, request_key, "remember") as run_id:
         remembered = memory.retry(
             lambda: memory.remember(
                 body.text,
@@ -321,7 +322,7 @@ def remember_batch(
         raise InvalidValue(what="batch", problem=f"it has more than {MAX_RUN_ITEMS} texts; send fewer")
     for permission in sorted({remember_permission(item) for item in body.items}):
         memory = gateway.authorize(caller, permission, namespace)
-    with _request(caller, namespace, request_key, "remember_batch") as run_id:
+    with request_run_id(caller, namespace, request_key, "remember_batch") as run_id:
         return memory.retry(lambda: _batch_in_one_run(memory, caller, body, workflow, run_id))
 
 
@@ -379,7 +380,7 @@ def forget(
 ) -> ForgetResponse:
     """Forget a subject and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
-    with _request(caller, namespace, request_key, "forget") as run_id:
+    with request_run_id(caller, namespace, request_key, "forget") as run_id:
         receipt = memory.retry(
             lambda: memory.forget(
                 body.subject,
@@ -401,7 +402,9 @@ def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
 
 
 @contextmanager
-def _request(caller: Caller, namespace: str, request_key: str | None, verb: str) -> Iterator[str | None]:
+def request_run_id(
+    caller: Caller, namespace: str, request_key: str | None, verb: str
+) -> Iterator[str | None]:
     """Yield the id of the run that carries out a request: one per caller, namespace and request key."""
     if request_key is None:
         yield None

@@ -1,0 +1,430 @@
+"""Conversations: chat messages, judged and added to a session; ``sessions.py`` reads them back.
+
+Every commit to a session writes the session's row, so that two callers never add at one position: the later one conflicts, looks
+again and continues behind the other.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from standfast.canon import fingerprint, normal_string, utc_text
+from standfast.errors import InvalidValue, MessageConflict
+from standfast.govern.admission import JudgedRecord, admit
+from standfast.govern.judge.judge import Claim, JudgingContext
+from standfast.govern.judge.redaction import redacted
+from standfast.govern.patterns import refused_key
+from standfast.limits import MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
+from standfast.memory.committing import RunServices, commit_judged
+from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory.messages import Passage, ReadMessage, read_messages
+from standfast.memory.sessions import (
+    ACCEPTED_VERDICTS,
+    MESSAGE_BANDS,
+    SessionReader,
+    message_id,
+    plain_id,
+    session_digest,
+    strictest,
+)
+from standfast.origins import Origin, checked_origin, lowest, origin_of
+from standfast.remember_request import RememberRequest
+from standfast.scopes import scoped_key
+from standfast.store.commit import Write
+from standfast.store.records import SESSION
+from standfast.vocabulary import (
+    ActionType,
+    JsonScalar,
+    Receipt,
+    Record,
+    RunIdentity,
+    Value,
+    Verdict,
+    VisibilityMode,
+)
+
+_CALLER: Final = "add"
+
+
+class AddedMessage(Value, frozen=True, kw_only=True):
+    """What became of one message.
+
+    ``verdict`` is the strictest of its parts', and None if it says nothing or was forgotten. ``known`` means that the session had it
+    already; then nothing was added.
+    """
+
+    position: int
+    memory_ids: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    reasons: tuple[str, ...] = ()
+    known: bool = False
+
+
+class AddedMessages(Value, frozen=True, kw_only=True):
+    """The result of ``add``: each message with its verdict, and the receipts of the commits, none if all were known."""
+
+    session: str
+    scope: str
+    messages: tuple[AddedMessage, ...]
+    receipts: tuple[Receipt, ...] = ()
+
+    @property
+    def added(self) -> int:
+        """How many messages were new and accepted."""
+        return sum(not one.known and one.verdict in ACCEPTED_VERDICTS for one in self.messages)
+
+
+class AddRequest(Value, frozen=True, kw_only=True):
+    """What a caller asks to add, read and checked. Build it with ``of``."""
+
+    messages: tuple[ReadMessage, ...]
+    scope: str
+    session: str
+    position: int | None
+    tags: tuple[str, ...]
+    metadata: dict[str, JsonScalar]
+    run_id: str | None
+    max_origin: Origin
+
+    @classmethod
+    def of(
+        cls,
+        messages: Iterable[Any],
+        *,
+        scope: str | None,
+        session: str | None,
+        position: int | None,
+        tags: Sequence[str],
+        metadata: Mapping[str, JsonScalar] | None,
+        run_id: str | None,
+        max_origin: Origin | str,
+    ) -> "AddRequest":
+        """Read the messages, and check everything that is common to them. The parameters are those of ``Memory.add``."""
+        read = read_messages(messages)
+        if not read:
+            raise InvalidValue(what="messages", problem="there are none; give at least one")
+        if position is not None and not (type(position) is int and 0 <= position <= MAX_MESSAGE_POSITION):
+            problem = f"it must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {position!r:.40}"
+            raise InvalidValue(what="position", problem=problem)
+        common = RememberRequest.of(
+            "text", scope=scope, session=session, position=position, tags=tags, metadata=metadata
+        )
+        name = Record(memory_id="session", text=f"{common.scope}\n{session or ''}")
+        if redacted(name) is not name:
+            raise InvalidValue(what="session", problem="its name, or the scope, holds a secret; use another")
+        return cls(
+            messages=tuple(read),
+            scope=common.scope,
+            session=normal_string(session or ""),
+            position=position,
+            tags=common.tags,
+            metadata=common.metadata,
+            run_id=run_id,
+            max_origin=checked_origin(max_origin, what="max_origin"),
+        )
+
+    def placed(self, start: int) -> list[tuple[int, ReadMessage]]:
+        """The messages with their positions: their own, or counted on from the one before."""
+        placed, position, seen = [], start, set[int]()
+        for message in self.messages:
+            position = position if message.position is None else message.position
+            if position in seen or position > MAX_MESSAGE_POSITION:
+                problem = f"two messages are at position {position}, or it is above {MAX_MESSAGE_POSITION:,}"
+                raise InvalidValue(what="messages", problem=problem)
+            seen.add(position)
+            placed.append((position, message))
+            position += 1
+        return placed
+
+
+class Conversations:
+    """Adds and reads the sessions of one namespace."""
+
+    def __init__(self, services: RunServices, *, policy_set_id: str) -> None:
+        self._services = services
+        self._store = services.store
+        self._reader = SessionReader(services.store, services.namespace)
+        self._policy_set_id = policy_set_id
+
+    # Adding.
+
+    def add(
+        self, request: AddRequest, *, workflow: str, agent: str, retry: Callable[..., Any]
+    ) -> AddedMessages:
+        """Add messages, in as many commits as it takes; see ``Memory.add``.
+
+        Args:
+            retry: Calls a function again after a conflict, in turn with others; see ``Memory.retry``.
+        """
+        if not request.session:
+            key = request.run_id or self._store.ids.new_id()
+            request = replace(request, session=f"session-{fingerprint(['session-of/v1', key])[:32]}")
+        start = self._start_of(request)
+        placed = request.placed(start)
+        self._require_free(request, placed)
+        messages, receipts = list[AddedMessage](), list[Receipt]()
+        for page in pages_of(placed):
+            added, receipt = retry(
+                partial(self._add_page, request, page, start=start, workflow=workflow, agent=agent),
+                key=f"session {request.scope}//{request.session}",
+            )
+            messages += added
+            receipts += [] if receipt is None else [receipt]
+        return AddedMessages(
+            session=request.session, scope=request.scope, messages=tuple(messages), receipts=tuple(receipts)
+        )
+
+    def _require_free(self, request: AddRequest, placed: Sequence[tuple[int, ReadMessage]]) -> None:
+        """Raise ``MessageConflict`` before anything is written if the session has another message at one of the positions."""
+        positions = [position for position, _ in placed]
+        span = range(min(positions), max(positions) + 1)
+        stored = self._reader.stored(request.scope, request.session, span, self._store.head())
+        for position, message in placed:
+            if position in stored and not _is_same(stored[position], message):
+                raise MessageConflict(session=request.session, scope=request.scope, position=position)
+
+    def _start_of(self, request: AddRequest) -> int:
+        """The position of the request's first message.
+
+        Without one, messages that begin as the session begins are the session again, from its start; others continue it.
+        """
+        if request.position is not None:
+            return request.position
+        if request.run_id is not None:
+            stored = self._idempotency(request, request.run_id).stored_answer(self._store)
+            if stored is not None:
+                return int(stored.answer["start"])
+        at = self._store.head()
+        row = self._reader.row(request.scope, request.session, at)
+        if row is None:
+            return 0
+        end = row["next"]
+        stored_messages = self._reader.stored(
+            request.scope, request.session, range(end), at, limit=len(request.messages)
+        )
+        repeated = [one for one in request.placed(0) if one[0] in stored_messages]
+        is_again = repeated and all(_is_same(stored_messages[position], one) for position, one in repeated)
+        return 0 if is_again else int(end)
+
+    def _add_page(
+        self,
+        request: AddRequest,
+        page: Sequence[tuple[int, ReadMessage]],
+        *,
+        start: int,
+        agent: str,
+        workflow: str,
+    ) -> tuple[list[AddedMessage], Receipt | None]:
+        """Add messages in one commit. Raises ``CommitAborted`` if the session changed meanwhile; then call it again."""
+        services, at = self._services, self._store.head()
+        run = RunIdentity(
+            run_id=self._store.ids.new_id(),
+            workflow_id=workflow,
+            memory_snapshot_id=at,
+            visibility_mode=VisibilityMode.BUFFERED_WRITE,
+            policy_set_id=self._policy_set_id,
+            scope=request.scope,
+        )
+        row = self._reader.row(request.scope, request.session, at)
+        positions = [position for position, _ in page]
+        stored = self._reader.stored(
+            request.scope, request.session, range(min(positions), max(positions) + 1), at
+        )
+        gone = range(0 if row is None else row["next"])
+        answers: dict[int, AddedMessage] = {}
+        new: list[tuple[int, ReadMessage]] = []
+        for position, message in page:
+            if position in stored:
+                answers[position] = self._known(request, position, stored[position], message)
+            elif not message.passages or (position in gone and self._was_there(request, position, at)):
+                answers[position] = AddedMessage(position=position, known=position in gone)
+            else:
+                new.append((position, message))
+        now = self._store.clock.now()
+        judged = self._judge(request, new, run=run, agent=agent, now=now)
+        answers |= {position: _answer(position, group) for position, group in judged.items()}
+        receipt = None
+        if new:
+            rows = [self._session_write(request, row, new, utc_text(now))]
+            with services.budgets_lock():
+                receipt = commit_judged(
+                    services,
+                    [one for group in judged.values() for one in group],
+                    {},
+                    run=run,
+                    extra_writes=lambda attempt: [
+                        *rows,
+                        *self._idempotency_rows(request, start, attempt),
+                    ],
+                )
+        return [answers[position] for position, _ in page], receipt
+
+    def _judge(
+        self,
+        request: AddRequest,
+        new: Sequence[tuple[int, ReadMessage]],
+        *,
+        run: RunIdentity,
+        agent: str,
+        now: datetime,
+    ) -> dict[int, list[JudgedRecord]]:
+        """Judge the passages of messages. Rejected content is looked up for all of them at once."""
+        services = self._services
+        claims = {
+            position: [
+                Claim(record=record, is_message=True)
+                for record in self._records(request, position, message, utc_text(now))
+            ]
+            for position, message in new
+        }
+        if not claims:
+            return {}
+        context = self._context(
+            request.scope, [one for group in claims.values() for one in group], run, utc_text(now)[:10]
+        )
+        return {
+            position: [
+                admit(
+                    claim,
+                    context,
+                    judge=services.judge,
+                    policy=services.policy,
+                    run=run,
+                    namespace=services.namespace,
+                    author=agent,
+                    now=now,
+                )
+                for claim in group
+            ]
+            for position, group in claims.items()
+        }
+
+    def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
+        keys = {refused_key(scope, claim.reading.fingerprint): claim.reading.fingerprint for claim in claims}
+        found = self._store.read(self._services.namespace, sorted(keys), at=run.memory_snapshot_id)
+        context = self._services.judging_cache.at(run.memory_snapshot_id, scope)
+        return context.updated(refused=frozenset(keys[key] for key in found), recalled=(), today=today)
+
+    def _records(
+        self, request: AddRequest, position: int, message: ReadMessage, now: str
+    ) -> Iterator[Record]:
+        for number, passage in enumerate(message.passages, 1):
+            part = number if len(message.passages) > 1 else 0
+            asked = RememberRequest(
+                text=passage.text,
+                source={"kind": passage.kind, "id": f"{request.session}#{position}"},
+                tags=request.tags,
+                scope=request.scope,
+                metadata={**request.metadata, **message.metadata},
+                session=request.session,
+                position=position,
+                speaker=passage.speaker,
+            )
+            origin = lowest([request.max_origin, origin_of(asked.source, self._services.origin_of_kind)])
+            name = message_id(request.session, position, part)
+            yield asked.record(name, message.time or now, origin=origin)
+
+    def _known(
+        self, request: AddRequest, position: int, stored: Sequence[Record], message: ReadMessage
+    ) -> AddedMessage:
+        if not _is_same(stored, message):
+            raise MessageConflict(session=request.session, scope=request.scope, position=position)
+        return AddedMessage(
+            position=position,
+            memory_ids=tuple(plain_id(one.memory_id) for one in stored),
+            verdict=strictest(one.verdict for one in stored),
+            known=True,
+        )
+
+    def _was_there(self, request: AddRequest, position: int, at: int) -> bool:
+        """Whether a message was at a position and is not any more: it was forgotten, or its time was over."""
+        return any(
+            next(
+                self._reader.versions(
+                    band, request.scope, request.session, range(position, position + 1), at
+                ),
+                None,
+            )
+            for band in MESSAGE_BANDS
+        )
+
+    # The rows of sessions.
+
+    def _session_write(
+        self,
+        request: AddRequest,
+        row: dict[str, Any] | None,
+        new: Sequence[tuple[int, ReadMessage]],
+        now: str,
+    ) -> Write:
+        times = [message.time or now for _, message in new]
+        before = row or {"first": min(times), "last": max(times), "messages": 0, "next": 0}
+        content = {
+            "session": request.session,
+            "messages": before["messages"] + len(new),
+            "next": max(before["next"], *(position + 1 for position, _ in new)),
+            "first": min(before["first"], *times),
+            "last": max(before["last"], *times),
+            # Two rows of equal content would not conflict, so each names one of its messages.
+            "newest": message_id(request.session, new[-1][0], 0),
+        }
+        key = scoped_key(SESSION, request.scope, session_digest(request.session))
+        action = ActionType.WRITE if row is None else ActionType.MERGE
+        return Write.of(self._services.namespace, key, action, content)
+
+    def _idempotency(self, request: AddRequest, run_id: str) -> IdempotencyRecord:
+        # No fingerprint of the messages is stored, because one of them may hold a secret. They are compared one by one.
+        asked = [_CALLER, request.scope, request.session]
+        return IdempotencyRecord.of(_CALLER, self._services.namespace, run_id, asked)
+
+    def _idempotency_rows(self, request: AddRequest, start: int, attempt: RunIdentity) -> list[Write]:
+        if request.run_id is None:
+            return []
+        record = self._idempotency(request, request.run_id)
+        if record.stored_answer(self._store) is not None:
+            return []
+        return [record.write({"start": start}, attempt)]
+
+
+def pages_of(
+    placed: Sequence[tuple[int, ReadMessage]],
+) -> Iterator[list[tuple[int, ReadMessage]]]:
+    """Messages in pages that fit one commit each."""
+    page: list[tuple[int, ReadMessage]] = []
+    passages = 0
+    for one in placed:
+        page.append(one)
+        passages += len(one[1].passages)
+        if passages >= MESSAGES_PER_COMMIT:
+            yield page
+            page, passages = [], 0
+    if page:
+        yield page
+
+
+def _is_same(stored: Sequence[Record], message: ReadMessage) -> bool:
+    """Whether stored records are a message's. A rejected one is compared as it was stored, without its secrets."""
+    return len(stored) == len(message.passages) and all(
+        _is_passage(record, passage) for record, passage in zip(stored, message.passages, strict=True)
+    )
+
+
+def _is_passage(record: Record, passage: Passage) -> bool:
+    if record.text == passage.text:
+        return True
+    if record.verdict is not Verdict.VOID:
+        return False
+    return redacted(replace(record, text=passage.text)).text == record.text
+
+
+def _answer(position: int, judged: Sequence[JudgedRecord]) -> AddedMessage:
+    reasons = dict.fromkeys(reason for one in judged for reason in one.judgement.reasons)
+    return AddedMessage(
+        position=position,
+        memory_ids=tuple(one.record.memory_id for one in judged),
+        verdict=strictest(one.verdict for one in judged),
+        reasons=tuple(reasons),
+    )

@@ -1,0 +1,257 @@
+"""Chat messages, read: OpenAI- and Anthropic-style messages as passages with a speaker, a kind of source and a text.
+
+A passage is what one record holds. Most messages have one. A message that mixes origins has several (in Anthropic's format, the
+results of tools come inside messages of the user), and a long one is cut into several at sentence ends.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from standfast.canon import normal_string
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_MESSAGE_CHARS, MAX_MESSAGE_POSITION, MAX_NAME_CHARS, MAX_PASSAGE_CHARS
+from standfast.remember_request import instant_text
+from standfast.vocabulary import JsonScalar, Value, shown
+
+USER: Final = "user"
+AGENT: Final = "agent"
+OPERATOR: Final = "operator"
+TOOL: Final = "tool"
+KIND_OF_ROLE: Final[Mapping[str, str]] = {
+    "user": USER,
+    "human": USER,
+    "assistant": AGENT,
+    "ai": AGENT,
+    "model": AGENT,
+    "system": OPERATOR,
+    "developer": OPERATOR,
+    "tool": TOOL,
+    "function": TOOL,
+}
+"""The kind of source that each role of a message is; the kind decides how far the message is trusted."""
+_ROLES: Final = ("user", "assistant", "system", "developer", "tool")
+_TIMES: Final = ("time", "timestamp", "created_at", "ts_utc")
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
+# What a model thought is not part of the conversation.
+_SILENT: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_CALLS: Final = frozenset({"tool_use", "function_call", "server_tool_use"})
+_RESULTS: Final = frozenset({"tool_result", "function_call_output"})
+# Where a text may be cut, best first: after a paragraph, a sentence, a line, a word.
+_ENDS: Final = (
+    re.compile(r"\n\s*\n"),
+    re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？]"),
+    re.compile(r"\n"),
+    re.compile(r"\s"),
+)
+
+
+class Passage(Value, frozen=True, kw_only=True):
+    """A part of a message that becomes one record."""
+
+    kind: str
+    speaker: str
+    text: str
+
+
+class ReadMessage(Value, frozen=True, kw_only=True):
+    """One message of a conversation. It has no passage if it says nothing, such as an empty answer before a tool call."""
+
+    passages: tuple[Passage, ...]
+    position: int | None = None
+    time: str | None = None
+    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+
+
+def read_messages(messages: Iterable[Any]) -> list[ReadMessage]:
+    """Read messages: mappings, or a client library's objects with ``model_dump``.
+
+    Raises:
+        InvalidValue: One of them is no message. Its number, from 0, is named.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        problem = f'give a list such as [{{"role": "user", "content": "Hello"}}], not {shown(messages)}'
+        raise InvalidValue(what="messages", problem=problem)
+    names: dict[str, str] = {}
+    return [_read(message, number, names) for number, message in enumerate(messages)]
+
+
+def _read(message: Any, number: int, names: dict[str, str]) -> ReadMessage:
+    """Read one message. ``names`` has the tools of the calls so far, by call id."""
+    dump = getattr(message, "model_dump", None)
+    plain = dump() if callable(dump) else message
+    try:
+        return _message(plain, number, names)
+    except _Unreadable as problem:
+        raise InvalidValue(what=f"message {number}", problem=str(problem)) from None
+
+
+def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
+    if not isinstance(plain, Mapping):
+        raise _Unreadable(f"it must be an object with role and content, not {shown(plain)}")
+    passages = _joined(_passages(plain, names))
+    if sum(len(one.text) for one in passages) > MAX_MESSAGE_CHARS:
+        raise _Unreadable(f"it is longer than {MAX_MESSAGE_CHARS:,} characters")
+    metadata = plain.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise _Unreadable(f"metadata must be an object, not {shown(metadata)}")
+    return ReadMessage(
+        passages=tuple(cut for one in passages for cut in _cut(one)),
+        position=_position(plain.get("position")),
+        time=_time(plain, number),
+        metadata=dict(metadata),
+    )
+
+
+class _Unreadable(Exception):
+    """Why a message can't be read."""
+
+
+def _passages(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Passage]:
+    """What a message says, part by part."""
+    kind = message.get("type")
+    if message.get("role") is None and kind in _CALLS | _RESULTS | _SILENT:
+        # An item of OpenAI's Responses API: a call, or its result, is a message of its own.
+        yield from _parts([message], AGENT, "assistant", names)
+        return
+    role = kind if message.get("role") is None and kind in KIND_OF_ROLE else message.get("role")
+    if not isinstance(role, str) or role.lower() not in KIND_OF_ROLE:
+        raise _Unreadable(f"role must be one of {', '.join(_ROLES)}, not {shown(role)}")
+    source = KIND_OF_ROLE[role.lower()]
+    name = message.get("name")
+    speaker = _name(name) if isinstance(name, str) and name.strip() else role.lower()
+    if source == TOOL and speaker == role.lower():
+        speaker = names.get(str(message.get("tool_call_id")), TOOL)
+    content = message.get("content")
+    if content is None and message.get("refusal"):
+        content = message["refusal"]
+    yield from _parts(_list_of(content), source, speaker, names)
+    calls = message.get("tool_calls") or ()
+    legacy = message.get("function_call")
+    for call in [*(calls if isinstance(calls, list | tuple) else ()), *([legacy] if legacy else ())]:
+        yield _call(call, speaker, names)
+
+
+def _list_of(content: Any) -> list[Any]:
+    if content is None:
+        return []
+    return list(content) if isinstance(content, list | tuple) else [content]
+
+
+def _parts(parts: Iterable[Any], kind: str, speaker: str, names: dict[str, str]) -> Iterator[Passage]:
+    """The parts of a message's content. What is neither text nor a tool's is named in brackets."""
+    for part in parts:
+        if isinstance(part, str):
+            yield Passage(kind=kind, speaker=speaker, text=part)
+            continue
+        if not isinstance(part, Mapping):
+            raise _Unreadable(f"content must be text or a list of parts, not {shown(part)}")
+        named = part.get("type", "text" if "text" in part else None)
+        if not isinstance(named, str):
+            raise _Unreadable(f"a part of the content has no type: {shown(dict(part))}")
+        if named in _SILENT:
+            continue
+        if named in _CALLS:
+            yield _call(part, speaker if kind == AGENT else "assistant", names)
+        elif named in _RESULTS:
+            tool = names.get(str(part.get("tool_use_id") or part.get("call_id")), TOOL)
+            yield from _parts(_list_of(part.get("content", part.get("output"))), TOOL, tool, names)
+        elif named in _TEXTS:
+            text = part.get("refusal") if named == "refusal" else part.get("text")
+            if not isinstance(text, str):
+                raise _Unreadable(f"the text of a part must be a string, not {shown(text)}")
+            yield Passage(kind=kind, speaker=speaker, text=text)
+        else:
+            yield Passage(kind=kind, speaker=speaker, text=f"[{named[:40]}]")
+
+
+def _call(call: Any, speaker: str, names: dict[str, str]) -> Passage:
+    """A call of a tool, as text. It is what the agent said; the result is the tool's."""
+    if not isinstance(call, Mapping):
+        raise _Unreadable(f"a tool call must be an object, not {shown(call)}")
+    function = call.get("function") if isinstance(call.get("function"), Mapping) else call
+    assert isinstance(function, Mapping)
+    name = function.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise _Unreadable("a tool call has no name")
+    given = function.get("arguments", function.get("input", function.get("args", "")))
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    call_id = call.get("id") or call.get("call_id")
+    names[str(call.get("call_id") or call_id)] = names[str(call_id)] = _name(name)
+    return Passage(kind=AGENT, speaker=speaker, text=f"[called {name}({arguments})]")
+
+
+def _joined(passages: Iterable[Passage]) -> list[Passage]:
+    """Neighbouring passages of one speaker and kind as one, a line each; empty ones are left out."""
+    joined: list[Passage] = []
+    for one in passages:
+        if not one.text.strip():
+            continue
+        normal = normal_string(one.text)
+        if joined and (joined[-1].kind, joined[-1].speaker) == (one.kind, one.speaker):
+            normal = f"{joined.pop().text}\n{normal}"
+        joined.append(Passage(kind=one.kind, speaker=one.speaker, text=normal))
+    return joined
+
+
+def _cut(passage: Passage) -> Iterator[Passage]:
+    for text in cut_text(passage.text):
+        yield Passage(kind=passage.kind, speaker=passage.speaker, text=text)
+
+
+def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
+    """Cut a text into pieces of at most ``max_chars``, at the end of a paragraph, a sentence, a line or a word.
+
+    The pieces joined are the text. None is blank, unless all of the text is.
+    """
+    pieces = []
+    start = 0
+    while len(text) - start > max_chars:
+        end = _end_of_piece(text, start, max_chars)
+        if not text[end:].strip():
+            break
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
+def _end_of_piece(text: str, start: int, max_chars: int) -> int:
+    """Where the piece that starts here ends: at the last good place in the second half of what it may hold."""
+    least, most = start + max_chars // 2, start + max_chars
+    for pattern in _ENDS:
+        ends = [found.end() for found in pattern.finditer(text, least, most)]
+        if ends and text[start : ends[-1]].strip():
+            return ends[-1]
+    return most
+
+
+def _name(name: str) -> str:
+    """A speaker's name as records hold it."""
+    return normal_string("".join(char for char in name.strip() if char.isprintable()))[:MAX_NAME_CHARS] or "?"
+
+
+def _position(position: Any) -> int | None:
+    if position is None:
+        return None
+    if type(position) is not int or not 0 <= position <= MAX_MESSAGE_POSITION:
+        raise _Unreadable(
+            f"position must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {shown(position)}"
+        )
+    return position
+
+
+def _time(message: Mapping[str, Any], number: int) -> str | None:
+    """When a message was said: an aware datetime, ISO 8601 text, or seconds since 1970."""
+    given = next((message[name] for name in _TIMES if message.get(name) is not None), None)
+    if given is None:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        try:
+            given = datetime.fromtimestamp(given, UTC)
+        except (OverflowError, ValueError, OSError):
+            raise _Unreadable(f"its time is no time: {shown(given)}") from None
+    return instant_text(given, what=f"the time of message {number}")
