@@ -217,6 +217,9 @@ def test_what_says_the_same_is_packed_once() -> None:
     (item,) = answer(records, "EU refunds").items
 
     assert (item.memory_id, item.also) == ("a", ("b",))
+    near = record("d", "The EU refund takes 14 days")
+    assert len(answer([*records, near], "EU refunds").items) == 1
+    assert len(answer([*records, record("e", "EU refunds do not take 14 days.")], "EU refunds").items) == 2
     assert len(answer([*records, record("c", "EU refunds take 15 days.")], "EU refunds").items) == 2
 
 

@@ -48,6 +48,7 @@ SECTIONS: Final = {
     "Evaluation": {
         "trace": "Show, validate, compare and replay recorded runs.",
         "bench": "Benchmark write policies under byte budgets.",
+        "eval": "Measure how much of the evidence recall finds.",
         "optimize": "Shorten a prompt, prove that it is no worse, apply it.",
     },
     "More": {
@@ -68,6 +69,7 @@ _MODULES: Final = {
     "trace": ("trace",),
     "vectors": ("vectors",),
     "bench": ("bench",),
+    "evaluation": ("eval",),
     "optimize": ("optimize",),
     "demo": ("demo",),
 }

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from standfast.errors import InvalidValue
-from standfast.recall.stop_words import STOP_WORDS
+from standfast.recall.stop_words import ARTICLES, STOP_WORDS
 
 ANALYSIS_VERSION: Final = "snowball-3.1"
 """Part of every package: another version of the stemmer may give other stems."""
@@ -106,6 +106,7 @@ class Analyzer:
         self.language = language
         self.name = language if language == NO_LANGUAGE else f"{language}, {ANALYSIS_VERSION}"
         self._stop_words = frozenset(words_of(STOP_WORDS.get(language, "")))
+        self._articles = frozenset(words_of(ARTICLES.get(language, "")))
         self._stemmers = threading.local()
         self._stem = lru_cache(maxsize=1 << 17)(self._uncached_stem)
 
@@ -115,6 +116,12 @@ class Analyzer:
             return words
         stop_words, stem = self._stop_words, self._stem
         return [stem(word) for word in words if word not in stop_words]
+
+    def gist_of(self, words: list[str]) -> str:
+        """The stems of all words in order, without articles. Texts with the same gist say the same."""
+        if self.language == NO_LANGUAGE:
+            return " ".join(words)
+        return " ".join(self._stem(word) for word in words if word not in self._articles)
 
     def _uncached_stem(self, word: str) -> str:
         if len(word) > MAX_STEMMED_CHARS:

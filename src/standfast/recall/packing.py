@@ -157,7 +157,7 @@ class Packing:
         """What a record says, in the form in which repetitions are found. What is untrusted never stands for what is not."""
         record = looked.record
         whose = [str(looked.is_untrusted), record.subject or "", record.speaker or ""]
-        return "\0".join([*whose, " ".join(words_of(record.text))])
+        return "\0".join([*whose, self._analyzer.gist_of(words_of(record.text))])
 
     def package(self, version: str, matched: int) -> RecallPackage:
         """The package of what was taken. The last excerpts are given back if the whole text is longer than its parts."""

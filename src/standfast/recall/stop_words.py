@@ -73,3 +73,18 @@ STOP_WORDS: Final[dict[str, str]] = {
         någon något och om oss på sedan sig sin ska skulle som så till under upp ut vad var vara varför vem vi vid vilken än är
     """,
 }
+
+ARTICLES: Final[dict[str, str]] = {
+    "english": "a an the",
+    "danish": "de den det en et",
+    "dutch": "de een het",
+    "french": "des l la le les un une",
+    "german": "das dem den der des die ein eine einem einen einer eines",
+    "italian": "gli i il l la le lo un una uno",
+    "norwegian": "de den det en et",
+    "portuguese": "a as o os um uma",
+    "spanish": "el la las los un una",
+    "swedish": "de den det en ett",
+}
+"""Words that change nothing about what a text says, where the language has such."""
+assert set(ARTICLES) <= set(STOP_WORDS)
