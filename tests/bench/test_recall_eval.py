@@ -1,6 +1,7 @@
 """The evaluation of recall: both formats, figures that can be checked by hand, and the command."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ TALK = {
 }
 
 
-def _written(path: Path, lines: list[dict[str, object]]) -> Path:
+def _written(path: Path, lines: Sequence[Mapping[str, object]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
