@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from standfast.canon import canonical_bytes
 from standfast.cli import main
 from standfast.clock import ManualClock, SystemClock
+from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.vocabulary import Band
 from tests.govern import openssh
@@ -253,15 +254,76 @@ def test_verify_prints_what_it_verified() -> None:
     propose()
     text, answer = call("verify"), answer_of("verify")
 
-    assert text.output == "standfast.db: 1 snapshots and 2 ledger entries verified\n"
+    log = KeyFile(Path("standfast.db-log.key"), name=log_name(Path("standfast.db"))).load().name
+    vouched = f"Entry 2, the newest, is covered by a checkpoint that {log} signed."
+    assert text.output == f"{vouched}\nstandfast.db: 1 snapshots and 2 ledger entries verified\n"
     assert answer == {
         "store": "standfast.db",
         "snapshots": 1,
         "entries": 2,
         "problems": [],
         "restored": [],
-        "warnings": [],
+        "tail": {
+            "newest_seq": 2,
+            "signed_seq": 2,
+            "signed_by": log,
+            "acknowledged_seq": 2,
+            "summary": vouched,
+        },
     }
+
+
+def test_verify_fails_when_nothing_vouches_for_the_newest_entry() -> None:
+    propose()
+    kept = Path("kept.checkpoints")
+    kept.write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
+    key = Path("standfast.db-log.pub").read_text(encoding="ascii").strip()
+    Path("standfast.db").unlink()
+    for name in Path().glob("standfast.db-*"):
+        name.unlink()
+    with Memory.open("standfast.db") as memory:  # The attacker's own chain, as long as ours.
+        memory.remember("Refunds need nobody.", source=HANDBOOK, agent="attacker")
+    for name in Path().glob("standfast.db-*"):
+        name.unlink()
+    bare = call("verify")
+    against = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", key)
+
+    assert (bare.exit_code, against.exit_code) == (1, 1)
+    assert "Nothing vouches for entry 2, the newest." in bare.output
+    assert "run: standfast verify --checkpoints FILE" in bare.output
+    assert "✗ kept checkpoint 1: a signed checkpoint of 2 entries has another root" in against.output
+
+
+def test_checkpoints_that_were_kept_vouch_for_a_store_whose_files_are_lost() -> None:
+    propose()
+    Path("kept.checkpoints").write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
+    Path("kept.pub").write_bytes(Path("standfast.db-log.pub").read_bytes())
+    for name in Path().glob("standfast.db-*"):
+        name.unlink()
+    verified = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", "kept.pub")
+    empty = Path("empty")
+    empty.write_text("", encoding="ascii")
+
+    assert verified.exit_code == 0, verified.output
+    assert "is covered by a checkpoint that" in verified.output
+    assert call("verify", "--checkpoints", "empty", "--public-key", "kept.pub").exit_code == 2
+
+
+def test_the_head_file_vouches_for_what_a_killed_process_left_unsigned() -> None:
+    with Memory.open("standfast.db", notary=None) as memory:
+        memory.remember("EU refunds take 14 days.", source=HANDBOOK)
+    verified = call("verify")
+
+    assert verified.exit_code == 0, verified.output
+    assert "is covered by the store's head file only" in verified.output
+
+
+def test_an_empty_store_needs_no_witness() -> None:
+    with Memory.open("standfast.db"):
+        pass
+
+    assert "The ledger is empty." in call("verify").output
+    assert call("verify").exit_code == 0
 
 
 def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
@@ -367,7 +429,7 @@ def test_propose_approve_receipt_and_verify_work_as_separate_processes() -> None
     Path("receipt.json").write_text(run("receipt", str(seq)).stdout, encoding="utf-8")
 
     assert run("verify", "--receipt", "receipt.json").returncode == 0
-    assert run("verify").stdout == "standfast.db: 2 snapshots and 4 ledger entries verified\n"
+    assert run("verify").stdout.endswith("standfast.db: 2 snapshots and 4 ledger entries verified\n")
 
 
 def _typed(words: list[str], answer: str) -> Iterator[str]:

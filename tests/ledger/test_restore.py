@@ -254,12 +254,12 @@ def _put_back_only(source: Store, url: str, snapshots: int) -> None:
         connection.execute("DELETE FROM ledger WHERE seq > %s", (last,))
 
 
-def test_verify_is_loud_where_no_checkpoint_is_kept(postgres_store_url: str) -> None:
+def test_verify_fails_where_no_checkpoint_is_kept(postgres_store_url: str) -> None:
     _remember(postgres_store_url, 1)
     run = CliRunner()
     before = run.invoke(main, ["verify", "--store", postgres_store_url])
     shutil.rmtree("standfast-log")
     after = run.invoke(main, ["verify", "--store", postgres_store_url])
 
-    assert (before.exit_code, "Warning" in before.stdout) == (0, False)
-    assert (after.exit_code, "Warning: no signed checkpoint" in after.stdout) == (0, True)
+    assert (before.exit_code, "is covered by a checkpoint that" in before.stdout) == (0, True)
+    assert (after.exit_code, "Nothing vouches for entry" in after.stdout) == (1, True)

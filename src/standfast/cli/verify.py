@@ -1,5 +1,6 @@
 """``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was written."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,28 +11,40 @@ from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_
 from standfast.cli.options import load_settings, opened_memory, opened_store, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
-from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
+from standfast.ledger.chain import Tip
+from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
+from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
+from standfast.ledger.tail import LedgerTail
 from standfast.store.restore import Restoration, restorations_of
+from standfast.store.sqlite.file import acknowledged_tip
+from standfast.store.store import Store, is_file_url
 from standfast.wiring import notary_of
-
-_NO_WITNESS = (
-    "no signed checkpoint of this store is kept here, so commits cut off its end would not be seen; sign one where the store "
-    "is written (any command that writes does), and set log_key and checkpoints to files that are kept"
-)
 
 
 @click.command("verify")
 @click.option(
     "--receipt", type=click.Path(exists=True, dir_okay=False), help="Check this receipt instead of a store."
 )
+@click.option(
+    "--checkpoints",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Hold the ledger also against these checkpoints, which you kept elsewhere.",
+)
 @click.option("--public-key", help="The log's public key, or a file that holds it. [<store>-log.pub]")
 @store_option
 @json_option
-def verify_command(receipt: str | None, public_key: str | None, store_url: str | None, as_json: bool) -> None:
+def verify_command(
+    receipt: str | None,
+    checkpoints: str | None,
+    public_key: str | None,
+    store_url: str | None,
+    as_json: bool,
+) -> None:
     """Verify everything: storage, ledger, signed checkpoints, commits, evidence, signatures.
 
-    With --receipt, check one entry's proof offline, with the public key alone. Exit code 1 if there is a problem.
+    It says what vouches for the newest entry, and fails if nothing does. With --receipt, check one entry's proof offline,
+    with the public key alone. Exit code 1 if there is a problem.
     """
     store = store_url or load_settings().store
     if receipt is not None:
@@ -40,7 +53,7 @@ def verify_command(receipt: str | None, public_key: str | None, store_url: str |
     problems: list[str] = []
     counts: dict[str, int | None] = {"snapshots": None, "entries": None}
     restored: list[Restoration] = []
-    warnings: list[str] = []
+    tail: LedgerTail | None = None
     try:
         # Verifying must not sign a head that may turn out to be wrong.
         with (
@@ -50,17 +63,19 @@ def verify_command(receipt: str | None, public_key: str | None, store_url: str |
             problems += memory.verify()
             counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
             restored = restorations_of(memory.store)
-            notary = notary_of(load_settings(store_url=store_url), memory.store)
-            if counts["entries"] and (notary is None or not notary.checkpoints()[0]):
-                warnings.append(_NO_WITNESS)
+            kept = _kept_checkpoints(checkpoints, public_key or f"{store}-log.pub")
+            problems += _contradicting(memory.store, *kept)
+            tail = _tail_of(memory.store, store, store_url, *kept)
+            problems += [tail.problem] if tail.problem else []
     except (Corruption, BrokenChain) as error:
         if str(error) not in problems:
             problems.append(str(error))
     if as_json:
         told = [one.as_json() for one in restored]
-        print_json({"store": store, **counts, "problems": problems, "restored": told, "warnings": warnings})
+        vouched = None if tail is None else {**tail.as_json(), "summary": tail.summary}
+        print_json({"store": store, **counts, "problems": problems, "restored": told, "tail": vouched})
     else:
-        for line in [*(one.summary for one in restored), *(f"Warning: {warning}" for warning in warnings)]:
+        for line in [*(one.summary for one in restored), *([tail.summary] if tail else [])]:
             click.echo(line)
         verified = f"{counts['snapshots']} snapshots and {counts['entries']} ledger entries verified"
         _print_problems(store, problems, verified)
@@ -68,11 +83,45 @@ def verify_command(receipt: str | None, public_key: str | None, store_url: str |
         raise SystemExit(ANSWER_IS_NO)
 
 
-def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
-    key_text = (
-        Path(public_key).read_text(encoding="ascii").strip() if Path(public_key).is_file() else public_key
+def _kept_checkpoints(path: str | None, public_key: str) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...]]:
+    """The checkpoints in a file that somebody kept, and the key that must have signed them."""
+    if path is None:
+        return (), ()
+    found = CheckpointFile(path).read()
+    if not found.notes:
+        raise click.UsageError(
+            f"{path} holds no checkpoint; give a copy of a file such as agent.db-log.checkpoints"
+        )
+    return found.notes, (_read_key(public_key),)
+
+
+def _contradicting(store: Store, notes: Sequence[str], keys: Sequence[VerifyingKey]) -> Iterator[str]:
+    """Yield how the ledger contradicts checkpoints that were kept elsewhere."""
+    if notes:
+        found = problems_of_ledger(store.entries(), notes, keys, store.branches())
+        yield from (f"kept {problem}" for problem in found if problem.startswith("checkpoint"))
+
+
+def _tail_of(
+    store: Store, url: str, store_url: str | None, notes: Sequence[str], keys: Sequence[VerifyingKey]
+) -> LedgerTail:
+    """What vouches for the newest entry: the log's own checkpoints, those that were kept elsewhere, and the head file."""
+    notary = notary_of(load_settings(store_url=store_url), store)
+    own_notes, own_keys, _ = ((), (), ()) if notary is None else notary.checkpoints()
+    newest = Tip()
+    for entry in store.entries():
+        newest = entry.tip
+    return LedgerTail.of(
+        newest,
+        [*own_notes, *notes],
+        [*own_keys, *keys],
+        branches=store.branches(),
+        acknowledged=acknowledged_tip(url) if is_file_url(url) else None,
     )
-    key = VerifyingKey.parse(key_text)
+
+
+def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
+    key = _read_key(public_key)
     entry = problem = None
     try:
         entry = verify_receipt(InclusionReceipt.from_json(parse(Path(path).read_bytes())), key)
@@ -88,6 +137,12 @@ def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
         click.echo(f"✗ {path}: {problem}")
     if problem is not None:
         raise SystemExit(ANSWER_IS_NO)
+
+
+def _read_key(public_key: str) -> VerifyingKey:
+    """A public key, given as such or as a file that holds it."""
+    is_file = Path(public_key).is_file()
+    return VerifyingKey.parse(Path(public_key).read_text(encoding="ascii").strip() if is_file else public_key)
 
 
 @click.command("receipt")

@@ -1,0 +1,76 @@
+"""The ledger's tail: what vouches for the newest entry. Without that, entries cut off the end, or a rewritten chain, would not show."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from standfast.errors import StandfastError
+from standfast.ledger.chain import Branch, Tip
+from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.note import VerifyingKey
+from standfast.vocabulary import Value
+
+
+class LedgerTail(Value, frozen=True, kw_only=True):
+    """How far each witness of a ledger reaches.
+
+    Attributes:
+        newest_seq: The number of the newest entry; 0 if the ledger is empty.
+        signed_seq: The last entry that a signed checkpoint covers.
+        signed_by: The log that signed it.
+        acknowledged_seq: The last entry by the head file, which is kept next to a store's file.
+    """
+
+    newest_seq: int
+    signed_seq: int = 0
+    signed_by: str = ""
+    acknowledged_seq: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        newest: Tip,
+        notes: Sequence[str],
+        keys: Sequence[VerifyingKey],
+        *,
+        branches: Sequence[Branch] = (),
+        acknowledged: Tip | None = None,
+    ) -> "LedgerTail":
+        """The tail of a ledger that ends at ``newest``. Notes that no key signed, or that a restore left behind, do not count."""
+        signed = []
+        for note in notes:
+            with suppress(StandfastError):
+                checkpoint = Checkpoint.verify(note, keys)
+                if not checkpoint.is_left(branches):
+                    signed.append((checkpoint.size, checkpoint.origin))
+        size, log = max(signed, default=(0, ""))
+        is_head = acknowledged is not None and acknowledged == newest
+        return cls(
+            newest_seq=newest.seq,
+            signed_seq=size,
+            signed_by=log,
+            acknowledged_seq=newest.seq if is_head else 0,
+        )
+
+    @property
+    def summary(self) -> str:
+        """What vouches for the newest entry, in a sentence."""
+        if not self.newest_seq:
+            return "The ledger is empty."
+        if self.signed_seq >= self.newest_seq:
+            return f"Entry {self.newest_seq}, the newest, is covered by a checkpoint that {self.signed_by} signed."
+        if self.acknowledged_seq:
+            begins = f"Entry {self.newest_seq}, the newest, is covered by the store's head file only"
+            return f"{begins}; the next command that writes signs it. Signed checkpoints cover {self.signed_seq} entries."
+        return f"Nothing vouches for entry {self.newest_seq}, the newest."
+
+    @property
+    def problem(self) -> str | None:
+        """What to do if nothing vouches for the newest entry; None if something does."""
+        if not self.newest_seq or max(self.signed_seq, self.acknowledged_seq) >= self.newest_seq:
+            return None
+        return (
+            f"nothing vouches for entry {self.newest_seq}, the newest: signed checkpoints cover {self.signed_seq} entries, and no head file "
+            "covers the rest, so a cut or rewritten end would not show. If you kept checkpoints elsewhere, run: standfast verify "
+            "--checkpoints FILE --public-key FILE. If the log's key and checkpoints are in another place, set log_key and checkpoints, or run "
+            "this where the folder standfast-log is. If the store never had any, sign it: any command that writes does"
+        )
