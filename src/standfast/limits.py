@@ -75,6 +75,12 @@ SCAN_PAGE_RECORDS: Final = 1_000
 COPY_PAGE_RECORDS: Final = 256
 SCAN_FIRST_RECORDS: Final = 8
 
+# Imports.
+MAX_IMPORT_BYTES: Final = 1 << 30
+IMPORT_PART_FACTS: Final = 500
+MAX_IMPORT_PROBLEMS: Final = 100
+MAX_IMPORT_PIECE_CHARS: Final = 4_000
+
 # Traces.
 MAX_TRACE_BYTES: Final = 10_000_000
 MAX_TRACE_RESULT_BYTES: Final = 5_000_000
@@ -202,6 +208,7 @@ assert MAX_METADATA_FIELDS * (MAX_NAME_CHARS + MAX_METADATA_CHARS) * 4 < MAX_VAL
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, (
     "the facts about all writes of a commit fit into it"
 )
+assert IMPORT_PART_FACTS * 10 < MAX_COMMIT_WRITES, "a part of an import fits one commit, in all its bands"
 assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"
 assert READ_CHUNK_BYTES <= MAX_VALUE_BYTES, "a line of the greatest length is gathered from whole chunks"
 assert MAX_EVIDENCE_BYTES * 4 <= MAX_VALUE_BYTES, "a ledger entry that quotes the evidence must be one value"

@@ -1,17 +1,16 @@
-"""Export, import and copies: what goes out comes back to the same fingerprints."""
+"""Rows as JSON lines, and copies of stores."""
 
-import io
 import threading
 from pathlib import Path
 
 import pytest
 
 from standfast.canon import fingerprint_of_bytes, parse
-from standfast.errors import Corruption, InvalidValue
+from standfast.errors import Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store.protocol import Version, VersionQuery
 from standfast.store.store import Store
-from standfast.store.transfer import export_lines, import_lines
+from standfast.store.transfer import export_lines
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]
@@ -41,16 +40,6 @@ def _fingerprints(store: Store) -> dict[str, str | None]:
     return {version.key: version.fingerprint for version in store.scan(NAMESPACE)}
 
 
-def test_an_export_comes_back_to_the_same_fingerprints(store: Store) -> None:
-    source = _filled()
-    lines = b"".join(export_lines(source, NAMESPACE))
-    counts = import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
-
-    assert counts == {"read": 5, "new": 5, "updated": 0, "unchanged": 0}
-    assert _fingerprints(store) == _fingerprints(source)
-    assert b"".join(export_lines(store, NAMESPACE)) == lines
-
-
 def test_a_record_is_its_own_line() -> None:
     source = _filled()
     lines = [line for line in export_lines(source, NAMESPACE) if b'"memory_id":"m0"' in line]
@@ -64,52 +53,6 @@ def test_a_record_is_its_own_line() -> None:
 def test_an_old_snapshot_can_be_exported() -> None:
     assert b"fact 2" in b"".join(export_lines(_filled(), NAMESPACE, at=1))
     assert b"fact 2" not in b"".join(export_lines(_filled(), NAMESPACE))
-
-
-def test_importing_twice_changes_nothing(store: Store) -> None:
-    lines = b"".join(export_lines(_filled(), NAMESPACE))
-    import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
-    head = store.head()
-    counts = import_lines(store, NAMESPACE, io.BytesIO(lines), name="lines")
-
-    assert counts["unchanged"] == counts["read"] == 5
-    assert store.head() == head
-
-
-def test_other_content_under_a_known_key_is_refused_or_becomes_a_version(store: Store) -> None:
-    store.commit(commit("r1", write("LEDGER/shared//m0", "mine")))
-    line = io.BytesIO(b'{"memory_id":"m0","text":"theirs"}\n')
-    with pytest.raises(InvalidValue, match="--update"):
-        import_lines(store, NAMESPACE, line, name="lines")
-    line.seek(0)
-    counts = import_lines(store, NAMESPACE, line, name="lines", update=True)
-
-    assert counts["updated"] == 1
-    assert [version.action for version in store.history(NAMESPACE, "LEDGER/shared//m0")] == ["WRITE", "MERGE"]
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (b"{", "canon"),
-        (b"[]", "memory_id"),
-        (b'{"memory_id":"x"}', "text"),
-        (b'{"memory_id":"x","text":"a"}\n{"memory_id":"x","text":"b"}', "twice"),
-        (b'{"memory_id":"x","text":NaN}', "NaN"),
-        (b'{"memory_id":"' + b"x" * 300 + b'","text":""}', "256"),
-        (b'{"memory_id":"x","text":"a law","band":"VAULT"}', "law needs a signature"),
-        (b'{"memory_id":"x","text":"[","standfast":"content-as-text/v1"}', "JSON"),
-        (b'{"memory_id":"x","text":"' + b"a" * (1 << 20) + b'"}', "split"),
-    ],
-    ids=["syntax", "no object", "no text", "two contents", "NaN", "long name", "law", "bad text", "too long"],
-)
-def test_a_bad_line_is_named_and_nothing_is_written(store: Store, line: bytes, problem: str) -> None:
-    good = b'{"memory_id":"good","text":""}\r\n\n'
-    with pytest.raises(InvalidValue) as refusal:
-        import_lines(store, NAMESPACE, io.BytesIO(good + line), name="lines")
-
-    assert store.head() == 0
-    assert problem in str(refusal.value) or problem == "canon"
 
 
 def test_a_copy_is_the_same_store(tmp_path: Path, store: Store) -> None:

@@ -1,9 +1,9 @@
-"""``standfast init``, ``backup``, ``restore``, ``export``, ``import``, ``recover`` and ``retention``."""
+"""``standfast init``, ``backup``, ``restore``, ``recover`` and ``retention``."""
 
 import os
 from collections import Counter
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import click
 from rich.console import Console
@@ -20,7 +20,6 @@ from standfast.cli.output import json_option, print_json
 from standfast.settings import FILE_NAME
 from standfast.store.restore import accept_restored, restore_copy
 from standfast.store.store import open_store
-from standfast.store.transfer import export_lines, import_lines
 from standfast.vocabulary import Receipt
 from standfast.wiring import notary_of
 
@@ -121,49 +120,6 @@ def restore_command(
     if aside is not None:
         click.echo(f"The store before is kept as {aside}.")
     click.echo("Next: standfast verify")
-
-
-@click.command("export")
-@click.argument("file", type=click.File("wb", atomic=True), default="-")
-@store_option
-@namespace_option
-@click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
-@json_option
-def export_command(
-    file: BinaryIO,
-    store_url: str | None,
-    namespace: str | None,
-    at: int | None,
-    as_json: bool,  # noqa: ARG001  # The lines are JSON anyway; errors follow the flag.
-) -> None:
-    """Write the records of a namespace to FILE (or standard output), one JSON object a line, ordered by key.
-
-    `standfast read` accepts such a file; `standfast import` restores it with the same fingerprints.
-    """
-    with opened_store(store_url) as store:
-        for line in export_lines(store, namespace or load_settings().namespace, at=at):
-            click.echo(line, file=file, nl=False)
-
-
-@click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@store_option
-@namespace_option
-@click.option("--update", is_flag=True, help="Add a new version to records that exist with other content.")
-@json_option
-def import_command(
-    file: str, store_url: str | None, namespace: str | None, update: bool, as_json: bool
-) -> None:
-    """Store every line of FILE as a record. The store is created if it does not exist.
-
-    The whole file is checked before anything is written. Importing it twice changes nothing.
-    """
-    with opened_store(store_url, create=True) as store, Path(file).open("rb") as lines:
-        counts = import_lines(store, namespace or load_settings().namespace, lines, name=file, update=update)
-    if as_json:
-        print_json(counts)
-    else:
-        click.echo(", ".join(f"{number} {kind}" for kind, number in counts.items()))
 
 
 @click.command("recover")

@@ -1,0 +1,234 @@
+"""Import: what another system remembers, judged and remembered here.
+
+    report = import_file(memory, "memories.json", file_format="mem0")
+
+Facts are committed in parts. The id of a part's run is made from the file's digest and the part's number, and is an idempotency key.
+So an import that was interrupted at any instant is continued by starting it again, and nothing is stored twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from standfast.adapters.import_formats import (
+    READERS,
+    ImportedFact,
+    ImportedItem,
+    Unreadable,
+)
+from standfast.canon import fingerprint, fingerprint_of_bytes
+from standfast.errors import InvalidValue
+from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
+from standfast.memory import Memory, Run
+from standfast.scopes import SHARED, checked_scope
+from standfast.vocabulary import Remembered, Value, Verdict, VisibilityMode
+
+WORKFLOW: Final = "import"
+Progress = Callable[[int, int], None]
+"""Takes how many items are done, and how many there are."""
+# The version of what the readers make of a file; a change of it makes an interrupted import start anew.
+_VERSION: Final = "import/v1"
+_ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
+
+
+class ImportProblem(Value, frozen=True, kw_only=True):
+    """Something that was not accepted: where in the file it stands, the verdict, and why. Without a verdict it can't be read."""
+
+    where: str
+    verdict: Verdict | None
+    reasons: tuple[str, ...]
+
+
+class ImportReport(Value, frozen=True, kw_only=True):
+    """What became of a file: how many facts and messages were read, and what the judge said.
+
+    ``problems`` has the first ones that were rejected or need review. ``resumed`` counts the facts that an earlier start of the same
+    import had committed; they are part of the other counts, as they were judged then.
+    """
+
+    file_format: str
+    dry_run: bool
+    read: int = 0
+    accepted: int = 0
+    known: int = 0
+    needs_review: int = 0
+    rejected: int = 0
+    resumed: int = 0
+    problems: tuple[ImportProblem, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        counts = f"{self.accepted} accepted, {self.known} known, {self.needs_review} to review, {self.rejected} rejected"
+        if self.dry_run:
+            return f"{self.read} read: {counts}. Nothing was stored."
+        return f"{self.read} read: {counts}." + (
+            f" {self.resumed} of them were imported by an earlier start." if self.resumed else ""
+        )
+
+
+def import_file(
+    memory: Memory,
+    path: str | Path,
+    *,
+    file_format: str,
+    scope: str = SHARED,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Judge everything in a file, and remember what is accepted.
+
+    Args:
+        path: The file. For ``markdown`` it may be a folder.
+        file_format: One of ``READERS``.
+        scope: Where to put what names no scope of its own.
+        dry_run: Judge, and store nothing.
+
+    Raises:
+        InvalidValue: The file is not of this format. Single lines that can't be read are in the report.
+    """
+    if file_format not in READERS:
+        known = ", ".join(READERS)
+        raise InvalidValue(
+            what="format", problem=f"{file_format!r:.40} is unknown; it must be one of {known}"
+        )
+    checked_scope(scope)
+    file = Path(path)
+    if file.is_dir() and file_format != "markdown":
+        raise InvalidValue(what=str(path), problem="only markdown notes are imported from a folder")
+    digest, lines = _digest(file)
+    items: Iterable[ImportedItem] = READERS[file_format](file, scope)
+    total = lines
+    if file_format != "jsonl":
+        items = list(items)
+        total = len(items)
+    run_prefix = f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}"
+    importer = _Importer(memory, file_format, run_prefix, dry_run=dry_run)
+    for batch in _batches(items):
+        importer.take(batch)
+        if progress is not None:
+            progress(importer.read, max(total, importer.read))
+    return importer.report()
+
+
+class _Importer:
+    """Judges and stores batches, and counts."""
+
+    def __init__(self, memory: Memory, file_format: str, run_prefix: str, *, dry_run: bool) -> None:
+        self._memory = memory
+        self._file_format = file_format
+        self._run_prefix = run_prefix
+        self._dry_run = dry_run
+        self._part = 0
+        self._counts = {"accepted": 0, "known": 0, "needs_review": 0, "rejected": 0, "resumed": 0}
+        self._problems: list[ImportProblem] = []
+
+    @property
+    def read(self) -> int:
+        """How many facts and messages were read so far."""
+        return sum(number for name, number in self._counts.items() if name != "resumed")
+
+    def report(self) -> ImportReport:
+        return ImportReport(
+            file_format=self._file_format,
+            dry_run=self._dry_run,
+            read=self.read,
+            problems=tuple(self._problems),
+            **self._counts,
+        )
+
+    def take(self, batch: list[ImportedItem]) -> None:
+        """Judge and store a part of the facts in one commit."""
+        facts = [one for one in batch if isinstance(one, ImportedFact)]
+        answers, replayed = self._memory.retry(
+            lambda: self._remember(facts), key=f"{self._run_prefix}-{self._part}"
+        )
+        self._part += 1
+        self._counts["resumed"] += len(facts) if replayed else 0
+        answered = iter(answers)
+        for one in batch:
+            if isinstance(one, Unreadable):
+                self._count(one.where, None, (one.problem,))
+            else:
+                answer = next(answered)
+                self._count(
+                    one.where,
+                    answer.verdict,
+                    answer.reasons,
+                    known=answer.known is not None,
+                    waits=answer.proposal_id is not None,
+                )
+
+    def _remember(self, facts: list[ImportedFact]) -> tuple[list[Remembered], bool]:
+        run = self._memory.run(
+            workflow=WORKFLOW,
+            mode=VisibilityMode.BUFFERED_WRITE,
+            run_id=None if self._dry_run else f"{self._run_prefix}-{self._part}",
+        )
+        with run:
+            answers = [_remembered(run, fact) for fact in facts]
+            if self._dry_run:
+                run.discard()
+        if run.receipt is not None and run.receipt.replayed:
+            return run.answers or answers, True
+        return answers, False
+
+    def _count(
+        self,
+        where: str,
+        verdict: Verdict | None,
+        reasons: tuple[str, ...],
+        *,
+        known: bool = False,
+        waits: bool = False,
+    ) -> None:
+        if known:
+            self._counts["known"] += 1
+        elif verdict in _ACCEPTED and not waits:
+            self._counts["accepted"] += 1
+        else:
+            is_rejected = verdict is None or verdict is Verdict.VOID
+            self._counts["rejected" if is_rejected else "needs_review"] += 1
+            if len(self._problems) < MAX_IMPORT_PROBLEMS:
+                self._problems.append(ImportProblem(where=where, verdict=verdict, reasons=tuple(reasons)))
+
+
+def _remembered(run: Run, fact: ImportedFact) -> Remembered:
+    asked = fact.request
+    return run.remember(
+        asked.text,
+        subject=asked.subject,
+        source=asked.source,
+        tags=asked.tags,
+        refs=asked.refs,
+        propose=asked.propose,
+        scope=asked.scope,
+        metadata=asked.metadata,
+        session=asked.session,
+        position=asked.position,
+        speaker=asked.speaker,
+        valid_from=asked.valid_from,
+        valid_until=asked.valid_until,
+    )
+
+
+def _batches(items: Iterable[ImportedItem]) -> Iterator[list[ImportedItem]]:
+    """The items in parts of one commit each."""
+    remaining = iter(items)
+    while part := list(islice(remaining, IMPORT_PART_FACTS)):
+        yield part
+
+
+def _digest(path: Path) -> tuple[str, int]:
+    """The digest of a file, or of all notes in a folder with their names, and the number of lines."""
+    if path.is_dir():
+        files = sorted(path.rglob("*.md"))
+        named = [[file.relative_to(path).as_posix(), _digest(file)[0]] for file in files]
+        return fingerprint(named), 0
+    digest, lines = "", 0
+    with path.open("rb") as file:
+        while chunk := file.read(READ_CHUNK_BYTES * 16):
+            digest = fingerprint_of_bytes(digest.encode() + chunk)
+            lines += chunk.count(b"\n")
+    return digest, lines
