@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from standfast.recall.hybrid import VectorScores
 from standfast.recall.lexical_index import IndexedRecord, ListedView
 from standfast.recall.vectors import ListedVectors
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
+from tests.subprocesses import ROOT, run_python, virtualenv
 
 
 @pytest.mark.parametrize("line", FILE.read_text().splitlines(), ids=lambda line: json.loads(line)["name"])
@@ -38,6 +40,29 @@ def test_there_is_a_golden_package_for_each_case() -> None:
     assert [json.loads(line)["name"] for line in FILE.read_text().splitlines()] == [
         name for name, *_ in CASES
     ]
+
+
+PROGRAM = """
+import json
+from tests.recall import hybrid_vectors, lexical_vectors
+for one in (hybrid_vectors, lexical_vectors):
+    for line in one.FILE.read_text().splitlines():
+        case = json.loads(line)
+        told = {"package": case["package"], "text": case["text"]}
+        assert one.package_of(case["records"], case["request"]) == told, case["name"]
+print("all the same")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_supported_python_gives_the_same_packages(version: str, tmp_path: Path) -> None:
+    paths = f"{ROOT / 'src'}:{ROOT}"
+
+    assert (
+        run_python("-c", PROGRAM, python=virtualenv(version, tmp_path), PYTHONPATH=paths).strip()
+        == "all the same"
+    )
 
 
 @st.composite

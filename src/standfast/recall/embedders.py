@@ -7,8 +7,6 @@ at most stays below 2^24, so float32 arithmetic is exact in any order of additio
 import base64
 import json
 import math
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -291,6 +289,9 @@ class HttpEmbedder:
         headers = {"Content-Type": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
+        import urllib.error  # noqa: PLC0415  # As slow to import as numpy, and only a server's users need it.
+        import urllib.request  # noqa: PLC0415  # As above.
+
         request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)  # noqa: S310  # The scheme was checked.
         try:
             with urllib.request.urlopen(request, timeout=self._timeout_seconds) as reply:  # noqa: S310  # As above.
