@@ -124,6 +124,15 @@ def test_what_an_embedder_gives_is_checked(vectors: npt.NDArray[np.int8], proble
         checked_vectors(Wrong(vectors), ["cat"])
 
 
+def test_whatever_an_embedder_raises_is_a_failure_of_the_embedder() -> None:
+    class Broken(StaticEmbedder):
+        def embed(self, texts: Sequence[str]) -> npt.NDArray[np.int8]:
+            raise KeyError(len(texts))
+
+    with pytest.raises(EmbeddingFailed, match="KeyError: 1"):
+        checked_vectors(Broken(), ["cat"])
+
+
 @pytest.mark.parametrize(
     "spec",
     ["", "dynamic", "static?weight=3", "local:/no/such/folder", "http://host/v1", "https://h/v1?model=m&dimensions=x", "http://h/v1?model=m&dimensions=0", "ftp://h?model=m&dimensions=3"],

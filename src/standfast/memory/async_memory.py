@@ -24,11 +24,13 @@ from standfast.ledger.notary import Notary
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRIES
 from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessages
+from standfast.memory.embedding import MemoryVectors
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.policies.band_budget import BandBudget
 from standfast.recall.controller import RECALLED_BANDS, Package
+from standfast.recall.embedders import Embedder
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
@@ -68,6 +70,7 @@ class AsyncMemory:
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
+        embedder: Embedder | str | None = None,
     ) -> Self:
         """Open the memory at a path or URL; see ``Memory.open``."""
         memory = await _in_thread(
@@ -87,6 +90,7 @@ class AsyncMemory:
             budgets=budgets,
             controllers=controllers,
             origins=origins,
+            embedder=embedder,
         )
         return cls(memory)
 
@@ -94,6 +98,11 @@ class AsyncMemory:
     def store(self) -> Store:
         """The store; its methods block."""
         return self._memory.store
+
+    @property
+    def vectors(self) -> MemoryVectors:
+        """The vectors of ``hybrid-v1``; its methods block."""
+        return self._memory.vectors
 
     @property
     def namespace(self) -> str:

@@ -13,6 +13,7 @@ from standfast.memory.snapshot_view import SnapshotView
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package, RecallAnswer
 from standfast.recall.filters import Filter, Where
+from standfast.recall.recall_package import RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import SHARED
@@ -213,6 +214,12 @@ class AsyncSnapshotView:
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
         )
+
+    async def recall_again(
+        self, package: RecallPackage, *, token_counter: TokenCounter | None = None
+    ) -> Package:
+        """Answer the request of a package again; see ``SnapshotView.recall_again``."""
+        return await _in_thread(self._view.recall_again, package, token_counter=token_counter)
 
     async def explain(
         self,

@@ -130,7 +130,13 @@ def checked_embedder(embedder: Embedder) -> Embedder:
 
 def checked_vectors(embedder: Embedder, texts: Sequence[str]) -> SignedBytes:
     """The vectors of texts, if they have the promised form; otherwise ``EmbeddingFailed``."""
-    vectors = embedder.embed(texts)
+    try:
+        vectors = embedder.embed(texts)
+    except EmbeddingFailed:
+        raise
+    except Exception as error:  # Whatever a model raises must not cost anybody a commit.
+        problem = f"{type(error).__name__}: {error}"
+        raise EmbeddingFailed(embedder=identity_of(embedder), problem=problem) from error
     shape = (len(texts), embedder.dimensions)
     if not isinstance(vectors, np.ndarray) or vectors.dtype != np.int8 or vectors.shape != shape:
         problem = f"it must return an int8 array of shape {shape}"

@@ -54,6 +54,7 @@ STATUS_OF_CODE: Final = {
     "not_canonical": 400,
     "canon_size": 413,
     "recall": 422,
+    "recall_embedding": 503,
     "prompt": 422,
     "version_conflict": 412,
     "overrides_unavailable": 503,
@@ -61,7 +62,15 @@ STATUS_OF_CODE: Final = {
     "no_rollback": 409,
 }
 RETRYABLE: Final = frozenset(
-    {"rate_limited", "overloaded", "store_busy", "store_failed", "outcome_unknown", "checkpoint_file_failed"}
+    {
+        "rate_limited",
+        "overloaded",
+        "store_busy",
+        "store_failed",
+        "outcome_unknown",
+        "checkpoint_file_failed",
+        "recall_embedding",
+    }
 )
 
 
