@@ -32,7 +32,7 @@ from standfast.recall.recall_package import RecallItem, RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus, key_at
 from standfast.recall.store_index import StoreIndex
-from standfast.recall.timestamps import normal_timestamp
+from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, listed_scope, outer_scopes, prefix_of, recalled_scopes
@@ -91,7 +91,7 @@ class SnapshotReader:
         head = self.store.head()
         snapshot = head if at is None else at
         view = RecordView(
-            lambda: self._sources(request.bands, snapshot, head, request.choice),
+            lambda: self._sources(request.bands, snapshot, head, request.choice(view.now(request))),
             lambda: self._index.view(
                 request.bands, at=snapshot, scopes=outer_scopes(request.scopes), head=head
             ),
@@ -123,8 +123,10 @@ class SnapshotReader:
         """
         self.require_readable("recall")
         head = self.store.head()
-        choice = Choice(scopes=tuple(scopes), where=where)
-        return self._sources(bands, head if at is None else at, head, choice)
+        snapshot = head if at is None else at
+        instant = self.instant_of(snapshot) if snapshot <= head else None
+        now = MISSING if instant is None else time_of(instant)
+        return self._sources(bands, snapshot, head, Choice(scopes=tuple(scopes), where=where, now=now))
 
     def instant_of(self, snapshot: int) -> str | None:
         """When a snapshot was committed; None for the empty one. Ages are measured from it."""

@@ -91,10 +91,11 @@ class RecallRequest(Value, frozen=True, kw_only=True):
         """``now_utc`` in microseconds since the start of year 1; ``MISSING`` without it."""
         return MISSING if self.now_utc is None else time_of(self.now_utc)
 
-    @property
-    def choice(self) -> Choice:
-        """Which records may be chosen."""
-        return Choice(scopes=self.scopes, where=self.where, include_unreviewed=self.include_unreviewed)
+    def choice(self, now: int) -> Choice:
+        """Which records may be chosen, if it is ``now``."""
+        return Choice(
+            scopes=self.scopes, where=self.where, include_unreviewed=self.include_unreviewed, now=now
+        )
 
 
 def named_bands(bands: object) -> tuple[Band, ...]:

@@ -85,6 +85,16 @@ class FilteredFields(OriginFields, Protocol):
         """The judge's decision about it."""
         ...
 
+    @property
+    def valid_from(self) -> str | None:
+        """When it begins to hold."""
+        ...
+
+    @property
+    def valid_until(self) -> str | None:
+        """When it ends to hold."""
+        ...
+
 
 class RecordFacts(msgspec.Struct, frozen=True, gc=False):
     """The fields of a record that a filter looks at."""
@@ -100,6 +110,8 @@ class RecordFacts(msgspec.Struct, frozen=True, gc=False):
     scope: str = SHARED
     origin: str = Origin.ORDINARY.value
     verdict: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
 
 
 class Filter(Value, frozen=True, kw_only=True):
@@ -207,20 +219,32 @@ class Choice(Value, frozen=True, kw_only=True):
     """Which of the records that a snapshot shows in bands and scopes may be chosen. Statistics count all of them.
 
     Untrusted records are chosen only in the scopes that were named, not below them. Records that wait for a person are chosen
-    only if they were asked for.
+    only if they were asked for. Records that do not hold at the time ``now`` are not chosen.
     """
 
     scopes: tuple[str, ...] = (SHARED,)
     where: Filter = NO_FILTER
     include_unreviewed: bool = False
+    now: int = MISSING
 
     def admits(self, facts: FilteredFields) -> bool:
         """Whether a record may be chosen."""
         return (
             (self.include_unreviewed or facts.verdict not in UNREVIEWED_VERDICTS)
             and (facts.scope in self.scopes or trust_of(facts) != Origin.UNTRUSTED)
+            and not validity_at(facts.valid_from, facts.valid_until, self.now)
             and (not self.where or self.where.matches(facts))
         )
+
+
+def validity_at(valid_from: str | None, valid_until: str | None, now: int) -> str:
+    """Why a record does not hold at a time, in a few words; empty if it does. A time that can't be read limits nothing."""
+    if now != MISSING:
+        if valid_until is not None and MISSING != time_of(valid_until) <= now:
+            return f"held until {valid_until[:10]}"
+        if valid_from is not None and time_of(valid_from) > now:
+            return f"holds from {valid_from[:10]}"
+    return ""
 
 
 def _is_kind(kind: object, wanted: str) -> bool:

@@ -211,12 +211,18 @@ class LexicalController:
             lexical.index,
             weights,
             scores,
-            choice=request.choice,
+            choice=request.choice(now),
             now=now,
             most_untrusted=request.max_items,
         )
         packing = Packing(
-            request, weights, analyzer, counter, now=now, parts=added.explained if added else None
+            request,
+            weights,
+            analyzer,
+            counter,
+            now=now,
+            asks_for_then=bool(query.dates),
+            parts=added.explained if added else None,
         )
         packing.take(looked_up(ranking, lexical))
         package = packing.package(self.version, ranking.matched)

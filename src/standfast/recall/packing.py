@@ -12,8 +12,10 @@ from standfast.origins import Origin
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.excerpts import excerpt_of, limit_of
+from standfast.recall.filters import validity_at
 from standfast.recall.item_trust import (
     TRUST_TENTHS,
+    UNREVIEWED_VERDICTS,
     doubts_of,
     reasons_of,
     trust_code,
@@ -25,6 +27,7 @@ from standfast.recall.recall_package import (
     PackageRequest,
     RecallItem,
     RecallPackage,
+    disagreement_line,
     excerpt_line,
     group_line,
     heading,
@@ -61,6 +64,18 @@ class Looked:
     outcome: str = "budget_exhausted"
     excerpt: str = ""
     also: tuple[str, ...] = ()
+    disagrees: bool = False
+
+    def disagrees_with(self, other: "Looked") -> bool:
+        """Whether both are accepted, speak of the same subject, and say different things."""
+        return (
+            other is not self
+            and self.record.subject is not None
+            and self.record.subject == other.record.subject
+            and not any(
+                one.is_untrusted or one.record.verdict in UNREVIEWED_VERDICTS for one in (self, other)
+            )
+        )
 
     @property
     def is_untrusted(self) -> bool:
@@ -74,6 +89,7 @@ class Packing:
     Args:
         weights: The terms of the query and what each is worth.
         now: The time that age is measured from, or ``MISSING``.
+        asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
         parts: Says what the score of a row was added up from, if it has several parts.
     """
 
@@ -85,11 +101,14 @@ class Packing:
         counter: TokenCounter,
         *,
         now: int,
+        asks_for_then: bool = False,
         parts: Callable[[int], dict[str, int]] | None = None,
     ) -> None:
         self._parts = parts
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
         self._now = now
+        self._asks_for_then = asks_for_then
+        self._not_valid = 0
         is_estimate = isinstance(counter, EstimatedCounter)
         # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted at the end.
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
@@ -110,6 +129,9 @@ class Packing:
             if self._is_over:
                 break
             if self._request.where and not self._request.where.matches(looked.record):
+                continue
+            if not self._asks_for_then and self._validity(looked.record):
+                self._not_valid += 1
                 continue
             self._looked.append(looked)
             if not self._offer(looked) and looked.is_untrusted:
@@ -136,6 +158,11 @@ class Packing:
             cost += self._cost(group_line(self._mark, item))
         if looked.is_untrusted and not any(one.is_untrusted for one in self._taken):
             cost += self._cost(untrusted_line(self._mark))
+        if any(map(looked.disagrees_with, self._taken)):
+            # The line that says so, and a line of its own for each of the two.
+            cost += self._cost(disagreement_line(self._mark, item)) + 2 * self._cost(
+                group_line(self._mark, item)
+            )
         most = min(self._left, self._untrusted_left) if looked.is_untrusted else self._left
         if not looked.excerpt or cost > most:
             return False
@@ -176,6 +203,8 @@ class Packing:
             vector=request.vector,
         )
         while True:
+            for one in self._taken:
+                one.disagrees = any(map(one.disagrees_with, self._taken))
             items = [self._item(one, record_hash_of(one.record)) for one in self._taken]
             package = RecallPackage.sealed(version, asked, items, matched)
             if self._counter.count(package.text) <= request.tokens:
@@ -185,6 +214,9 @@ class Packing:
     def _ceiling(self, record: IndexedRecord) -> Ceiling:
         doubts = doubts_of(trust_code(record), record.time, self._now)
         return Ceiling(ceiling_of(doubts), reasons_of(doubts))
+
+    def _validity(self, record: IndexedRecord) -> str:
+        return validity_at(record.valid_from, record.valid_until, self._now)
 
     def _item(self, looked: Looked, record_hash: str = "") -> RecallItem:
         record, ceiling = looked.record, self._ceiling(looked.record)
@@ -201,6 +233,10 @@ class Packing:
             trust=trust_of(record),
             ceiling=ceiling.confidence,
             reasons=ceiling.warnings,
+            validity=self._validity(record),
+            subject=record.subject,
+            ts_utc=record.ts_utc,
+            disagrees=looked.disagrees,
             session=record.session,
             position=record.position,
             speaker=record.speaker,
@@ -219,7 +255,8 @@ class Packing:
         counts = {
             "budget_exhausted": exhausted,
             "same": len(self._looked) - len(self._taken) - exhausted,
-            "not_looked_at": ranked - len(self._looked),
+            "not_looked_at": ranked - len(self._looked) - self._not_valid,
+            "not_valid": self._not_valid,
             **left_out,
         }
         return Explanation(tuple(terms), items, (), counts)

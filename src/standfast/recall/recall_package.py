@@ -59,6 +59,8 @@ class RecallItem(Value, frozen=True, kw_only=True):
         trust: How far its origin is trusted: ``"law"``, ``"trusted"``, ``"ordinary"`` or ``"untrusted"``.
         ceiling: How far it may be trusted, from 0 to 0.85. Age counts as of the request's time, or of the snapshot's commit.
         reasons: Why not further.
+        validity: Why it does not hold at the time of the request, e.g. ``"held until 2026-01-01"``; empty if it does.
+        disagrees: Whether another selected record says something else about the same subject. Both stand together, newest first.
         also: Ids of records that say the same and were left out for it.
     """
 
@@ -74,6 +76,10 @@ class RecallItem(Value, frozen=True, kw_only=True):
     trust: str = DEFAULT_TRUST
     ceiling: float = MAX_RECALL_CONFIDENCE
     reasons: tuple[str, ...] = ()
+    validity: str = ""
+    subject: str | None = None
+    ts_utc: str | None = None
+    disagrees: bool = False
     session: str | None = None
     position: int | None = None
     speaker: str | None = None
@@ -81,8 +87,8 @@ class RecallItem(Value, frozen=True, kw_only=True):
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What the line above its excerpt names: date, source, trust and a review that is missing."""
-        return (self.date or "", self.session or self.source, self.trust, self.review)
+        """What the line above its excerpt names: date, source, trust, a review that is missing, and validity."""
+        return (self.date or "", self.session or self.source, self.trust, self.review, self.validity)
 
     @property
     def review(self) -> str:
@@ -99,6 +105,7 @@ class RecallItem(Value, frozen=True, kw_only=True):
             self.source,
             self.session or "",
             self.speaker or "",
+            self.subject or "",
             self.trust,
         )
 
@@ -216,14 +223,19 @@ def heading(mark: str) -> str:
 
 def group_line(mark: str, item: RecallItem) -> str:
     """The line above the excerpts of one date and source. Ordinary trust is not named."""
-    date, source, trust, review = item.group
-    names = [date or "no date", _quoted(source), "" if trust == DEFAULT_TRUST else trust, review]
+    date, source, trust, review, validity = item.group
+    names = [date or "no date", _quoted(source), "" if trust == DEFAULT_TRUST else trust, review, validity]
     return f"[{mark} {', '.join(name for name in names if name)}]\n"
 
 
 def untrusted_line(mark: str) -> str:
     """The line above everything that is untrusted. It stands at the end of a text."""
     return f"[{mark} UNTRUSTED below: from tools, web pages or unknown sources]\n"
+
+
+def disagreement_line(mark: str, item: RecallItem) -> str:
+    """The line above records that say different things about one subject."""
+    return f"[{mark} DISAGREE on {_quoted(item.subject or '')}, newest first]\n"
 
 
 def excerpt_line(mark: str, item: RecallItem) -> str:
@@ -242,12 +254,18 @@ def text_parts(items: Sequence[RecallItem], mark: str) -> Iterator[str]:
     """The lines of a text: by date, source and trust, then by position in the conversation, then by rank."""
     if items:
         yield heading(mark)
-    last = None
+    last = subject = None
     is_trusted = True
-    for item in sorted(items, key=_place):
+    for item in sorted(sorted(items, key=_newest, reverse=True), key=_place):
         if is_trusted and item.trust == Origin.UNTRUSTED:
             is_trusted = False
             yield untrusted_line(mark)
+        if item.disagrees and item.subject != subject:
+            yield disagreement_line(mark, item)
+        if item.disagrees or subject is not None:
+            # A line of its own for each: what stands before it must not seem to belong to it.
+            last = None
+            subject = item.subject if item.disagrees else None
         if item.group != last:
             last = item.group
             yield group_line(mark, item)
@@ -255,6 +273,12 @@ def text_parts(items: Sequence[RecallItem], mark: str) -> Iterator[str]:
 
 
 def _place(item: RecallItem) -> tuple[Any, ...]:
-    # What is untrusted stands last, in a block of its own.
+    # What is untrusted stands last, in a block of its own. What disagrees comes first, by subject; its order is the newest first.
+    if item.disagrees:
+        return (False, False, item.subject or "")
     position = -1 if item.position is None else item.position
-    return (item.trust == Origin.UNTRUSTED, item.group, position, item.rank)
+    return (item.trust == Origin.UNTRUSTED, True, item.group, position, item.rank)
+
+
+def _newest(item: RecallItem) -> tuple[Any, ...]:
+    return (item.ts_utc or "", -item.rank)

@@ -1,0 +1,63 @@
+"""What does not hold at the time of the request is left out, or marked; what disagrees about a subject is shown together."""
+
+from typing import Any
+
+import pytest
+
+from standfast import Memory, RecallPackage
+from standfast.clock import ManualClock
+from tests.recall.test_lexical import answer, record
+
+DOC = {"kind": "doc", "id": "handbook#4"}
+
+
+@pytest.fixture
+def memory() -> Memory:
+    memory = Memory.open(":memory:", clock=ManualClock())  # It is 1 January 2026.
+    for text, fields in (
+        ("The gate of the depot closes at nine.", {"valid_until": "2026-02-01"}),
+        ("The gate of the garage closes at ten.", {"valid_from": "2026-02-01"}),
+        ("The gate of the harbour closes at six.", {}),
+    ):
+        memory.remember(text, source=DOC, **fields)  # type: ignore[arg-type]  # Fields of a record.
+    return memory
+
+
+def _words(memory: Memory, query: str = "When does the gate close?", **options: Any) -> set[str]:
+    package = memory.recall(query, **options)
+    return {word for word in ("depot", "garage", "harbour") if word in package.text}
+
+
+@pytest.mark.parametrize("controller", ["lexical-v1", "phase6-v1"])
+def test_what_does_not_hold_is_left_out(memory: Memory, controller: str) -> None:
+    assert _words(memory, controller=controller) == {"depot", "harbour"}, "as of the snapshot's commit"
+    assert _words(memory, controller=controller, now_utc="2026-01-31T23:59:59Z") == {"depot", "harbour"}
+    assert _words(memory, controller=controller, now_utc="2026-02-01") == {"garage", "harbour"}
+
+
+def test_a_question_about_a_date_gets_it_marked(memory: Memory) -> None:
+    package = memory.recall("When did the gate close in January 2026?", now_utc="2026-03-01")
+
+    assert isinstance(package, RecallPackage)
+    assert {item.validity for item in package.items} == {"", "held until 2026-02-01"}
+    assert ", held until 2026-02-01]" in package.text
+    counts = memory.at(3).explain("gate", now_utc="2026-03-01").explanation.counts
+    assert counts["not_valid"] == 1
+
+
+def test_what_disagrees_about_a_subject_stands_together_newest_first() -> None:
+    about = {"subject": "policy/refunds", "verdict": "SEAL"}
+    old = record("a", "Refunds take 14 days.", ts_utc="2026-01-01T00:00:00Z", **about)
+    new = record("b", "Refunds take 30 days now.", ts_utc="2026-03-01T00:00:00Z", **about)
+    other = record("c", "Refunds are paid in euros.", ts_utc="2026-02-01T00:00:00Z", verdict="SEAL")
+    held = record("d", "Refunds take 90 days.", subject="policy/refunds", verdict="888_HOLD")
+    web = record("e", "Refunds take 1 day.", subject="policy/refunds", verdict="SEAL", origin="untrusted")
+    package = answer([old, new, other, held, web], "refunds", include_unreviewed=True)
+    lines = [line.partition("] ")[2] for line in package.text.splitlines()]
+    shown = [line for line in lines if line]
+
+    assert {item.memory_id for item in package.items if item.disagrees} == {"a", "b"}
+    assert shown[:2] == ["Refunds take 30 days now.", "Refunds take 14 days."]
+    assert package.text.count("DISAGREE on policy/refunds, newest first]") == 1
+    assert package.text_tokens <= 500
+    assert not any(item.disagrees for item in answer([old, other], "refunds").items)
