@@ -154,12 +154,14 @@ MAX_SHOWN_PROBLEMS: Final = 1_000
 MAX_NAMESPACES_HELD: Final = 256
 MAX_KEY_NAMESPACES: Final = 100
 MAX_KEY_DAYS: Final = 36_500
-MAX_OPEN_RUNS: Final = 256
+MAX_RUNS_HELD: Final = 256
 MAX_OPEN_RUNS_OF_KEY: Final = 64
 MAX_RUN_ITEMS: Final = 1_000
 MAX_BATCH_RECALLS: Final = 100
 MAX_RUN_BYTES: Final = 1 << 20
+MAX_RUN_RECALLED_BYTES: Final = 16 << 20
 RUN_IDLE_SECONDS: Final = 900.0
+MAX_RUN_SECONDS: Final = 86_400.0
 SERVER_THREADS: Final = 16
 MAX_WAITING_CALLS: Final = 1_024
 MAX_CONNECTIONS: Final = 4_096
@@ -177,11 +179,14 @@ CALLS_AT_ONCE: Final = 400.0
 FAILED_CALLS_PER_SECOND: Final = 5.0
 FAILED_CALLS_AT_ONCE: Final = 50.0
 MAX_RATE_LIMITED_NAMES: Final = 10_000
+MAX_TOLD_NAMES: Final = 1_000
+MAX_REPLICAS: Final = 256
+REPLICA_SECONDS: Final = 15
+REPLICA_EXCHANGE_SECONDS: Final = 1.0
 REFUSALS_LOGGED_PER_MINUTE: Final = 10
 CONSOLE_SESSION_SECONDS: Final = 8 * 3600
 CONSOLE_PAGE_ITEMS: Final = 50
 CONSOLE_GROWTH_SNAPSHOTS: Final = 60
-MAX_ENDED_SESSIONS: Final = 10_000
 MAX_COMPARED_WORDS: Final = 4_000
 MAX_SHOWN_REPORTS: Final = 100
 MAX_REPORT_BYTES: Final = 4 << 20
@@ -238,5 +243,6 @@ assert MAX_RUN_ITEMS < MAX_COMMIT_WRITES // 4, (
 assert MAX_BODY_BYTES * 8 <= MAX_BODIES_BYTES, (
     "a few callers with the largest bodies fit in beside each other"
 )
-assert MAX_OPEN_RUNS_OF_KEY < MAX_OPEN_RUNS, "one caller can't take every run"
+assert MAX_OPEN_RUNS_OF_KEY < MAX_RUNS_HELD, "the runs of one caller fit in memory beside others"
+assert RUN_IDLE_SECONDS * 2 < MAX_RUN_SECONDS, "an idle run ends before the journal of a busy one does"
 assert DEFAULT_PAGE_ITEMS <= MAX_PAGE_ITEMS <= SCAN_PAGE_RECORDS, "a page of a door is read in one go"

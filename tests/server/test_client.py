@@ -181,13 +181,21 @@ def test_a_call_that_broke_off_is_sent_again_and_has_one_effect(served: Served) 
     assert len(chapters) == 2
 
 
-def test_what_is_not_safe_to_send_again_is_not(served: Served) -> None:
+def test_a_call_of_a_run_that_was_cut_off_takes_effect_once(served: Served) -> None:
     with _over_a_bad_line(served, "cut-run", cuts=0) as (line, client):
         run = client.run(workflow="triage", mode="buffered_write")
-        line.cuts = 1
-        with pytest.raises(Unreachable):
-            run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        line.cuts = 2
+        answer = run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        again = run.remember("EU refunds take 14 days.", source=HANDBOOK)
         run.discard()
+
+    assert line.cut == 2
+    assert (answer.known, again.known) == (None, answer.memory_id)
+
+
+def test_what_is_not_safe_to_send_again_is_not(served: Served) -> None:
+    with _over_a_bad_line(served, "cut-sweep", cuts=1) as (line, client), pytest.raises(Unreachable):
+        client.sweep()
 
     assert line.cut == 1
 

@@ -17,12 +17,12 @@ from standfast.errors import (
 )
 from standfast.limits import (
     MAX_NAMESPACES_HELD,
-    MAX_OPEN_RUNS,
     MAX_OPEN_RUNS_OF_KEY,
     MAX_PAGE_BYTES,
     MAX_RECALL_TOKENS,
     MAX_RUN_BYTES,
     MAX_RUN_ITEMS,
+    MAX_RUNS_HELD,
 )
 from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
@@ -254,21 +254,21 @@ def test_a_request_key_belongs_to_a_caller_and_a_namespace(harness: Harness) -> 
     assert len({receipt.commit_id for receipt in receipts}) == 3
 
 
-def test_no_keys_take_all_open_runs(tmp_path: Path) -> None:
-    """Each key may hold a third of what is left, so greedy keys leave room for others."""
+def test_greedy_keys_leave_room_for_others(tmp_path: Path) -> None:
+    """Each key has runs of its own. What does not fit in memory is read again from the store."""
     gateway = make_gateway(tmp_path / "store.db")
-    runs, body = OpenRuns(gateway), OpenRunBody(workflow="triage")
-    opened = []
-    for number in range(10):
-        greedy = Caller(key_id=f"key-{number}", name="bot", role=KeyRole.AGENT, namespaces=("*",))
-        before = len(runs)
+    runs, body = OpenRuns(gateway), OpenRunBody(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE)
+    keys = [Caller(key_id=f"key-{n}", name="bot", role=KeyRole.AGENT, namespaces=("*",)) for n in range(6)]
+    opened: list[str] = []
+    for greedy in keys:
         with contextlib.suppress(TooManyRuns):
-            for _ in range(MAX_OPEN_RUNS):
-                runs.open(greedy, "default", body, None)
-        opened.append(len(runs) - before)
-    latecomer = Caller(key_id="late", name="bot", role=KeyRole.AGENT, namespaces=("*",))
-    runs.open(latecomer, "default", body, None)
+            opened.extend(
+                runs.open(greedy, "default", body, None).run_id for _ in range(MAX_OPEN_RUNS_OF_KEY)
+            )
+            runs.open(greedy, "default", body, None)
 
-    assert opened[:4] == [MAX_OPEN_RUNS_OF_KEY, 48, 36, 27]
-    assert all(opened)
-    assert len(runs) < MAX_OPEN_RUNS
+    assert len(opened) == len(keys) * MAX_OPEN_RUNS_OF_KEY
+    assert len(runs) == MAX_RUNS_HELD
+    assert runs.show(keys[0], "default", opened[0]).run_id == opened[0]
+    runs.discard(keys[0], "default", opened[0])
+    assert runs.open(keys[0], "default", body, None).remembered == 0

@@ -12,6 +12,7 @@ from tests.store.builders import commit, contents, expire, write
 
 TO_FORMAT_2 = """
 DROP TABLE vectors;
+DROP TABLE temporary;
 DROP TABLE branches;
 DROP INDEX buffers_by_lease;
 DROP INDEX buffers_by_end;

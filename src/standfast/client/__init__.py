@@ -16,8 +16,9 @@ from standfast.client.async_client import (
     AsyncRemoteSnapshot,
     AsyncRemoteTraces,
 )
-from standfast.client.client import Client, RemoteRun
+from standfast.client.client import Client
 from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
+from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.server.operations.schemas import RecallBody, RememberBody
 

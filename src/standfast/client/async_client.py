@@ -19,8 +19,9 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-from standfast.client.client import TIMEOUT_SECONDS, Client, RemoteRun
+from standfast.client.client import TIMEOUT_SECONDS, Client
 from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
+from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, StandfastError

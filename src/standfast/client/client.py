@@ -23,6 +23,7 @@ from standfast.client.remote_resources import (
     RemoteTraces,
     require_text,
 )
+from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
@@ -93,7 +94,7 @@ class Client:
         named = {} if mode is None else {"mode": str(mode)}
         body = schemas.OpenRunBody.from_json({"workflow": workflow, "scope": scope, **named})
         response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
-        return RemoteRun(self._calls, response)
+        return RemoteRun(self._calls, response, ids=self._ids)
 
     def remember(
         self,
@@ -376,119 +377,3 @@ class Client:
             return self._ids.new_id()
         require_text("request_key", request_key)
         return request_key
-
-
-class RemoteRun:
-    """A run on a server. Used as a context manager, leaving the block commits; an exception discards the run."""
-
-    def __init__(self, calls: ApiCalls, response: schemas.RunResponse) -> None:
-        self._calls = calls
-        self.is_over = False
-        self.response = response
-        self.receipt: Receipt | None = None
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self.response.run_id
-
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall from the run's snapshot."""
-        body = recall_body(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-        )
-        return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
-
-    def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-    ) -> schemas.RememberResponse:
-        """Judge one text and buffer it until the run commits; see ``Client.remember``."""
-        body = remember_body(
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            hold=hold,
-            scope=scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-        )
-        return self._calls.post(self._path("/remember"), schemas.RememberResponse, body)
-
-    def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) when the run commits, and erase its content."""
-        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason, "scope": scope})
-        return self._calls.post(self._path("/forget"), schemas.ForgetResponse, body)
-
-    def commit(self) -> Receipt | None:
-        """Commit the run atomically. Returns None if there was nothing to apply; repeating it gives the same receipt."""
-        response = self._calls.post(self._path("/commit"), schemas.CommitResponse, safe=True)
-        self.is_over = True
-        self.receipt = response.receipt
-        return self.receipt
-
-    def discard(self) -> None:
-        """Discard the run. None of its writes were visible to anyone."""
-        self.is_over = True
-        self._calls.delete(self._path(""))
-
-    def _path(self, path: str) -> str:
-        return f"/runs/{self.run_id}{path}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.is_over:
-            return
-        if kind is None:
-            self.commit()
-        else:
-            # The caller should see the error of the block. An open run expires on the server.
-            with suppress(StandfastError):
-                self.discard()

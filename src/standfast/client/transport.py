@@ -15,6 +15,8 @@ from standfast.limits import MAX_ATTEMPTS
 from standfast.vocabulary import Value
 
 PAUSE_SECONDS: Final = 0.2
+# Too many calls; and what a server that stops, or a proxy that lost its server, answers.
+_RETRYABLE: Final = (429, 502, 503, 504)
 MAX_PAUSE_SECONDS: Final = 5.0
 _ERROR_CLASSES: Final[dict[str, type[StandfastError]]] = {
     kind.code: kind
@@ -92,12 +94,15 @@ class Transport:
         try:
             answer = json.loads(raw)
         except ValueError:
+            answer = None
+        if answer is None:
             problem = f"status {response.status}, and the body is not JSON"
-            raise ServerFailed(address=self.address, problem=problem) from None
-        if response.status < 400:
+            error: StandfastError = ServerFailed(address=self.address, problem=problem)
+        elif response.status < 400:
             return answer
-        error = _error_of(self.address, answer)
-        if response.status in (429, 503):
+        else:
+            error = _error_of(self.address, answer)
+        if response.status in _RETRYABLE:
             retry_after = response.headers.get("Retry-After", "")
             seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else PAUSE_SECONDS
             raise _Retryable(error, min(seconds, MAX_PAUSE_SECONDS))

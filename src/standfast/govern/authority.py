@@ -39,6 +39,15 @@ class Role(StrEnum):
     AGENT = "agent"
 
 
+def checked_role(role: str) -> str:
+    """The name of a role. Raises ``InvalidValue`` if there is none of this name."""
+    try:
+        return Role(role).value
+    except ValueError:
+        roles = ", ".join(Role)
+        raise InvalidValue(what="role", problem=f"{role!r:.80} is none of {roles}") from None
+
+
 class Operation(StrEnum):
     """What is to be done. The first four are the document's human approval gates."""
 

@@ -149,7 +149,7 @@ class CallLog:
         if self.receipt is None:
             return None
         position = len(self._calls)
-        self._calls.append(LoggedCall(_fingerprint_of_call(call), None))
+        self._calls.append(LoggedCall(fingerprint_of_call(call), None))
         if (
             position >= len(self._earlier)
             or self._earlier[position].fingerprint != self._calls[position].fingerprint
@@ -159,7 +159,16 @@ class CallLog:
 
     def add(self, call: list[Any], answer: Remembered | None) -> None:
         """Log a call that was carried out."""
-        self._calls.append(LoggedCall(_fingerprint_of_call(call), answer))
+        self.restore(fingerprint_of_call(call), answer)
+
+    def restore(self, fingerprint: str, answer: Remembered | None) -> None:
+        """Log a call that was carried out by another process."""
+        self._calls.append(LoggedCall(fingerprint, answer))
+
+    @property
+    def last_fingerprint(self) -> str:
+        """The fingerprint of the last call."""
+        return self._calls[-1].fingerprint
 
     def confirmed(self) -> Receipt | None:
         """Return the receipt of the earlier attempt; None if there was none, or if this one made no call.
@@ -202,7 +211,8 @@ def _pages(calls: Sequence[LoggedCall]) -> list[Sequence[LoggedCall]]:
     return [calls[start : start + CALL_PAGE_CALLS] for start in range(0, len(calls), CALL_PAGE_CALLS)]
 
 
-def _fingerprint_of_call(call: list[Any]) -> str:
+def fingerprint_of_call(call: list[Any]) -> str:
+    """The fingerprint of a call's name and arguments. If they hold a secret, that of the secret's kind instead."""
     text = canonical_bytes(call).decode()
     for reading in (text, plain(text)):
         if (kind := find_secret(reading, TextReading(reading).longest_run_chars)) is not None:

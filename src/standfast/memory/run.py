@@ -21,7 +21,7 @@ from standfast.errors import (
     TraceExists,
 )
 from standfast.govern.admission import JudgedRecord, admit, kept_beside
-from standfast.govern.authority import Role
+from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.redaction import redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
@@ -29,12 +29,12 @@ from standfast.memory.committing import RunServices, commit_judged
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import RunJudgingContext
 from standfast.memory.origin_lookup import OriginLookup
+from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.recall.store_corpus import key_at
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
@@ -96,7 +96,7 @@ class Run:
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
         self._forgotten: dict[str, str] = {}
-        self._recalled: list[tuple[str, str, str]] = []
+        self._recalled: list[Recalled] = []
         self._judging: dict[str, RunJudgingContext] = {}
         self._count = 0
         self._is_over = False
@@ -104,6 +104,8 @@ class Run:
         self._is_idempotent = is_idempotent
         self._call_log: CallLog | None = None
         self._calls = 0
+        self.steps: list[RunStep] | None = None
+        """What each call did, if the run is to be carried on by other processes; see ``resume``."""
 
     # Reading.
 
@@ -159,12 +161,11 @@ class Run:
             package, bands=bands, scopes=within, where=chosen, include_unreviewed=include_unreviewed
         )
         self.recorder.retrieval(**facts)
-        found = [(one.store_path, one.memory_id, one.excerpt) for one in package.items]
+        recalled = recalled_from(package, services.namespace)
         with self._lock:
-            self._recalled += [
-                (scope_in(key_at(services.namespace, path, memory_id)), memory_id, excerpt)
-                for path, memory_id, excerpt in found
-            ]
+            self._recalled += recalled
+            if self.steps is not None:
+                self.steps.append(RunStep.of_recall(facts, recalled))
         return package
 
     # Writing.
@@ -217,7 +218,7 @@ class Run:
             tags=tags,
             refs=refs,
             propose=propose,
-            role=_checked_role(role),
+            role=checked_role(role),
             hold=hold,
             scope=self.scope if scope is None else scope,
             metadata=metadata,
@@ -228,29 +229,76 @@ class Run:
             valid_until=valid_until,
         )
         self._require_writable("remember")
-        return self.recorder.remember(redacted_request(request), lambda: self._judge_once(request))
+        return self._judge_once(request, redacted_request(request))
 
-    def _judge_once(self, request: RememberRequest) -> Remembered:
-        return self._once(["remember", request.as_json()], lambda: self._judge(request))
+    def _judge_once(self, request: RememberRequest, redacted: RememberRequest) -> Remembered:
+        call, recorded = [REMEMBER, request.as_json()], redacted.as_json()
+        return self.recorder.remember(
+            redacted, lambda: self._once(call, lambda: self._judge(request), recorded=recorded)
+        )
 
-    def _once(self, call: list[Any], apply: Callable[[], _A]) -> _A:
+    def _once(self, call: list[Any], apply: Callable[[], _A], *, recorded: dict[str, Any]) -> _A:
         """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""
         with self._lock:
-            self._calls += 1
-            if self._is_idempotent and (self._call_log is None or self._is_live):
-                # To the store, each call of a live run is a run of its own.
-                run_id = self._live_run_id if self._is_live else self.identity.run_id
-                self._call_log = CallLog(self._services.store, self._services.namespace, run_id)
-            log = self._call_log
+            judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
+            log = self._log_of_call()
             if log is not None and (known := log.repeated(call)) is not None:
                 self.receipt = log.receipt if self._is_live else self.receipt
-                return cast("_A", known.answer)
-            answer = apply()
-            if log is not None:
-                log.add(call, answer)
-            if self._is_live:
-                self._commit_live()
+                answer = cast("_A", known.answer)
+            else:
+                answer = apply()
+                if log is not None:
+                    log.add(call, answer)
+                if self._is_live:
+                    self._commit_live()
+            if self.steps is not None:
+                step = RunStep(
+                    verb=call[0],
+                    asked=recorded,
+                    answer=answer,
+                    fingerprint="" if log is None else log.last_fingerprint,
+                    judged=tuple(self._judged[judged:]),
+                    forgotten=dict(self._forgotten.items() - forgotten.items()),
+                    named=self._count,
+                )
+                self.steps.append(step)
             return answer
+
+    def _log_of_call(self) -> CallLog | None:
+        self._calls += 1
+        if self._is_idempotent and (self._call_log is None or self._is_live):
+            # To the store, each call of a live run is a run of its own.
+            run_id = self._live_run_id if self._is_live else self.identity.run_id
+            self._call_log = CallLog(self._services.store, self._services.namespace, run_id)
+        return self._call_log
+
+    def resume(self, steps: Sequence[RunStep], *, identity: RunIdentity | None = None) -> None:
+        """Take over what another process did in this run, in its order. From then on ``steps`` collects what is done here.
+
+        Args:
+            identity: What the run was opened as elsewhere. Needed once, by a run that was opened only to take it over.
+
+        Raises:
+            RunOver: The policies changed since the run was opened.
+        """
+        with self._lock:
+            if identity is not None:
+                if identity.policy_set_id != self.identity.policy_set_id:
+                    raise RunOver(run_id=identity.run_id)
+                self.identity, self.scope = identity, identity.scope
+                self._snapshot = identity.memory_snapshot_id
+                self.recorder = Recorder(identity, clock=self._services.store.clock)
+            for step in steps:
+                step.record_in(self.recorder)
+                self._recalled += step.recalled
+                if step.verb in (REMEMBER, FORGET) and (log := self._log_of_call()) is not None:
+                    log.restore(step.fingerprint, step.answer)
+                for judged in step.judged:
+                    claim = Claim(record=judged.record)
+                    self._note_judged(judged, claim, self._judging_context(claim.record.scope))
+                self._forgotten |= step.forgotten
+                self._count = max(self._count, step.named)
+            self.steps = [*(self.steps or ()), *steps]
 
     @property
     def _live_run_id(self) -> str:
@@ -286,11 +334,7 @@ class Run:
                 minimum=None if request.hold is None else Verdict.HOLD,
                 reason=request.hold or "",
             )
-            self._judged.append(judged)
-            if judged.is_accepted:
-                context.accept(claim)
-            elif judged.witness is not None:
-                context.accept(Claim(record=judged.witness))
+            self._note_judged(judged, claim, context)
             return judged.answer
 
     def _origin_of(self, request: RememberRequest) -> Origin:
@@ -299,6 +343,13 @@ class Run:
         lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
         own = {(one.record.scope, one.record.memory_id): one.record.origin for one in self._judged}
         return lookup.origin_of(request, own, self.max_origin)
+
+    def _note_judged(self, judged: JudgedRecord, claim: Claim, context: RunJudgingContext) -> None:
+        self._judged.append(judged)
+        if judged.is_accepted:
+            context.accept(claim)
+        elif judged.witness is not None:
+            context.accept(Claim(record=judged.witness))
 
     def _own_word(self, role: str) -> dict[str, str]:
         """The source of a text that names none: whoever wants it remembered."""
@@ -321,11 +372,11 @@ class Run:
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
         self._require_writable("forget")
         within = self.scope if scope is None else checked_scope(scope)
-        call = ["forget", {"subject": subject, "reason": reason, "scope": within}]
+        asked = {"subject": subject, "reason": reason, "scope": within}
         self.recorder.forget(
             subject,
             reason,
-            lambda: self._once(call, lambda: self._erase(subject, reason, within)),
+            lambda: self._once([FORGET, asked], lambda: self._erase(subject, reason, within), recorded=asked),
             scope=within,
         )
 
@@ -516,14 +567,6 @@ class Run:
     def output(self, shape: Shape | dict[str, Any]) -> None:
         """Record the shape of the run's output."""
         self.recorder.output(shape)
-
-
-def _checked_role(role: str) -> str:
-    try:
-        return Role(role).value
-    except ValueError:
-        roles = ", ".join(Role)
-        raise InvalidValue(what="role", problem=f"{role!r:.80} is none of {roles}") from None
 
 
 AgentRun: TypeAlias = Run | ReplayedRun

@@ -1,7 +1,7 @@
 """The ASGI application that ``standfast serve`` runs: the API, and the MCP endpoint and the console where installed."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 import anyio
@@ -13,6 +13,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from standfast.errors import StoreError
+from standfast.limits import REPLICA_EXCHANGE_SECONDS
+from standfast.server.access.replicas import Replicas
 from standfast.server.edge.context import ApiContext, WorkerThreads
 from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
@@ -61,6 +64,8 @@ def build_app(
                 await stack.enter_async_context(enter())
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_keep_tidy, api, gateway)
+                if gateway.replicas is not None:
+                    tasks.start_soon(_tell_replicas, gateway.replicas)
                 yield
                 tasks.cancel_scope.cancel()
 
@@ -122,15 +127,24 @@ def build_full_app(
 
 
 async def _keep_tidy(api: HttpApi, gateway: Gateway) -> None:
-    """Discard idle runs and write the access log's counts, every few seconds."""
+    """Remove idle runs and write the access log's counts, every few seconds."""
 
     def tidy() -> None:
-        api.runs.expire()
+        # A store that can't be written now is tidied later.
+        with suppress(StoreError):
+            api.runs.expire()
         gateway.access_log.flush(only_if_over=True)
 
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
         await anyio.to_thread.run_sync(tidy)
+
+
+async def _tell_replicas(replicas: Replicas) -> None:
+    """Share rate limits with the other servers of the store."""
+    while True:
+        await anyio.to_thread.run_sync(replicas.exchange)
+        await anyio.sleep(REPLICA_EXCHANGE_SECONDS)
 
 
 async def _http_problem(_: Request, error: Exception) -> Response:

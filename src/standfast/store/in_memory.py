@@ -1,7 +1,7 @@
 """The store in memory, for tests. It keeps every promise of a backend except to survive the process."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -22,10 +22,13 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
+from standfast.store.temporary import TemporaryRow
 
 
 class InMemoryStorage:
     """A backend whose rows are lists and dictionaries behind one lock."""
+
+    is_shared = False
 
     def __init__(self, clock: Clock, store_id: str = "0" * 32) -> None:
         self._clock = clock
@@ -39,6 +42,7 @@ class InMemoryStorage:
         self._branches = {0: Branch(0, store_id)}
         self._vectors: dict[RecordKey, list[Vector]] = {}
         self._vectors_since: dict[int, list[RecordKey]] = {}
+        self.temporary = InMemoryTemporaryRows(clock)
 
     @contextmanager
     def transaction(self) -> Iterator["InMemoryStorage"]:
@@ -202,3 +206,56 @@ class InMemoryStorage:
 
 def _place(vector: Vector) -> tuple[str, str, int, str]:
     return vector.namespace, vector.key, vector.memory_snapshot_id, vector.embedder
+
+
+class InMemoryTemporaryRows:
+    """Temporary rows of one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[str, str], tuple[float, TemporaryRow]] = {}
+
+    def get(self, kind: str, row_id: str) -> TemporaryRow | None:
+        """Return a row, or None."""
+        with self._lock:
+            return self._living(kind, row_id)
+
+    def scan(self, kind: str, prefix: str, *, after: str = "", limit: int) -> list[TemporaryRow]:
+        """Return the first rows behind ``after``."""
+        with self._lock:
+            ids = sorted(name for of, name in self._rows if of == kind and name.startswith(prefix))
+            rows = (self._living(kind, row_id) for row_id in ids if row_id > after)
+            return [row for row in rows if row is not None][:limit]
+
+    def put(self, row: TemporaryRow, *, replaces: int | None, extra: Sequence[TemporaryRow] = ()) -> bool:
+        """Write all rows, or none."""
+        with self._lock:
+            held = self._living(row.kind, row.row_id)
+            if (None if held is None else held.version) != replaces:
+                return False
+            now = self._now()
+            for one in (row, *extra):
+                self._rows[one.kind, one.row_id] = now + one.keep_seconds, one
+            return True
+
+    def remove(self, kind: str, prefix: str) -> None:
+        """Remove rows by the prefix of their ids."""
+        with self._lock:
+            for key in [key for key in self._rows if key[0] == kind and key[1].startswith(prefix)]:
+                del self._rows[key]
+
+    def expire(self) -> int:
+        """Remove the rows whose time is over."""
+        with self._lock:
+            over = [key for key, (until, _) in self._rows.items() if until <= self._now()]
+            for key in over:
+                del self._rows[key]
+            return len(over)
+
+    def _living(self, kind: str, row_id: str) -> TemporaryRow | None:
+        until, row = self._rows.get((kind, row_id), (0.0, None))
+        return row if until > self._now() else None
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.store.temporary import TemporaryRows
 from standfast.vocabulary import ActionType, BufferState, Value
 
 RecordKey = tuple[str, str]
@@ -243,12 +244,22 @@ class Transaction(Protocol):
 
 
 class Storage(Protocol):
-    """A backend: ten methods over append-only kinds of rows (versions, their vectors, commits, ledger entries) and the buffers.
+    """A backend: ten methods over append-only rows (versions, vectors, commits, ledger entries) and buffers, and temporary rows.
 
     Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may be
     called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``, ``StoreFailed``
     (nothing was changed), ``OutcomeUnknown`` (a commit may or may not have happened) and ``Corruption`` do.
     """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on other machines may use the same store."""
+        ...
+
+    @property
+    def temporary(self) -> TemporaryRows:
+        """The temporary rows, which are no part of any snapshot."""
+        ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin the only writing transaction. Leaving the block commits durably; an exception rolls back."""

@@ -52,6 +52,7 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
+from standfast.store.temporary import TemporaryRows
 from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 _T = TypeVar("_T")
@@ -88,6 +89,16 @@ class Store:
     def branches(self) -> list[Branch]:
         """The store's own line, and one branch for each time that an older copy was restored."""
         return self._storage.branches()
+
+    @property
+    def temporary(self) -> TemporaryRows:
+        """Rows that live for a while, outside of snapshots and the ledger, by which processes share state."""
+        return self._storage.temporary
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on other machines may use it."""
+        return self._storage.is_shared
 
     # Reading.
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from standfast.clock import CountedIds, ManualClock
-from standfast.limits import CONSOLE_SESSION_SECONDS, MAX_ENDED_SESSIONS
-from standfast.server.console.login import COOKIE, ConsoleSessions
+from standfast.clock import ManualClock
+from standfast.limits import CONSOLE_SESSION_SECONDS
+from standfast.server.console.login import COOKIE, SESSION_KIND, ConsoleSessions
+from standfast.store.in_memory import InMemoryTemporaryRows
 from tests.server.console.conftest import BrowserClient, browser_client, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
 
@@ -26,66 +27,78 @@ def _refusals(harness: SampleServer) -> list[dict[str, str]]:
     return [entry["body"]["told"].get("refused", {}) for entry in entries if entry["kind"] == "access"]
 
 
-def test_a_session_is_valid_until_it_ends() -> None:
+def _sessions(clock: ManualClock | None = None) -> ConsoleSessions:
+    return ConsoleSessions(InMemoryTemporaryRows(clock or ManualClock()))
+
+
+def test_a_session_is_valid_until_its_time_is_over() -> None:
     clock = ManualClock()
-    sessions = ConsoleSessions(clock=clock, ids=CountedIds())
-    cookie = sessions.cookie_of(sessions.begin("key-1"))
-    clock.advance(CONSOLE_SESSION_SECONDS - 1)
-    known = sessions.read(cookie)
-    clock.advance(1)
-
-    assert known is not None
-    assert known.key_id == "key-1"
-    assert sessions.read(cookie) is None
-
-
-def test_a_session_that_ended_never_comes_back() -> None:
-    """However many others end after it; and a session without a key counts for nothing."""
-    clock = ManualClock()
-    sessions = ConsoleSessions(clock=clock, ids=CountedIds())
+    sessions = _sessions(clock)
     session = sessions.begin("key-1")
-    sessions.end(session)
-    clock.advance(60)
-    later = sessions.begin("key-2")
-    for _ in range(MAX_ENDED_SESSIONS + 240):
-        sessions.end(sessions.begin())
-    kept_by_strangers = sessions.read(sessions.cookie_of(session)), sessions.read(sessions.cookie_of(later))
-    for _ in range(2 * MAX_ENDED_SESSIONS):
-        clock.advance(0.01)
-        sessions.end(sessions.begin("key-3"))
+    clock.advance(CONSOLE_SESSION_SECONDS - 1)
+    known = sessions.read(session.token)
+    clock.advance(1)
+    over = sessions.read(session.token)
 
-    assert kept_by_strangers == (None, later)
-    assert sessions.read(sessions.cookie_of(session)) is None
-    assert len(sessions._ended) <= MAX_ENDED_SESSIONS
-    assert sessions.read(sessions.cookie_of(sessions.begin("key-4"))) is not None
+    assert known == session
+    assert known.key_id == "key-1"
+    assert over is not None
+    assert not over.is_signed_in
 
 
-def test_a_changed_cookie_is_not_a_session() -> None:
-    sessions = ConsoleSessions(clock=ManualClock(), ids=CountedIds())
-    cookie = sessions.cookie_of(sessions.begin("key-1"))
+def test_a_session_that_ended_never_comes_back_and_others_stay() -> None:
+    sessions = _sessions()
+    ended, stays = sessions.begin("key-1"), sessions.begin("key-1")
+    sessions.end(ended)
+    sessions.end(sessions.begin())
+    found = sessions.read(ended.token)
+
+    assert found is not None
+    assert not found.is_signed_in
+    assert sessions.read(stays.token) == stays
+
+
+def test_what_is_no_cookie_of_ours_is_no_session_and_a_changed_one_is_signed_out() -> None:
+    sessions = _sessions()
+    cookie = sessions.begin("key-1").token
     changed = [
-        cookie[:place] + ("A" if letter != "A" else "B") + cookie[place + 1 :]
+        cookie[:place] + ("a" if letter != "a" else "b") + cookie[place + 1 :]
         for place, letter in enumerate(cookie)
     ]
+    read = [sessions.read(one) for one in changed]
 
-    assert all(sessions.read(one) is None for one in [*changed, "", ".", "a.b", None, "é.é", cookie[:-1]])
+    assert all(one is not None and not one.is_signed_in for one in read)
+    assert all(sessions.read(one) is None for one in ["", "x", None, "é" * 64, cookie[:-1], cookie + "a"])
 
 
-def test_sessions_are_not_valid_in_another_process() -> None:
-    mine, others = (ConsoleSessions(clock=ManualClock(), ids=CountedIds()) for _ in range(2))
-    session = mine.begin("key-1")
+def test_sessions_hold_and_end_at_every_server_of_the_store() -> None:
+    rows = InMemoryTemporaryRows(ManualClock())
+    first, second = ConsoleSessions(rows), ConsoleSessions(rows)
+    session = first.begin("key-1")
+    held = second.read(session.token)
+    second.end(session)
+    ended = first.read(session.token)
 
-    assert others.read(mine.cookie_of(session)) is None
-    assert not others.is_own_form(session, mine.form_token(session))
+    assert held == session
+    assert ended is not None
+    assert not ended.is_signed_in
+
+
+def test_the_store_holds_no_cookie() -> None:
+    rows = InMemoryTemporaryRows(ManualClock())
+    session = ConsoleSessions(rows).begin("key-1")
+    (row,) = rows.scan(SESSION_KIND, "", limit=2)
+
+    assert session.token not in row.row_id + row.content.decode()
 
 
 def test_a_form_token_is_valid_for_its_own_session_only() -> None:
-    sessions = ConsoleSessions(clock=ManualClock(), ids=CountedIds())
+    sessions = _sessions()
     first, second = sessions.begin("key-1"), sessions.begin("key-1")
 
-    assert sessions.is_own_form(first, sessions.form_token(first))
-    assert not sessions.is_own_form(first, sessions.form_token(second))
-    assert not sessions.is_own_form(first, "")
+    assert first.is_own_form(first.form_token)
+    assert not first.is_own_form(second.form_token)
+    assert not first.is_own_form("")
 
 
 @pytest.mark.parametrize("behind_tls", [False, True])

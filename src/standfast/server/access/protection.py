@@ -13,7 +13,12 @@ from typing import Final
 
 from standfast.clock import Clock
 from standfast.errors import Forbidden, RateLimited, StandfastError, StoreError, Unauthenticated
-from standfast.limits import MAX_RATE_LIMITED_NAMES, MAX_REFUSAL_GROUPS, REFUSALS_LOGGED_PER_MINUTE
+from standfast.limits import (
+    MAX_RATE_LIMITED_NAMES,
+    MAX_REFUSAL_GROUPS,
+    MAX_TOLD_NAMES,
+    REFUSALS_LOGGED_PER_MINUTE,
+)
 from standfast.store.commit import Fact
 from standfast.store.store import Store
 from standfast.vocabulary import Value
@@ -49,20 +54,42 @@ class RateLimiter:
         self._burst = burst
         self._max_names = max_names
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._taken: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def take(self, name: str) -> None:
         """Use up one call of a name. Raises ``RateLimited`` if it has none left."""
         with self._lock:
-            now = self._clock.monotonic()
-            left, since = self._buckets.pop(name, (self._burst, now))
-            left = min(self._burst, left + (now - since) * self._per_second)
+            left = self._left(name)
             allowed = left >= 1
-            self._buckets[name] = (left - 1 if allowed else left, now)
-            if len(self._buckets) > self._max_names:
-                self._buckets.popitem(last=False)
+            self._put(name, left - 1 if allowed else left)
+            if allowed:
+                self._taken[name] = self._taken.get(name, 0) + 1
         if not allowed:
             raise RateLimited(retry_after_seconds=math.ceil((1 - left) / self._per_second))
+
+    def spend(self, name: str, calls: int) -> None:
+        """Count calls that a name made elsewhere. It may then have to wait for up to a whole burst."""
+        with self._lock:
+            self._put(name, max(-self._burst, self._left(name) - calls))
+
+    def totals(self) -> dict[str, int]:
+        """How many calls were allowed here, for the names that were used last."""
+        with self._lock:
+            last = list(self._buckets)[-MAX_TOLD_NAMES:]
+            return {name: self._taken[name] for name in last if name in self._taken}
+
+    def _left(self, name: str) -> float:
+        now = self._clock.monotonic()
+        left, since = self._buckets.get(name, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._per_second)
+
+    def _put(self, name: str, left: float) -> None:
+        self._buckets[name] = (left, self._clock.monotonic())
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > self._max_names:
+            dropped, _ = self._buckets.popitem(last=False)
+            self._taken.pop(dropped, None)
 
 
 class RefusedCall(Value, frozen=True, kw_only=True):

@@ -1,118 +1,97 @@
 """Sign-in with an API key, sign-out, session cookies and form tokens.
 
-The cookie is signed. It names the id of the API key and the end of the session, and holds no secret of the caller. The key
-is looked up again on every request, so a revoked key ends its sessions at once. The signing secret exists only in this
-process: a restart ends every session.
+The cookie is a random value. The store holds its hash, with the id of the API key, until the session ends; so a session holds at
+every server of the store, and ends at all of them. The key is looked up again on every request: a revoked key ends its
+sessions at once.
 """
 
-import base64
 import hashlib
 import hmac
-import threading
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.clock import Clock, IdSource, fresh_secret
+from standfast.clock import fresh_secret
 from standfast.errors import Forbidden, RateLimited, StandfastError, Unauthenticated
-from standfast.limits import CONSOLE_SESSION_SECONDS, MAX_ENDED_SESSIONS
+from standfast.limits import CONSOLE_SESSION_SECONDS
 from standfast.server.access.permissions import Caller
 from standfast.server.console.rendering import ROOT, html, link, redirect
 from standfast.server.edge.context import peer_of
 from standfast.server.edge.problems import status_of
 from standfast.server.operations.gateway import Gateway
+from standfast.store.temporary import TemporaryRow, TemporaryRows
 
 COOKIE: Final = "standfast_console"
+SESSION_KIND: Final = "console_session"
 _NO_KEY: Final = ""
-_MAX_COOKIE_CHARS: Final = 512
+_TOKEN: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSession:
     """A session. ``key_id`` is empty until somebody has signed in."""
 
-    session_id: str
+    token: str
+    """Random, and known to the browser only: the value of its cookie."""
     key_id: str
-    ends_at: int
 
     @property
     def is_signed_in(self) -> bool:
         """Whether somebody has signed in."""
         return self.key_id != _NO_KEY
 
+    @property
+    def form_token(self) -> str:
+        """The token in every form of the session; another site can't know it."""
+        return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def is_own_form(self, token: str) -> bool:
+        """Whether a token is that of the session."""
+        return token.isascii() and hmac.compare_digest(token, self.form_token)
+
 
 class ConsoleSessions:
-    """Creates sessions, reads them from cookies, and makes their form tokens. Safe to share between threads."""
+    """Begins sessions, and finds them by their cookies. Safe to share between threads and servers."""
 
-    def __init__(self, *, clock: Clock, ids: IdSource) -> None:
-        self._clock = clock
-        self._ids = ids
-        self._secret = fresh_secret().encode()
-        self._ended: dict[str, int] = {}
-        self._ended_through = 0
-        self._lock = threading.Lock()
+    def __init__(self, rows: TemporaryRows) -> None:
+        self._rows = rows
 
     def begin(self, key_id: str = _NO_KEY) -> ConsoleSession:
-        """Begin a session with a new id, so that a cookie from before the sign-in is worthless after it."""
-        ends_at = int(self._clock.now().timestamp()) + CONSOLE_SESSION_SECONDS
-        return ConsoleSession(session_id=self._ids.new_id(), key_id=key_id, ends_at=ends_at)
+        """Begin a session with a new cookie, so that one from before the sign-in is worthless after it.
+
+        A session without a key gives access to nothing, so it is not stored.
+        """
+        session = ConsoleSession(token=fresh_secret(), key_id=key_id)
+        if session.is_signed_in:
+            row = TemporaryRow(
+                kind=SESSION_KIND,
+                row_id=_row_id(session.token),
+                content=key_id.encode(),
+                keep_seconds=CONSOLE_SESSION_SECONDS,
+            )
+            self._rows.put(row, replaces=None)
+        return session
 
     def end(self, session: ConsoleSession) -> None:
-        """End a session; copies of its cookie are refused from now on.
-
-        A session without a key gives access to nothing, so it is not remembered. If too many sessions end before their
-        time, the oldest of them are forgotten, and with them every session that is as old has to sign in again.
-        """
-        if not session.is_signed_in:
-            return
-        now = self._clock.now().timestamp()
-        with self._lock:
-            self._ended[session.session_id] = session.ends_at
-            if len(self._ended) > MAX_ENDED_SESSIONS:
-                oldest = sorted(self._ended.values())[MAX_ENDED_SESSIONS // 10]
-                self._ended_through = max(self._ended_through, oldest)
-                self._ended = {
-                    session_id: ends_at
-                    for session_id, ends_at in self._ended.items()
-                    if ends_at > max(self._ended_through, now)
-                }
-
-    def cookie_of(self, session: ConsoleSession) -> str:
-        """The cookie value of a session."""
-        fields = msgspec.json.encode([session.session_id, session.key_id, session.ends_at])
-        body = base64.urlsafe_b64encode(fields).rstrip(b"=").decode()
-        return f"{body}.{self._mac('session', body)}"
+        """End a session; copies of its cookie are refused from now on, by every server."""
+        if session.is_signed_in:
+            self._rows.remove(SESSION_KIND, _row_id(session.token))
 
     def read(self, cookie: str | None) -> ConsoleSession | None:
-        """The session of a cookie; None if the cookie is not ours or the session is over."""
-        body, dot, mac = (cookie or "").partition(".")
-        if not dot or len(body) > _MAX_COOKIE_CHARS or not body.isascii() or not mac.isascii():
+        """The session of a cookie; one that nobody is signed in to if it is over; None if the cookie is not ours."""
+        if cookie is None or not _TOKEN.fullmatch(cookie):
             return None
-        if not hmac.compare_digest(mac, self._mac("session", body)):
-            return None
-        padded = body.encode() + b"=" * (-len(body) % 4)
-        session_id, key_id, ends_at = msgspec.json.decode(
-            base64.urlsafe_b64decode(padded), type=tuple[str, str, int]
-        )
-        with self._lock:
-            is_ended = session_id in self._ended or ends_at <= self._ended_through
-            is_over = is_ended or self._clock.now().timestamp() >= ends_at
-        return None if is_over else ConsoleSession(session_id=session_id, key_id=key_id, ends_at=ends_at)
+        row = self._rows.get(SESSION_KIND, _row_id(cookie))
+        return ConsoleSession(token=cookie, key_id=_NO_KEY if row is None else row.content.decode())
 
-    def form_token(self, session: ConsoleSession) -> str:
-        """The token in every form of a session; another site can't know it."""
-        return self._mac("form", session.session_id)
 
-    def is_own_form(self, session: ConsoleSession, token: str) -> bool:
-        """Whether a token is that of the session."""
-        return token.isascii() and hmac.compare_digest(token, self.form_token(session))
-
-    def _mac(self, purpose: str, text: str) -> str:
-        return hmac.new(self._secret, f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+def _row_id(token: str) -> str:
+    """The store holds no value that could be used as a cookie."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Login:
@@ -121,16 +100,12 @@ class Login:
     def __init__(self, gateway: Gateway, *, behind_tls: bool) -> None:
         self._gateway = gateway
         self._behind_tls = behind_tls
-        self._sessions = ConsoleSessions(clock=gateway.clock, ids=gateway.store.ids)
+        self._sessions = ConsoleSessions(gateway.store.temporary)
 
     def session_of(self, request: Request) -> ConsoleSession | None:
         """The session of a request; None if nobody is signed in."""
         session = self._sessions.read(request.cookies.get(COOKIE))
         return session if session is not None and session.is_signed_in else None
-
-    def form_token(self, session: ConsoleSession) -> str:
-        """The token for the forms of a session."""
-        return self._sessions.form_token(session)
 
     def require(self, request: Request) -> Response:
         """The answer to a request without a session: the login page, which leads back to the requested page."""
@@ -174,7 +149,7 @@ class Login:
     ) -> Response:
         current = self._sessions.begin() if session is None or session.is_signed_in else session
         context = {
-            "form_token": self._sessions.form_token(current),
+            "form_token": current.form_token,
             "to": to,
             "problem": None if problem is None else problem.facts.get("problem", str(problem)),
             "is_rate_limited": isinstance(problem, RateLimited),
@@ -201,7 +176,7 @@ class Login:
     def _set_cookie(self, response: Response, session: ConsoleSession) -> None:
         response.set_cookie(
             COOKIE,
-            self._sessions.cookie_of(session),
+            session.token,
             max_age=CONSOLE_SESSION_SECONDS,
             path=ROOT,
             secure=self._behind_tls,
@@ -219,7 +194,7 @@ class Login:
 
     def _is_own_form(self, request: Request, session: ConsoleSession, form: Mapping[str, str]) -> bool:
         is_same_origin = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
-        return is_same_origin and self._sessions.is_own_form(session, form.get("form_token", ""))
+        return is_same_origin and session.is_own_form(form.get("form_token", ""))
 
 
 def _path_of(request: Request) -> str:

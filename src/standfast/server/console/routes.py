@@ -176,7 +176,7 @@ class Console:
             "namespace": page_request.namespace,
             "namespaces": page_request.namespaces(),
             "menu": [page for page in menu if page_request.sees_whole_store or not page.whole_store],
-            "form_token": self._login.form_token(session),
+            "form_token": session.form_token,
         }
 
     def _error_page(

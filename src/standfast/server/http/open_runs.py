@@ -1,13 +1,17 @@
-"""Runs that clients hold open between requests. They live in this process, belong to one API key, and are bounded.
+"""Runs that clients hold open between requests. They belong to one API key, are bounded, and any server carries them on.
 
-Nothing in an open run is durable: it is lost if the server stops. Its commit is durable, and idempotent by the run's id.
-A client that lost the response, or the server, opens the run again with the same idempotency key, repeats its calls and
-commits; the effect happens once.
+What each call did is written to the store's journal before the call is answered. A run is held in memory too, but that is only a
+cache: before each call it takes over what other servers did in it. So the requests of one run may go to any server of the store,
+and a server that is stopped or killed costs a retry of the request that it did not answer.
 """
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from standfast.errors import (
     CommitAborted,
@@ -16,37 +20,76 @@ from standfast.errors import (
     Overloaded,
     PayloadMismatch,
     RequestReused,
-    TooManyRuns,
+    RunOver,
 )
 from standfast.limits import (
-    MAX_OPEN_RUNS,
-    MAX_OPEN_RUNS_OF_KEY,
+    MAX_ATTEMPTS,
     MAX_RUN_BYTES,
     MAX_RUN_ITEMS,
+    MAX_RUN_RECALLED_BYTES,
+    MAX_RUNS_HELD,
     RUN_IDLE_SECONDS,
 )
-from standfast.memory import Run
-from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory import Memory, Run
+from standfast.memory.idempotency import IdempotencyRecord, fingerprint_of_call
+from standfast.memory.run_step import FORGET, RECALL, REMEMBER, RunStep
 from standfast.server.access.permissions import Caller, Permission
+from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal, row_id_of
 from standfast.server.operations import memory_operations, schemas
 from standfast.server.operations.gateway import Gateway
+
+_T = TypeVar("_T")
+_GONE: Final = "such open run; it may have expired, so open it again"
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A writing call: its idempotency key within the run, and what must be equal for it to be the same call."""
+
+    key: str | None
+    call: list[Any]
+    size_bytes: int
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of_call(self.call)
 
 
 @dataclass(slots=True)
 class _OpenRun:
+    """A run as this process knows it."""
+
+    row_id: str
+    head: RunHead
     run: Run
-    caller: Caller
     used_at: float
-    remembered: int = 0
-    forgotten: int = 0
-    size_bytes: int = 0
+    calls: list[JournaledCall] = field(default_factory=list)
+    by_request_key: dict[str, JournaledCall] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def reserve(self, size_bytes: int) -> None:
-        """Count one more item. Raises ``InvalidValue`` if the run is full."""
-        self.size_bytes += size_bytes
-        if self.remembered + self.forgotten >= MAX_RUN_ITEMS or self.size_bytes > MAX_RUN_BYTES:
-            problem = f"it holds at most {MAX_RUN_ITEMS} items and {MAX_RUN_BYTES} bytes; commit it and open another"
+    def take_over(self, head: RunHead, calls: list[JournaledCall]) -> None:
+        """Note calls that are in the journal."""
+        self.head = head
+        self.calls += calls
+        self.by_request_key |= {call.request_key: call for call in calls if call.request_key is not None}
+
+    def count(self, *verbs: str) -> int:
+        """How many calls of these kinds it has."""
+        return sum(call.step.verb in verbs for call in self.calls)
+
+    def require_room(self, verb: str, size_bytes: int) -> None:
+        """Raise ``InvalidValue`` if the run is full."""
+        if self.head.is_sealed:
+            raise RunOver(run_id=self.head.identity.run_id)
+        size_bytes += sum(
+            call.size_bytes for call in self.calls if (call.step.verb == RECALL) == (verb == RECALL)
+        )
+        limit_bytes = MAX_RUN_RECALLED_BYTES if verb == RECALL else MAX_RUN_BYTES
+        if size_bytes > limit_bytes or (verb != RECALL and self.count(REMEMBER, FORGET) >= MAX_RUN_ITEMS):
+            problem = (
+                f"it holds at most {MAX_RUN_ITEMS} items of {MAX_RUN_BYTES} bytes, and recalls at most "
+                f"{MAX_RUN_RECALLED_BYTES} bytes; commit it and open another"
+            )
             raise InvalidValue(what="run", problem=problem)
 
     def response(self) -> schemas.RunResponse:
@@ -56,24 +99,24 @@ class _OpenRun:
             workflow=identity.workflow_id,
             mode=identity.visibility_mode,
             memory_snapshot_id=identity.memory_snapshot_id,
-            remembered=self.remembered,
-            forgotten=self.forgotten,
+            remembered=self.count(REMEMBER),
+            forgotten=self.count(FORGET),
         )
 
 
 class OpenRuns:
-    """The open runs of a server. Safe to share between threads."""
+    """The open runs of a store. Safe to share between threads."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._clock = gateway.clock
-        self._runs: dict[tuple[str, str], _OpenRun] = {}
-        # A run that had nothing to commit leaves nothing in the store; its commit can still be repeated for a while.
-        self._committed_empty: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._ids = gateway.store.ids
+        self._journal = RunJournal(gateway.store.temporary, clock=self._clock, ids=self._ids)
+        self._held: OrderedDict[str, _OpenRun] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._held)
 
     def open(
         self, caller: Caller, namespace: str, body: schemas.OpenRunBody, request_key: str | None
@@ -91,123 +134,277 @@ class OpenRuns:
             run_id=idempotency.run_id if idempotency else None,
             max_origin=caller.origin,
         )
-        self.expire()
-        with self._lock:
-            known = self._runs.get((namespace, run.identity.run_id))
-            if known is not None:
-                identity = known.run.identity
-                opened_with = identity.workflow_id, identity.visibility_mode, identity.scope
-                if opened_with != (body.workflow, run.identity.visibility_mode, body.scope):
-                    raise RequestReused(request_key=request_key)
-                return known.response()
-            if len(self._runs) >= MAX_OPEN_RUNS:
-                raise Overloaded(what=f"{MAX_OPEN_RUNS} open runs")
-            own = sum(one.caller.key_id == caller.key_id for one in self._runs.values())
-            # A key may hold a third of what is still free. So the keys that hold most leave room for others, and a key that
-            # holds none can open one while there is any.
-            share = max(1, (MAX_OPEN_RUNS - len(self._runs)) // 3)
-            if own >= min(MAX_OPEN_RUNS_OF_KEY, share):
-                raise TooManyRuns(open_runs=own)
-            opened = _OpenRun(run, caller, self._clock.monotonic())
-            self._runs[namespace, run.identity.run_id] = opened
-            return opened.response()
+        run.resume(())
+        head = self._journal.open(
+            caller.key_id,
+            namespace,
+            run.identity,
+            agent=caller.name,
+            is_idempotent=bool(idempotency),
+            max_origin=run.max_origin,
+        )
+        opened_with = head.identity.workflow_id, head.identity.visibility_mode, head.identity.scope
+        if opened_with != (body.workflow, run.identity.visibility_mode, body.scope):
+            raise RequestReused(request_key=request_key)
+        row_id = row_id_of(caller.key_id, namespace, run.identity.run_id)
+        if head.identity == run.identity and head.calls == 0:
+            return self._hold(_OpenRun(row_id, head, run, self._clock.monotonic())).response()
+        return self._use(row_id, memory, _OpenRun.response)
 
     def show(self, caller: Caller, namespace: str, run_id: str) -> schemas.RunResponse:
         """Return an open run."""
-        self._gateway.authorize(caller, Permission.GET_RUN, namespace)
-        return self._find(caller, namespace, run_id).response()
+        memory = self._gateway.authorize(caller, Permission.GET_RUN, namespace)
+        return self._use(row_id_of(caller.key_id, namespace, run_id), memory, _OpenRun.response)
 
     def recall(
         self, caller: Caller, namespace: str, run_id: str, body: schemas.RecallBody
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
-        self._gateway.authorize(caller, Permission.RECALL, namespace)
+        memory = self._gateway.authorize(caller, Permission.RECALL, namespace)
         if body.at is not None:
             raise InvalidValue(what="at", problem="a run reads its own snapshot; leave it out")
-        return memory_operations.recall_in(self._find(caller, namespace, run_id).run, body)
+
+        def work(opened: _OpenRun) -> schemas.RecallResponse:
+            opened.require_room(RECALL, 0)
+            return memory_operations.recall_in(opened.run, body)
+
+        return self._use(row_id_of(caller.key_id, namespace, run_id), memory, work)
 
     def remember(
-        self, caller: Caller, namespace: str, run_id: str, body: schemas.RememberBody
+        self,
+        caller: Caller,
+        namespace: str,
+        run_id: str,
+        body: schemas.RememberBody,
+        request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text, and buffer it until the run commits."""
-        self._gateway.authorize(caller, memory_operations.remember_permission(body), namespace)
-        opened = self._find(caller, namespace, run_id)
-        with opened.lock:
-            opened.reserve(len(body.text.encode()))
-            response = memory_operations.remember_in(opened.run, body)
-            opened.remembered += 1
-        return response
+        memory = self._gateway.authorize(caller, memory_operations.remember_permission(body), namespace)
+        size_bytes = len(body.text.encode())
+
+        def work(opened: _OpenRun) -> schemas.RememberResponse:
+            opened.require_room(REMEMBER, size_bytes)
+            return memory_operations.remember_in(opened.run, body)
+
+        def repeated(step: RunStep) -> schemas.RememberResponse:
+            assert step.answer is not None, "every text that is remembered gets an answer"
+            return schemas.RememberResponse.of(step.answer)
+
+        request = _Request(request_key, [REMEMBER, body.as_json()], size_bytes)
+        return self._call(row_id_of(caller.key_id, namespace, run_id), memory, request, work, repeated)
 
     def forget(
-        self, caller: Caller, namespace: str, run_id: str, body: schemas.ForgetBody
+        self,
+        caller: Caller,
+        namespace: str,
+        run_id: str,
+        body: schemas.ForgetBody,
+        request_key: str | None = None,
     ) -> schemas.ForgetResponse:
         """Forget a subject when the run commits."""
-        self._gateway.authorize(caller, Permission.FORGET, namespace)
-        opened = self._find(caller, namespace, run_id)
-        with opened.lock:
-            opened.reserve(len(body.subject.encode()))
-            response = memory_operations.forget_in(opened.run, body)
-            opened.forgotten += 1
-        return response
+        memory = self._gateway.authorize(caller, Permission.FORGET, namespace)
+        size_bytes = len(body.subject.encode())
+
+        def work(opened: _OpenRun) -> schemas.ForgetResponse:
+            opened.require_room(FORGET, size_bytes)
+            return memory_operations.forget_in(opened.run, body)
+
+        request = _Request(request_key, [FORGET, body.as_json()], size_bytes)
+        answer = schemas.ForgetResponse(subject=body.subject)
+        return self._call(
+            row_id_of(caller.key_id, namespace, run_id), memory, request, work, lambda _: answer
+        )
 
     def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
-        """Commit the run. Repeating the call returns the same response, even after a restart."""
+        """Commit the run. Repeating the call returns the same response, from any server and after a restart."""
         memory = self._gateway.authorize(caller, Permission.COMMIT, namespace)
         idempotency = IdempotencyRecord.of(
             caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id]
         )
+        row_id = row_id_of(caller.key_id, namespace, run_id)
         if earlier := idempotency.stored_answer(memory.store):
-            self._drop(namespace, run_id, caller)
+            self._end(row_id)
             return schemas.CommitResponse(run_id=run_id, receipt=earlier.receipt)
-        if (namespace, run_id, caller.key_id) in self._committed_empty:
+        if self._journal.head(row_id) is None and self._journal.was_empty(row_id):
             return schemas.CommitResponse(run_id=run_id)
-        opened = self._find(caller, namespace, run_id)
+        opened = self._sealed(row_id, memory)
         try:
             with opened.lock:
                 receipt = opened.run.commit(extra_writes=[idempotency.write({}, opened.run.identity)])
         except (CommitAborted, PayloadMismatch):
             # This run is over, but an earlier call may have repeated and committed the same run.
-            self._drop(namespace, run_id, caller)
+            self._end(row_id)
             if earlier := idempotency.stored_answer(memory.store):
                 return schemas.CommitResponse(run_id=run_id, receipt=earlier.receipt)
             raise
-        self._drop(namespace, run_id, caller)
         if receipt is None:
-            self._note_empty(namespace, run_id, caller)
+            self._journal.note_empty(row_id)
+        self._end(row_id)
         return schemas.CommitResponse(run_id=run_id, receipt=receipt)
 
     def discard(self, caller: Caller, namespace: str, run_id: str) -> schemas.RunResponse:
         """Discard an open run. None of its writes were visible to anyone."""
-        self._gateway.authorize(caller, Permission.DISCARD, namespace)
-        opened = self._find(caller, namespace, run_id)
-        opened.run.discard()
-        self._drop(namespace, run_id, caller)
-        return opened.response()
+        memory = self._gateway.authorize(caller, Permission.DISCARD, namespace)
+        row_id = row_id_of(caller.key_id, namespace, run_id)
+
+        def work(opened: _OpenRun) -> schemas.RunResponse:
+            opened.run.discard()
+            return opened.response()
+
+        response = self._use(row_id, memory, work)
+        self._end(row_id)
+        return response
 
     def expire(self) -> None:
-        """Discard the runs that have been idle for too long."""
+        """Remove the runs that have been idle for too long."""
         limit = self._clock.monotonic() - RUN_IDLE_SECONDS
         with self._lock:
-            for key in [key for key, opened in self._runs.items() if opened.used_at < limit]:
-                self._runs.pop(key).run.discard()
+            for row_id in [row_id for row_id, opened in self._held.items() if opened.used_at < limit]:
+                del self._held[row_id]
+        self._journal.expire()
 
-    def _find(self, caller: Caller, namespace: str, run_id: str) -> _OpenRun:
-        """An open run of the caller. To other callers it looks as if it did not exist."""
+    # The journal is the truth, and what is held in memory follows it.
+
+    def _call(
+        self,
+        row_id: str,
+        memory: Memory,
+        request: _Request,
+        work: Callable[[_OpenRun], _T],
+        repeated: Callable[[RunStep], _T],
+    ) -> _T:
+        """Make a writing call, or answer it as it was answered when it came first with this key."""
+
+        def once(opened: _OpenRun) -> _T:
+            known = opened.by_request_key.get(request.key or "")
+            if known is None:
+                return work(opened)
+            if known.request != request.fingerprint:
+                raise RequestReused(request_key=request.key)
+            return repeated(known.step)
+
+        return self._use(row_id, memory, once, request)
+
+    def _use(
+        self,
+        row_id: str,
+        memory: Memory,
+        work: Callable[[_OpenRun], _T],
+        request: _Request | None = None,
+    ) -> _T:
+        """Do something with an open run of the caller, and journal what it did before it is answered."""
+        for _ in range(MAX_ATTEMPTS):
+            opened = self._find(row_id, memory)
+            with opened.lock:
+                try:
+                    if not self._catch_up(opened):
+                        continue
+                    answer = work(opened)
+                    if self._journal_steps(opened, request):
+                        return answer
+                finally:
+                    if len(opened.run.steps or ()) != len(opened.calls):
+                        # Something was done that is not in the journal, or may not be.
+                        self._drop(opened)
+        raise Overloaded(what="other calls of this run")
+
+    def _journal_steps(self, opened: _OpenRun, request: _Request | None) -> bool:
+        """Write the run's new steps to the journal. False if another server wrote its own first."""
+        steps = (opened.run.steps or [])[len(opened.calls) :]
+        if not steps:
+            return True
+        calls = [self._journaled(step, request) for step in steps]
+        head = self._journal.add(opened.row_id, opened.head, calls)
+        if head is None:
+            written = self._journal.head(opened.row_id)
+            after = opened.head.calls
+            found = [] if written is None else self._journal.calls(opened.row_id, written, after=after)
+            # After a lost connection, what is there may be what was just written.
+            if written is None or [one.call_id for one in found] != [one.call_id for one in calls]:
+                return False
+            head = written
+        opened.take_over(head, calls)
+        return True
+
+    def _journaled(self, step: RunStep, request: _Request | None) -> JournaledCall:
+        if request is None:
+            size_bytes = sum(len(excerpt.encode()) for _, _, excerpt in step.recalled)
+            return JournaledCall(call_id=self._ids.new_id(), step=step, size_bytes=size_bytes)
+        return JournaledCall(
+            call_id=self._ids.new_id(),
+            step=step,
+            size_bytes=request.size_bytes,
+            request_key=request.key,
+            request="" if request.key is None else request.fingerprint,
+        )
+
+    def _sealed(self, row_id: str, memory: Memory) -> _OpenRun:
+        """A run with all its calls, to which no server can add another one."""
+        for _ in range(MAX_ATTEMPTS):
+            opened = self._find(row_id, memory)
+            with opened.lock:
+                if not self._catch_up(opened):
+                    continue
+                head = self._journal.seal(row_id, opened.head)
+                if head is not None:
+                    opened.head = head
+                    return opened
+        raise Overloaded(what="other calls of this run")
+
+    def _catch_up(self, opened: _OpenRun) -> bool:
+        """Take over what other servers did. False if this is not the run that is open now."""
+        head = self._journal.head(opened.row_id)
+        if head is None or head.opening != opened.head.opening:
+            self._drop(opened)
+            return False
+        if head.calls > opened.head.calls:
+            calls = self._journal.calls(opened.row_id, head, after=opened.head.calls)
+            if len(calls) != head.calls - opened.head.calls:
+                # It was closed in between, or its oldest calls have expired.
+                self._end(opened.row_id)
+                return False
+            opened.run.resume([call.step for call in calls])
+            opened.take_over(head, calls)
+        opened.head = head
+        opened.used_at = self._clock.monotonic()
+        return True
+
+    def _find(self, row_id: str, memory: Memory) -> _OpenRun:
+        """The run, from memory or from the journal. To other callers it looks as if it did not exist."""
         with self._lock:
-            opened = self._runs.get((namespace, run_id))
-            if opened is None or opened.caller.key_id != caller.key_id:
-                raise NotFound(what="such open run; it may have expired, so open it again")
-            opened.used_at = self._clock.monotonic()
+            held = self._held.get(row_id)
+            if held is not None:
+                self._held.move_to_end(row_id)
+                return held
+        head = self._journal.head(row_id)
+        if head is None:
+            raise NotFound(what=_GONE)
+        start = msgspec.structs.replace(head, calls=0)
+        identity = head.identity
+        run = memory.run(
+            workflow=identity.workflow_id,
+            mode=identity.visibility_mode,
+            agent=head.agent,
+            run_id=identity.run_id if head.is_idempotent else None,
+            max_origin=head.max_origin,
+        )
+        run.resume((), identity=identity)
+        return self._hold(_OpenRun(row_id, start, run, self._clock.monotonic()))
+
+    def _hold(self, opened: _OpenRun) -> _OpenRun:
+        with self._lock:
+            self._held[opened.row_id] = opened
+            self._held.move_to_end(opened.row_id)
+            while len(self._held) > MAX_RUNS_HELD:
+                self._held.popitem(last=False)
             return opened
 
-    def _note_empty(self, namespace: str, run_id: str, caller: Caller) -> None:
+    def _drop(self, opened: _OpenRun) -> None:
         with self._lock:
-            self._committed_empty[namespace, run_id, caller.key_id] = None
-            while len(self._committed_empty) > MAX_OPEN_RUNS:
-                self._committed_empty.popitem(last=False)
+            if self._held.get(opened.row_id) is opened:
+                del self._held[opened.row_id]
 
-    def _drop(self, namespace: str, run_id: str, caller: Caller) -> None:
+    def _end(self, row_id: str) -> None:
+        self._journal.close(row_id)
         with self._lock:
-            opened = self._runs.get((namespace, run_id))
-            if opened is not None and opened.caller.key_id == caller.key_id:
-                del self._runs[namespace, run_id]
+            self._held.pop(row_id, None)

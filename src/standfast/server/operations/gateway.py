@@ -3,13 +3,13 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from typing import Final, Self
 
 from standfast.canon import normal_string
-from standfast.errors import InvalidValue, Overloaded, StandfastError
+from standfast.errors import InvalidValue, Overloaded, StandfastError, StoreError
 from standfast.govern.approvals.signers import Signers
 from standfast.limits import (
     CALLS_AT_ONCE,
@@ -24,6 +24,7 @@ from standfast.optimize.prompts.overrides import PromptOverridesStore
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
+from standfast.server.access.replicas import Replicas
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
 
@@ -41,6 +42,7 @@ class Gateway:
         overrides: Opens the store of prompt overrides, or None.
         calls_per_second: How many calls each key may make per second.
         failed_calls_per_second: How many calls with a wrong key each peer may make per second.
+        has_replicas: Whether other processes may serve the same store, so that rate limits are shared with them.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Gateway:
         overrides: Callable[[], PromptOverridesStore] | None = None,
         calls_per_second: float = CALLS_PER_SECOND,
         failed_calls_per_second: float = FAILED_CALLS_PER_SECOND,
+        has_replicas: bool = False,
     ) -> None:
         self.home = home
         self.store = home.store
@@ -72,6 +75,10 @@ class Gateway:
             per_second=failed_calls_per_second,
             burst=max(1.0, failed_calls_per_second * FAILED_CALLS_AT_ONCE / FAILED_CALLS_PER_SECOND),
         )
+        limiters = {"calls": self._calls, "failures": self._failures}
+        self.replicas = (
+            Replicas(home.store.temporary, home.store.worker_id, limiters) if has_replicas else None
+        )
         self._memory_in = memory_in
         self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
         self._lock = threading.Lock()
@@ -88,6 +95,7 @@ class Gateway:
             bench_results=settings.bench_results,
             overrides=cache(lambda: open_overrides(at)) if (at := settings.prompt_overrides) else None,
             calls_per_second=calls_per_second,
+            has_replicas=home.store.is_shared,
         )
 
     def authenticate(self, token: str | None, *, peer: str) -> Caller:
@@ -167,6 +175,9 @@ class Gateway:
         """Write the access log's counts, sign the ledger's head, and close the store."""
         try:
             self.access_log.flush()
+            if self.replicas is not None:
+                with suppress(StoreError):
+                    self.replicas.leave()
         finally:
             self.home.close()
 

@@ -150,6 +150,18 @@ MIGRATIONS: Final = (
     CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
     CREATE INDEX vectors_by_since ON vectors (since);
     """,
+    """
+    CREATE TABLE temporary (
+        kind text COLLATE "C" NOT NULL,
+        row_id text COLLATE "C" NOT NULL,
+        version bigint NOT NULL,
+        content bytea NOT NULL,
+        keep_seconds double precision NOT NULL,
+        expires_at double precision NOT NULL,
+        PRIMARY KEY (kind, row_id)
+    );
+    CREATE INDEX temporary_by_end ON temporary (expires_at);
+    """,
 )
 
 

@@ -25,6 +25,7 @@ from standfast.store.postgres.server import (
     ServerConnection,
     Statement,
 )
+from standfast.store.postgres.temporary import PostgresTemporaryRows
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -39,7 +40,7 @@ from standfast.store.protocol import (
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
-TABLES: Final = ("ledger", "commits", "versions", "vectors", "buffers", "branches")
+TABLES: Final = ("ledger", "commits", "versions", "vectors", "buffers", "branches", "temporary")
 FLUSH_BYTES: Final = 4 << 20
 
 
@@ -125,12 +126,15 @@ _DROP_BUFFERS: Final = "DELETE FROM buffers WHERE commit_id = ANY(%b::text[])"
 class PostgresStorage:
     """A backend in the schema ``standfast`` of a PostgreSQL database. Leases run by the server's clock."""
 
+    is_shared = True
+
     def __init__(self, url: str, *, clock: Clock, ids: IdSource) -> None:
         self._server = Server(url, clock, new_id=ids.new_id())
         self._lock = threading.Lock()
         self._writer = ServerConnection(self._server, read_only=False)
         self._writer.open(self._server.connect(read_only=False))
         self._readers: list[ServerConnection] = []
+        self.temporary = PostgresTemporaryRows(self._server)
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
@@ -252,6 +256,7 @@ class PostgresStorage:
 
     def close(self) -> None:
         """Close all connections."""
+        self.temporary.close()
         with suppress(IndexError):
             while True:
                 self._readers.pop().close()

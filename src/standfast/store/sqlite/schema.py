@@ -96,6 +96,18 @@ MIGRATIONS: Final = (
     CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
     CREATE INDEX vectors_by_since ON vectors (since);
     """,
+    """
+    CREATE TABLE temporary (
+        kind TEXT NOT NULL,
+        row_id TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        content BLOB NOT NULL,
+        keep_seconds REAL NOT NULL,
+        expires_at REAL NOT NULL,
+        PRIMARY KEY (kind, row_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX temporary_by_end ON temporary (expires_at);
+    """,
 )
 
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)

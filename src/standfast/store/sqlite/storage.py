@@ -36,6 +36,7 @@ from standfast.store.sqlite.file import (
     translate,
     translated,
 )
+from standfast.store.sqlite.temporary import SQLiteTemporaryRows
 
 
 class _Ends(NamedTuple):
@@ -49,6 +50,8 @@ class _Ends(NamedTuple):
 class SQLiteStorage:
     """A backend in one file."""
 
+    is_shared = False
+
     def __init__(self, path: str, *, clock: Clock, ids: IdSource, restored: bool = False) -> None:
         self._path = path
         self.clock = clock
@@ -61,6 +64,7 @@ class SQLiteStorage:
         self._may_be_behind = restored
         self._is_read_only = is_read_only(path)
         self._file_id: tuple[int, int] | None = None
+        self.temporary = SQLiteTemporaryRows(lambda: _Reading(self), lambda: _Writing(self), clock)
         self._open()
 
     def _open(self) -> None:
@@ -300,6 +304,21 @@ class _Reading:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._storage.return_reader(self._connection, error)
+
+
+class _Writing:
+    """A transaction on the writer's connection that appends nothing to the ledger."""
+
+    __slots__ = ("_storage",)
+
+    def __init__(self, storage: SQLiteStorage) -> None:
+        self._storage = storage
+
+    def __enter__(self) -> apsw.Connection:
+        return self._storage.begin()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._storage.end(None, error, erased=False)
 
 
 class SQLiteTransaction:

@@ -1,0 +1,214 @@
+"""Open runs that several servers carry on: each ``OpenRuns`` stands for one server of the store."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from standfast.clock import ManualClock
+from standfast.errors import NotFound, RequestReused, RunOver
+from standfast.limits import RUN_IDLE_SECONDS
+from standfast.server.access.permissions import Caller, KeyRole
+from standfast.server.http.open_runs import OpenRuns
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.schemas import (
+    ForgetBody,
+    OpenRunBody,
+    RecallBody,
+    RememberBody,
+    RememberResponse,
+)
+from standfast.traces.folder import TraceFolder
+from standfast.vocabulary import VisibilityMode
+from tests.memory.conftest import SECRET
+from tests.server.harness import HANDBOOK, make_gateway
+
+BOT = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
+OPEN = OpenRunBody(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE)
+PLACE = (BOT, "default")
+
+
+def fact(text: str, subject: str | None = None) -> RememberBody:
+    return RememberBody(text=text, subject=subject, source=HANDBOOK)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store is that processes can share."""
+    if request.param == "sqlite":
+        return str(tmp_path / "standfast.db")
+    place: str = request.getfixturevalue("postgres_store_url")
+    return place
+
+
+@pytest.fixture
+def gateways(url: str, tmp_path: Path) -> Iterator[list[Gateway]]:
+    """Two servers' gateways over one store; the second one keeps traces."""
+    opened = [make_gateway(tmp_path / "log", url=url, has_traces=number == 1) for number in range(2)]
+    yield opened
+    for gateway in opened:
+        gateway.close()
+
+
+def test_any_server_carries_a_run_on_and_the_commit_holds_what_all_of_them_did(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    first, second = map(OpenRuns, gateways)
+    gateways[0].home.remember("Returns need a receipt.", subject="policy/returns", source=HANDBOOK)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    a = first.remember(*PLACE, run_id, fact("EU refunds take 14 days.", "policy/eu"))
+    b = second.remember(*PLACE, run_id, fact("US refunds take 30 days."))
+    recalled = first.recall(*PLACE, run_id, RecallBody(query="What do returns need?", tokens=200))
+    again = second.remember(*PLACE, run_id, fact("US refunds take 30 days."))
+    c = first.remember(*PLACE, run_id, fact("UK refunds take 10 days."))
+    first.forget(*PLACE, run_id, ForgetBody(subject="policy/returns", reason="outdated"))
+    shown = second.show(*PLACE, run_id)
+    receipt = second.commit(*PLACE, run_id).receipt
+    repeated = first.commit(*PLACE, run_id).receipt
+    texts = {record.text for record in gateways[0].home.records()}
+    trace = TraceFolder(tmp_path / "traces", ids=gateways[0].store.ids).get(run_id)
+    calls = [call.tool_name for event in trace.events for call in event.tool_calls]
+
+    assert "receipt" in recalled.text
+    assert (shown.remembered, shown.forgotten) == (4, 1)
+    assert again.known == b.memory_id
+    assert len({a.memory_id, b.memory_id, c.memory_id}) == 3
+    assert receipt is not None
+    assert repeated is not None
+    assert repeated.commit_id == receipt.commit_id
+    assert texts == {"EU refunds take 14 days.", "US refunds take 30 days.", "UK refunds take 10 days."}
+    assert calls == ["memory.remember"] * 4 + ["memory.forget"]
+    assert len(trace.retrievals) == 1
+    assert list(gateways[0].home.verify()) == []
+
+
+def test_a_call_that_is_repeated_with_its_key_takes_effect_once(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, "k").run_id
+    answer = first.remember(*PLACE, run_id, fact("EU refunds take 14 days."), request_key="c1")
+
+    assert second.remember(*PLACE, run_id, fact("EU refunds take 14 days."), request_key="c1") == answer
+    with pytest.raises(RequestReused):
+        second.remember(*PLACE, run_id, fact("EU refunds take 15 days."), request_key="c1")
+    assert second.open(*PLACE, OPEN, "k").remembered == 1
+    with pytest.raises(RequestReused):
+        second.open(*PLACE, OpenRunBody(workflow="other", mode=VisibilityMode.BUFFERED_WRITE), "k")
+
+
+def test_a_run_that_was_committed_elsewhere_is_over_here(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, "k").run_id
+    first.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+    committed = second.commit(*PLACE, run_id).receipt
+
+    with pytest.raises(NotFound):
+        first.remember(*PLACE, run_id, fact("US refunds take 30 days."))
+    assert first.open(*PLACE, OPEN, "k").remembered == 0
+    first.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+    receipt = first.commit(*PLACE, run_id).receipt
+    assert receipt is not None
+    assert committed is not None
+    assert receipt.commit_id == committed.commit_id
+
+
+def test_no_call_is_added_while_a_run_is_being_committed(gateways: list[Gateway]) -> None:
+    """A server is killed between the seal and the commit; another one finishes."""
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    first.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+    journal, row_id = first._journal, next(iter(first._held))  # As if it were killed then.
+    head = journal.head(row_id)
+    assert head is not None
+    assert journal.seal(row_id, head) is not None
+
+    for runs in (first, second):
+        with pytest.raises(RunOver):
+            runs.remember(*PLACE, run_id, fact("US refunds take 30 days."))
+    assert second.commit(*PLACE, run_id).receipt is not None
+    assert [record.text for record in gateways[0].home.records()] == ["EU refunds take 14 days."] * 2
+
+
+def test_of_two_servers_that_add_a_call_at_once_the_second_one_adds_it_behind(
+    gateways: list[Gateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    second.show(*PLACE, run_id)
+    raced: list[RememberResponse] = []
+    add = second._journal.add  # To act between the judgement and the journal.
+
+    def race(*arguments: object) -> object:
+        if not raced:
+            raced.append(first.remember(*PLACE, run_id, fact("EU refunds take 14 days.")))
+        return add(*arguments)  # type: ignore[arg-type]  # What the journal takes.
+
+    monkeypatch.setattr(second._journal, "add", race)  # As above.
+    late = second.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+
+    assert late.known == raced[0].memory_id
+    assert first.show(*PLACE, run_id).remembered == 2
+
+
+def test_an_empty_commit_can_be_repeated_anywhere_and_hides_no_later_one(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, "k").run_id
+
+    assert first.commit(*PLACE, run_id).receipt is None
+    assert second.commit(*PLACE, run_id).receipt is None
+    assert second.open(*PLACE, OPEN, "k").run_id == run_id
+    first.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+    assert second.commit(*PLACE, run_id).receipt is not None
+
+
+def test_a_discarded_run_is_gone_everywhere(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    second.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+
+    assert first.discard(*PLACE, run_id).remembered == 1
+    for runs in (first, second):
+        with pytest.raises(NotFound):
+            runs.commit(*PLACE, run_id)
+    assert gateways[0].store.head() == 0
+
+
+def test_other_keys_do_not_see_a_run(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    stranger = Caller(key_id="stranger", name="bot", role=KeyRole.OPERATOR, namespaces=("*",))
+
+    for runs in (first, second):
+        with pytest.raises(NotFound):
+            runs.show(stranger, "default", run_id)
+
+
+def test_no_secret_is_in_the_journal(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    refused = first.remember(*PLACE, run_id, fact(SECRET), request_key="c1")
+    rows = gateways[0].store.temporary.scan("run_call", "", limit=9)
+    stored = json.dumps([row.content.decode() for row in rows])
+
+    assert refused.verdict == "VOID"
+    assert len(rows) == 1
+    assert SECRET.split()[4] not in stored
+    assert second.remember(*PLACE, run_id, fact(SECRET), request_key="c1") == refused
+
+
+def test_an_idle_run_expires(tmp_path: Path) -> None:
+    clock = ManualClock()
+    gateway = make_gateway(tmp_path / "log", clock=clock)
+    runs = OpenRuns(gateway)
+    run_id = runs.open(*PLACE, OPEN, None).run_id
+    clock.advance(RUN_IDLE_SECONDS - 1)
+    runs.remember(*PLACE, run_id, fact("EU refunds take 14 days."))
+    clock.advance(RUN_IDLE_SECONDS - 1)
+    runs.expire()
+
+    assert runs.show(*PLACE, run_id).remembered == 1
+    clock.advance(1)
+    with pytest.raises(NotFound):
+        runs.show(*PLACE, run_id)
+    runs.expire()
+    assert len(runs) == 0
