@@ -10,7 +10,6 @@ Writes have an idempotency key, so that an interrupted request can be sent again
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
@@ -27,7 +26,7 @@ from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
-from standfast.errors import InvalidValue, StandfastError
+from standfast.errors import InvalidValue
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
