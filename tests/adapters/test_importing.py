@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from standfast.adapters.exporting import WRITERS, export_text
-from standfast.adapters.import_formats import READERS
-from standfast.adapters.importing import ImportReport, import_file
+from standfast.adapters.importing import READERS, ImportReport, import_file
 from standfast.adapters.langgraph import StandfastStore
 from standfast.errors import InvalidValue
 from standfast.memory import Memory

@@ -1,19 +1,19 @@
-"""The files that can be imported, read: each format as facts, without judging or storing anything.
+"""The files that can be imported, read: each format as facts and conversations, without judging or storing anything.
 
     jsonl       one JSON object a line: what ``export`` writes, or plain lines such as {"text": …}
     mem0        the JSON of mem0's ``get_all``
     langgraph   items of a LangGraph store: namespace, key, value
     markdown    a note, or a folder of notes
 
+``import_chats.py`` reads the exports of chats.
 Something that can't be read is an ``Unreadable`` among the others. A file that is not of the format at all raises ``InvalidValue``.
 """
 
 import json
 import re
-import textwrap
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -24,13 +24,8 @@ from standfast.adapters.langgraph_items import KIND, ref_of, subject_of, text_of
 from standfast.canon import parse
 from standfast.entity_ids import ENTITY_IDS, EntityIds, stored_metadata
 from standfast.errors import InvalidValue, StandfastError
-from standfast.limits import (
-    MAX_IMPORT_BYTES,
-    MAX_IMPORT_PIECE_CHARS,
-    MAX_METADATA_CHARS,
-    MAX_NAME_CHARS,
-    MAX_VALUE_BYTES,
-)
+from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
+from standfast.memory.messages import cut_text
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED
 from standfast.vocabulary import Band, JsonScalar, Record, is_metadata_value
@@ -49,6 +44,17 @@ class ImportedFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedConversation:
+    """A conversation: its messages go into one session."""
+
+    where: str
+    scope: str
+    session: str
+    messages: list[dict[str, Any]]
+    metadata: dict[str, JsonScalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
     """Something in the file that can't become memory, and why."""
 
@@ -56,7 +62,7 @@ class Unreadable:
     problem: str
 
 
-ImportedItem = ImportedFact | Unreadable
+ImportedItem = ImportedFact | ImportedConversation | Unreadable
 Reader = Callable[[Path, str], Iterator[ImportedItem]]
 """Reads a file. Takes its path and the scope of what names none."""
 
@@ -268,23 +274,7 @@ def item_of(where: str, build: Callable[..., ImportedItem], *arguments: Any) -> 
 
 def pieces_of(text: object) -> list[str]:
     """A long text, cut into pieces that can be judged."""
-    if not isinstance(text, str):
-        return []
-    pieces: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", text):
-        for part in _wrapped(paragraph.strip()):
-            if pieces and len(pieces[-1]) + len(part) + 2 <= MAX_IMPORT_PIECE_CHARS:
-                pieces[-1] += f"\n\n{part}"
-            else:
-                pieces.append(part)
-    return [piece for piece in pieces if piece]
-
-
-def _wrapped(paragraph: str) -> list[str]:
-    """A paragraph in parts that are short enough, cut at spaces."""
-    if len(paragraph) <= MAX_IMPORT_PIECE_CHARS:
-        return [paragraph]
-    return textwrap.wrap(paragraph, MAX_IMPORT_PIECE_CHARS, break_on_hyphens=False)
+    return [piece.strip() for piece in cut_text(text) if piece.strip()] if isinstance(text, str) else []
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
@@ -296,6 +286,14 @@ def name_of(value: object) -> str | None:
     """An id of another system as a name; None if it has none."""
     text = "".join(char for char in str(value) if char.isprintable()).strip() if value is not None else ""
     return text[:MAX_NAME_CHARS] or None
+
+
+def loaded_json(text: object) -> Any:
+    """The value of a JSON text; None if it is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def _instant(value: object) -> datetime | None:
@@ -347,12 +345,3 @@ def _decoded(content: bytes, path: Path) -> Any:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidValue(what=str(path), problem=f"it is not JSON: {error}") from None
-
-
-READERS: Final[Mapping[str, Reader]] = {
-    "jsonl": read_jsonl,
-    "mem0": read_mem0,
-    "langgraph": read_langgraph,
-    "markdown": read_markdown,
-}
-"""The reader of each format, by its name."""

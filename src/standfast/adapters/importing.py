@@ -1,30 +1,47 @@
 """Import: what another system remembers, judged and remembered here.
 
-    report = import_file(memory, "memories.json", file_format="mem0")
+    report = import_file(memory, "conversations.json", file_format="chatgpt", scope="user/ada")
 
-Facts are committed in parts. The id of a part's run is made from the file's digest and the part's number, and is an idempotency key.
-So an import that was interrupted at any instant is continued by starting it again, and nothing is stored twice.
+Facts are committed in parts. The id of a part's run is made from the file's digest and the part's number, and is an idempotency key;
+the messages of a conversation are known by session and position. So an import that was interrupted at any instant is continued by
+starting it again, and nothing is stored twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from standfast.adapters.import_chats import read_chatgpt, read_claude, read_letta
 from standfast.adapters.import_formats import (
-    READERS,
+    ImportedConversation,
     ImportedFact,
     ImportedItem,
+    Reader,
     Unreadable,
+    read_jsonl,
+    read_langgraph,
+    read_markdown,
+    read_mem0,
 )
 from standfast.canon import fingerprint, fingerprint_of_bytes
-from standfast.errors import InvalidValue
+from standfast.errors import InvalidValue, MessageConflict
 from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
 from standfast.memory import Memory, Run
+from standfast.memory.messages import read_messages
 from standfast.scopes import SHARED, checked_scope
 from standfast.vocabulary import Remembered, Value, Verdict, VisibilityMode
 
 WORKFLOW: Final = "import"
+READERS: Final[Mapping[str, Reader]] = {
+    "jsonl": read_jsonl,
+    "mem0": read_mem0,
+    "langgraph": read_langgraph,
+    "chatgpt": read_chatgpt,
+    "claude": read_claude,
+    "letta": read_letta,
+    "markdown": read_markdown,
+}
+"""The reader of each format, by its name."""
 Progress = Callable[[int, int], None]
 """Takes how many items are done, and how many there are."""
 # The version of what the readers make of a file; a change of it makes an interrupted import start anew.
@@ -102,7 +119,7 @@ def import_file(
     total = lines
     if file_format != "jsonl":
         items = list(items)
-        total = len(items)
+        total = sum(_size(one) for one in items)
     run_prefix = f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}"
     importer = _Importer(memory, file_format, run_prefix, dry_run=dry_run)
     for batch in _batches(items):
@@ -138,8 +155,11 @@ class _Importer:
             **self._counts,
         )
 
-    def take(self, batch: list[ImportedItem]) -> None:
-        """Judge and store a part of the facts in one commit."""
+    def take(self, batch: ImportedConversation | list[ImportedFact | Unreadable]) -> None:
+        """Judge and store a conversation, or a part of the facts in one commit."""
+        if isinstance(batch, ImportedConversation):
+            self._rehearse(batch) if self._dry_run else self._add(batch)
+            return
         facts = [one for one in batch if isinstance(one, ImportedFact)]
         answers, replayed = self._memory.retry(
             lambda: self._remember(facts), key=f"{self._run_prefix}-{self._part}"
@@ -174,6 +194,59 @@ class _Importer:
             return run.answers or answers, True
         return answers, False
 
+    def _add(self, conversation: ImportedConversation) -> None:
+        try:
+            added = self._memory.add(
+                conversation.messages,
+                scope=conversation.scope,
+                session=conversation.session,
+                position=0,
+                metadata=conversation.metadata,
+                workflow=WORKFLOW,
+            )
+        except (InvalidValue, MessageConflict) as error:
+            self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
+            return
+        for one in added.messages:
+            where = f"{conversation.where}, message {one.position + 1}"
+            self._count(where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None)
+
+    def _rehearse(self, conversation: ImportedConversation) -> None:
+        """Judge a conversation as ``add`` would, and store nothing."""
+        try:
+            messages = read_messages(conversation.messages)
+        except InvalidValue as error:
+            self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
+            return
+        stored = self._memory.session(conversation.session, scope=conversation.scope)
+        known = {one.position for one in stored}
+        run = self._memory.run(workflow=WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE)
+        for position, message in enumerate(messages):
+            answers = [
+                run.remember(
+                    passage.text,
+                    # Messages are never taken for one another; a subject of its own has the same effect.
+                    subject=f"rehearsal/{position}/{number}",
+                    source={"kind": passage.kind, "id": f"rehearsal#{position}"},
+                    scope=conversation.scope,
+                    speaker=passage.speaker,
+                )
+                for number, passage in enumerate(message.passages)
+            ]
+            strictest = min(
+                answers,
+                key=lambda one: _STRICTEST_FIRST.get(one.verdict, len(_STRICTEST_FIRST)),
+                default=None,
+            )
+            self._count(
+                f"{conversation.where}, message {position + 1}",
+                None if strictest is None else strictest.verdict,
+                () if strictest is None else strictest.reasons,
+                known=position in known,
+                says_nothing=strictest is None,
+            )
+        run.discard()
+
     def _count(
         self,
         where: str,
@@ -182,16 +255,21 @@ class _Importer:
         *,
         known: bool = False,
         waits: bool = False,
+        says_nothing: bool = False,
+        times: int = 1,
     ) -> None:
-        if known:
-            self._counts["known"] += 1
+        if known or says_nothing:
+            self._counts["known"] += times
         elif verdict in _ACCEPTED and not waits:
-            self._counts["accepted"] += 1
+            self._counts["accepted"] += times
         else:
             is_rejected = verdict is None or verdict is Verdict.VOID
-            self._counts["rejected" if is_rejected else "needs_review"] += 1
+            self._counts["rejected" if is_rejected else "needs_review"] += times
             if len(self._problems) < MAX_IMPORT_PROBLEMS:
                 self._problems.append(ImportProblem(where=where, verdict=verdict, reasons=tuple(reasons)))
+
+
+_STRICTEST_FIRST: Final = {Verdict.VOID: 0, Verdict.HOLD: 1, Verdict.PARTIAL: 2}
 
 
 def _remembered(run: Run, fact: ImportedFact) -> Remembered:
@@ -213,11 +291,25 @@ def _remembered(run: Run, fact: ImportedFact) -> Remembered:
     )
 
 
-def _batches(items: Iterable[ImportedItem]) -> Iterator[list[ImportedItem]]:
-    """The items in parts of one commit each."""
-    remaining = iter(items)
-    while part := list(islice(remaining, IMPORT_PART_FACTS)):
+def _batches(
+    items: Iterable[ImportedItem],
+) -> Iterator[ImportedConversation | list[ImportedFact | Unreadable]]:
+    """Conversations one by one, and the rest in parts of one commit each."""
+    part: list[ImportedFact | Unreadable] = []
+    for one in items:
+        if isinstance(one, ImportedConversation):
+            yield one
+            continue
+        part.append(one)
+        if len(part) == IMPORT_PART_FACTS:
+            yield part
+            part = []
+    if part:
         yield part
+
+
+def _size(item: ImportedItem) -> int:
+    return len(item.messages) if isinstance(item, ImportedConversation) else 1
 
 
 def _digest(path: Path) -> tuple[str, int]:

@@ -5,8 +5,7 @@ from typing import Final, TextIO
 import click
 
 from standfast.adapters.exporting import WRITERS, export_text
-from standfast.adapters.import_formats import READERS
-from standfast.adapters.importing import ImportReport, import_file
+from standfast.adapters.importing import READERS, ImportReport, import_file
 from standfast.cli.options import namespace_option, opened_memory, progress_bar, scope_option, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.scopes import ALL_SCOPES
@@ -22,7 +21,8 @@ _MOST_LISTED: Final = 20
     type=click.Choice(list(READERS)),
     default="jsonl",
     show_default=True,
-    help="What the file is: JSON lines, mem0's get_all, items of a LangGraph store, a Markdown note or a folder of notes.",
+    help="What the file is: JSON lines, mem0's get_all, items of a LangGraph store, the export of ChatGPT or Claude "
+    "(conversations.json or the ZIP file), an agent file of Letta, a Markdown note or a folder of notes.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Only show what would be accepted, known, to review and rejected."
