@@ -93,8 +93,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     band_byte_models: dict[Band, Literal["spec-v0", "indexed-v0"]] = {}
     """How the items of a band with a budget are priced; ``spec-v0`` if it is not said."""
 
-    floors: dict[str, dict[str, bool | int | float | str]] = {}
-    """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard`` and those of a single floor."""
+    floors: dict[str, dict[str, bool | int | float | str | list[str]]] = {}
+    """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard``, ``allow``, ``allow_scopes``, ``allow_sources``, those of a
+    single floor, and ``entry_point`` for a floor of your own."""
 
     origins: dict[str, Origin] = {}
     """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``. A kind that is not listed keeps its default."""

@@ -413,7 +413,7 @@ def test_configuring_floors_leaves_the_registry_as_it_was() -> None:
         ({"F10_Own": {}}, "there is no floor 'F10_Own'; the names are F1_Amanah, F2_Truth, .*, F9_Authority"),
         (
             {"F5_Secrecy": {"name": "x"}},
-            "F5_Secrecy has no option 'name'; it has enabled, threshold, hard, cards",
+            "F5_Secrecy has no option 'name'; it has enabled, allow, allow_scopes, allow_sources, threshold, hard, cards",
         ),
         ({"F5_Secrecy": {"cards": 0}}, "option cards of F5_Secrecy must be of type str, not 0"),
         (

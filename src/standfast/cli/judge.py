@@ -2,10 +2,12 @@
 
 import click
 
-from standfast.cli.options import load_settings
+from standfast.cli.options import load_settings, scope_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.govern.admission import lenient_judgement
 from standfast.govern.authority import Role
 from standfast.govern.judge import Claim, FloorRegistry, Judge
+from standfast.origins import origin_of, origin_table
 from standfast.vocabulary import Band, Record, Verdict, normal_tags
 
 
@@ -14,6 +16,7 @@ from standfast.vocabulary import Band, Record, Verdict, normal_tags
 @click.option("--subject", help="What the text is about.")
 @click.option("--source", help="Where it comes from, as KIND:ID; default: the agent's own word.")
 @click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
+@scope_option
 @click.option("--propose", is_flag=True, help="Judge it as a proposal of law.")
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
 @json_option
@@ -23,6 +26,7 @@ def command(
     subject: str | None,
     source: str | None,
     tags: tuple[str, ...],
+    scope: str,
     propose: bool,
     as_human: bool,
     as_json: bool,
@@ -34,16 +38,23 @@ def command(
     kind, colon, name = (source or "agent:cli").partition(":")
     if not (kind and colon and name):
         raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    settings = load_settings()
+    named = {"kind": kind, "id": name}
     record = Record(
         memory_id=subject or "judged",
         text=text,
         subject=subject,
-        source={"kind": kind, "id": name},
+        source=named,
+        origin=origin_of(named, origin_table(settings.origins)),
+        scope=scope,
         tags=normal_tags(tags),
         band=Band.PHOENIX if propose else Band.LEDGER,
     )
-    judge = Judge(FloorRegistry.shipped().configured(load_settings().floors))
-    judgement = judge.judge(Claim(record=record, role=Role.HUMAN if as_human else Role.AGENT))
+    judge = Judge(FloorRegistry.shipped().configured(settings.floors))
+    claim = Claim(record=record, role=Role.HUMAN if as_human else Role.AGENT)
+    judgement = judge.judge(claim)
+    if not settings.strict:
+        judgement = lenient_judgement(judgement, claim)
     if as_json:
         print_json(judgement.as_json())
     else:
@@ -53,5 +64,10 @@ def command(
         for check in judgement.floor_checks:
             reason = f": {check.reason}" if check.reason else ""
             click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
+        if failed := [check.floor for check in judgement.floor_checks if not check.passed]:
+            click.echo(
+                f"If that is wrong here: {failed[0]} can be set, switched off or given an allow-list in standfast.toml, "
+                f"[floors.{failed[0]}]; see docs/judge.md."
+            )
     if judgement.verdict is Verdict.VOID:
         raise SystemExit(ANSWER_IS_NO)

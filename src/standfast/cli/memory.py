@@ -109,6 +109,10 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
     click.echo(f"{label}: {remembered.memory_id}{where}")
     for reason in remembered.reasons:
         click.echo(f"  {reason}")
+    if remembered.verdict is Verdict.VOID:
+        click.echo(
+            "  next: mend the text and remember it again; standfast judge TEXT shows every check without storing"
+        )
     if remembered.proposal_id is not None:
         click.echo(f"  next: standfast approvals show {remembered.proposal_id[:_ID_CHARS]}")
     if receipt is not None:

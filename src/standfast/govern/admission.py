@@ -3,6 +3,7 @@
 ``admit`` is pure: it sees only what is passed in, and writes nothing. ``memory/commit_plan.py`` turns the results into a commit.
 """
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -29,6 +30,7 @@ from standfast.origins import Origin, lowest
 from standfast.scopes import scoped_key
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
+_log: Final = logging.getLogger("standfast.govern")
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
 _KNOWN_VERDICTS: Final = (*CANONICAL_VERDICTS, Verdict.PARTIAL)
 _OPERATION_OF_VERDICT: Final = {
@@ -124,6 +126,8 @@ def admit(
         reason: The reason for ``minimum``.
     """
     judgement = judge.judge(claim, context, minimum=minimum, reason=reason)
+    if not policy.strict_mode:
+        judgement = lenient_judgement(judgement, claim)
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
     content = redacted(claim.record) if has_secret else claim.record
@@ -152,6 +156,20 @@ def admit(
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
     )
+
+
+def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:
+    """The judgement of lenient mode: what needs review is accepted with a warning (SABAR), unless it is meant as law or untrusted.
+
+    VOID stays VOID: rejected content never becomes canonical, in no mode.
+    """
+    if judgement.verdict is not Verdict.PARTIAL or claim.is_meant_as_law:
+        return judgement
+    if claim.record.origin is Origin.UNTRUSTED:
+        return judgement
+    _log.warning("lenient mode allowed a write: %s", "; ".join(judgement.reasons))
+    reasons = tuple(f"allowed in lenient mode, {reason}" for reason in judgement.reasons)
+    return msgspec.structs.replace(judgement, verdict=Verdict.SABAR, reasons=reasons)
 
 
 def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) -> Record | None:

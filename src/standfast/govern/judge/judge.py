@@ -14,6 +14,7 @@ backed by a model, is a class with a name, a threshold, ``hard`` and ``check``:
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from math import isfinite
 from numbers import Real
 from typing import Any, Final, NamedTuple, Self
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.judge.allowances import ALLOWING_OPTIONS, unwrapped, with_allowances
 from standfast.govern.judge.claim import (
     CLEAN,
     NOTHING_KNOWN,
@@ -52,6 +54,7 @@ STRICTNESS: Final = {Verdict.SEAL: 0, Verdict.SABAR: 1, Verdict.PARTIAL: 2, Verd
 assert set(STRICTNESS) == set(Verdict)
 _MINIMUM_VERDICTS: Final = (Verdict.SABAR, Verdict.HOLD)
 _MAX_REASON_CHARS: Final = 400
+ENTRY_POINT: Final = "entry_point"
 _NUMBERED_NAME: Final = re.compile(r"F(\d{1,6})_")
 
 
@@ -124,14 +127,23 @@ class FloorRegistry:
     def configured(self, options: Mapping[str, Mapping[str, object]]) -> "FloorRegistry":
         """A copy with some floors switched off or changed, as settings describe them.
 
-        ``options`` has a mapping for each floor to change: ``enabled``, and the fields of the floor's dataclass, such as
-        ``threshold`` and ``hard``.
+        ``options`` has a mapping for each floor to change: ``enabled``, the fields of the floor's dataclass, such as
+        ``threshold`` and ``hard``, and allow-lists (``allow``, ``allow_scopes``, ``allow_sources``). ``entry_point`` names a floor of
+        your own, as ``module:name``.
 
             registry.configured({"F6_Injection": {"enabled": False}, "F3_Witness": {"threshold": 0.75}})
         """
-        changed = {name: _configured(self.named(name), options[name]) for name in sorted(options)}
-        floors = (changed.get(name, self._floors[name]) for name in self.names)
-        return FloorRegistry(floor for floor in floors if floor is not None)
+        floors = dict(self._floors)
+        for name in sorted(options):
+            own = dict(options[name])
+            if (entry_point := own.pop(ENTRY_POINT, None)) is not None:
+                floors[name] = load_floor(name, entry_point)
+            floor = _configured(floors[name] if name in floors else self.named(name), own)
+            if floor is None:
+                del floors[name]
+            else:
+                floors[name] = floor
+        return FloorRegistry(floors.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,7 +205,7 @@ class Judge:
 
     def _known(self, claim: Claim, context: JudgingContext) -> str | None:
         """The id of the record that says the same already. A judge without the floor against it does not ask."""
-        floors = [floor.floor for floor in self._floors]
+        floors = [unwrapped(floor.floor) for floor in self._floors]
         return next((one.known(claim, context) for one in floors if isinstance(one, NoveltyFloor)), None)
 
 
@@ -230,13 +242,23 @@ class CheckedFloor(NamedTuple):
 
     def describe(self) -> tuple[str | float | bool | dict[str, object], ...]:
         """The floor as ``Judge.describe`` lists it."""
-        options = {
+        options: dict[str, object] = {
             field.name: value
             for field in _options_of(self.floor)
             if field.name not in ("threshold", "hard")
             and type(value := getattr(self.floor, field.name)) in (bool, int, float, str)
             and value != field.default
         }
+        floor = unwrapped(self.floor)
+        if floor is not self.floor:
+            options = {
+                name: list(listed) for name in ALLOWING_OPTIONS if (listed := getattr(self.floor, name))
+            }
+            described = CheckedFloor.of(floor).describe()
+            inner = described[3] if len(described) > 3 else {}
+            options |= inner if isinstance(inner, dict) else {}
+        elif isinstance(version := getattr(floor, "version", None), str):
+            options["version"] = version
         plain = (self.name, self.threshold, self.hard)
         return (*plain, options) if options else plain
 
@@ -271,10 +293,11 @@ class CheckedFloor(NamedTuple):
 def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
     """The floor with its options changed, or None if it is switched off."""
     fields = {field.name: field for field in _options_of(floor)}
-    changes = {name: value for name, value in options.items() if name != "enabled"}
+    others = ("enabled", *ALLOWING_OPTIONS)
+    changes = {name: value for name, value in options.items() if name not in others}
     for name, value in changes.items():
         if name not in fields:
-            problem = f"{floor.name} has no option {name!r:.80}; it has {', '.join(['enabled', *fields])}"
+            problem = f"{floor.name} has no option {name!r:.80}; it has {', '.join([*others, *fields])}"
             raise InvalidValue(what="Floor", problem=problem)
         kind = type(getattr(floor, name))
         if type(value) is not kind and not (kind is float and type(value) is int):
@@ -287,7 +310,36 @@ def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
         )
     if not enabled:
         return None
-    return dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]  # Only dataclasses have options.
+    changed = dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]  # Only dataclasses have options.
+    return with_allowances(changed, dict(options))
+
+
+def load_floor(name: str, entry_point: object) -> Floor:
+    """The floor that an entry point names: ``module:name`` of a floor, or of a class or function that makes one.
+
+    Raises:
+        InvalidValue: It can't be loaded, or has another name.
+    """
+    what = f"entry_point of {name:.80}"
+    module, colon, attribute = entry_point.partition(":") if isinstance(entry_point, str) else ("", "", "")
+    if not (module and colon and attribute):
+        problem = f"it must be 'module:name', such as 'my_floors:OwnerFloor', not {entry_point!r:.80}"
+        raise InvalidValue(what=what, problem=problem)
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        floor = (
+            found() if (callable(found) and not hasattr(found, "check")) or isinstance(found, type) else found
+        )
+    except Exception as error:  # A floor is anybody's code.
+        problem = f"can't load {entry_point!r:.80} ({type(error).__name__}: {error!s:.200}); is it installed, or on PYTHONPATH?"
+        raise InvalidValue(what=what, problem=problem) from error
+    checked = CheckedFloor.of(floor)
+    if checked.name != name:
+        problem = f"the floor's name is {checked.name}; write [floors.{checked.name}]"
+        raise InvalidValue(what=what, problem=problem)
+    return checked.floor
 
 
 def _options_of(floor: object) -> list["dataclasses.Field[Any]"]:
