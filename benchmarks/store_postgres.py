@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec.structs import astuple
 
 from benchmarks.measure import Ratio, at_least, shown
 from standfast.clock import CountedIds, SystemClock
 from standfast.ledger.chain import Tip
 from standfast.store.commit import Commit, Write
+from standfast.store.packing import packed
 from standfast.store.pipeline import Submission, decide_commits
 from standfast.store.postgres import PostgresStorage
 from standfast.store.protocol import Changes, StateView
@@ -76,7 +78,7 @@ class NaiveClient:
 
     def _look(self, commit: Commit) -> StateView:
         (head,) = self._one("SELECT memory_snapshot_id FROM head FOR UPDATE")
-        known = self._one("SELECT 1 FROM commits WHERE commit_id = %s", commit.commit_id)
+        known = self._one("SELECT 1 FROM commits WHERE commit_id = %s", bytes.fromhex(commit.commit_id))
         held = self._one("SELECT 1 FROM buffers WHERE commit_id = %s", commit.commit_id)
         newest = "SELECT 1 FROM versions WHERE namespace = %s AND key = %s ORDER BY memory_snapshot_id DESC LIMIT 1"
         there = [self._one(newest, *write.record_key) for write in commit.writes]
@@ -85,7 +87,7 @@ class NaiveClient:
         return StateView(
             now=time.time(),
             head=head,
-            tip=Tip() if tip is None else Tip(seq=tip[0], hash=tip[1]),
+            tip=Tip() if tip is None else Tip(seq=tip[0], hash=tip[1].hex()),
             applied={},
             buffers={},
             latest={},
@@ -95,13 +97,15 @@ class NaiveClient:
     def _append(self, changes: Changes) -> None:
         execute = self._connection.execute
         (entry,), (applied,) = changes.entries, changes.applied
-        execute("INSERT INTO ledger VALUES (%s, %s, %s)", (entry.seq, entry.content, entry.hash))
-        row = tuple(getattr(applied, name) for name in applied.__struct_fields__)
+        digest = bytes.fromhex(entry.hash)
+        execute("INSERT INTO ledger VALUES (%s, %s, %s)", (entry.seq, packed(entry.content), digest))
+        snapshot, commit_id, run_id, payload, at, seq, _ = astuple(applied)
+        row = (snapshot, bytes.fromhex(commit_id), run_id, bytes.fromhex(payload), at, seq, digest)
         execute("INSERT INTO commits VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
         for version in changes.versions:
-            values = (version.memory_snapshot_id, version.namespace, version.key, version.action.value)
-            sql = "INSERT INTO versions VALUES (%s, %s, %s, %s, %s, %s)"
-            execute(sql, (*values, version.fingerprint, version.content))
+            values = (version.memory_snapshot_id, None, 1, version.namespace, version.key)
+            sql = "INSERT INTO versions VALUES (%s, %s, %s, %s, %s, %s, %s)"
+            execute(sql, (*values, bytes.fromhex(version.fingerprint or ""), packed(version.content or b"")))
         execute("UPDATE head SET memory_snapshot_id = %s", (applied.memory_snapshot_id,))
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.canon import canonical_bytes
 from standfast.clock import CountedIds, SystemClock
 from standfast.store.commit import Commit, Write
+from standfast.store.packing import packed
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.sqlite.schema import MIGRATIONS
 from standfast.store.store import Store
@@ -31,8 +32,9 @@ RECORD = {
 }
 CONTENT = canonical_bytes(RECORD)
 MOMENT = "2026-01-15T10:30:00.000000Z"
-LEDGER_ENTRY = b"x" * 420  # As long as an entry of the ledger is.
-DIGEST = hashlib.sha256(CONTENT).hexdigest()
+LEDGER_ENTRY = b"x" * 240  # As long as an entry of the ledger is, compressed.
+DIGEST = hashlib.sha256(CONTENT).digest()
+STORED = packed(CONTENT)
 COMMITS = 400
 CLIENTS = 16
 ROUNDS = 5
@@ -67,11 +69,12 @@ def _bare(path: Path) -> apsw.Connection:
 def _bare_rows(connection: apsw.Connection, commit: Commit, number: int) -> None:
     """The very rows that the store writes for this commit, made beforehand."""
     connection.execute("INSERT INTO ledger VALUES (?, ?, ?)", (number, LEDGER_ENTRY, DIGEST))
-    row = (number, commit.commit_id, commit.run_id, commit.payload_fingerprint, MOMENT, number, DIGEST)
+    payload = bytes.fromhex(commit.payload_fingerprint)
+    row = (number, bytes.fromhex(commit.commit_id), commit.run_id, payload, MOMENT, number, DIGEST)
     connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     write = commit.writes[0]
-    version = (number, write.namespace, write.key, "WRITE", write.fingerprint, write.content)
-    connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", version)
+    version = (number << 16, write.namespace, write.key, 1, DIGEST, STORED, None)
+    connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", version)
 
 
 def _commit(number: int, head: int) -> Commit:

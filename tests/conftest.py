@@ -7,6 +7,7 @@ import signal
 import tempfile
 import threading
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.servers.fixtures", "tests.figures")
@@ -48,3 +49,9 @@ settings.register_profile(
 settings.register_profile("whole", parent=settings.get_profile("fast"), max_examples=200)
 settings.register_profile("long", parent=settings.get_profile("fast"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("STANDFAST_TEST_PROFILE", "fast"))
+
+
+@pytest.fixture
+def plain_contents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores contents uncompressed, for tests that look for a text in the bytes of a file."""
+    monkeypatch.setattr("standfast.store.packing._SHORT_BYTES", 1 << 30)

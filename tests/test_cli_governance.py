@@ -20,6 +20,7 @@ from standfast.cli import main
 from standfast.clock import ManualClock, SystemClock
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
+from standfast.store.packing import packed, unpacked
 from standfast.vocabulary import Band
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SECRET
@@ -155,6 +156,7 @@ def test_nothing_is_signed_without_confirmation() -> None:
     assert call("approvals", "approve", proposal_id, "--key", "alice", stdin="y\n").exit_code == 0
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_a_person_rejects_and_the_content_is_erased() -> None:
     proposal_id = propose()
     done = call("approvals", "reject", proposal_id, "--key", "alice", "--yes")
@@ -232,6 +234,7 @@ def _aged() -> None:
         run.remember(f"{SECRET} Copy.", source={"kind": "doc", "id": "leak"})
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_a_sweep_can_be_rehearsed_and_run() -> None:
     _aged()
     head = answer_of("verify")["snapshots"]
@@ -330,9 +333,9 @@ def test_verify_names_what_was_tampered_with_and_exits_with_1() -> None:
     propose()
     connection = apsw.Connection("standfast.db", vfs="cksmvfs")
     connection.execute("DROP TRIGGER ledger_never_changes")
-    connection.execute(
-        "UPDATE ledger SET content = CAST(replace(content, 'SEAL', 'VOID') AS BLOB) WHERE seq = 1"
-    )
+    stored = connection.execute("SELECT content FROM ledger WHERE seq = 1").get
+    forged = packed(unpacked(stored).replace(b"SEAL", b"VOID"))
+    connection.execute("UPDATE ledger SET content = ? WHERE seq = 1", (forged,))
     connection.close()
     result, answer = call("verify"), call("verify", "--json")
 

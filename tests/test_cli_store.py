@@ -59,7 +59,7 @@ def test_doctor_finds_an_edited_row() -> None:
     _imported()
     with apsw.Connection("standfast.db", vfs="cksmvfs") as connection:
         connection.execute("DROP TRIGGER versions_never_change")
-        connection.execute("UPDATE versions SET content = CAST('{}' AS BLOB) WHERE key = 'LEDGER/shared//m1'")
+        connection.execute("UPDATE versions SET content = x'007b7d' WHERE key = 'LEDGER/shared//m1'")
     connection.close()
     result = _call("doctor")
 
@@ -67,6 +67,7 @@ def test_doctor_finds_an_edited_row() -> None:
     assert "default/LEDGER/shared//m1 in snapshot 1" in result.output
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_doctor_finds_a_flipped_bit() -> None:
     _imported()
     damaged = bytearray(Path("standfast.db").read_bytes())

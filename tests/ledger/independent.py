@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import sqlite3
+import zlib
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -222,21 +223,28 @@ def open_store(path: str) -> list[bytes]:
     store = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         rows = store.execute("SELECT seq, content, hash FROM ledger ORDER BY seq").fetchall()
+        (dictionary,) = store.execute("SELECT dictionary FROM dictionaries WHERE kind = 1").fetchone()
     finally:
         store.close()
     previous, leaves = "0" * 64, list[bytes]()
-    for seq, content, digest in rows:
+    for seq, stored, digest in rows:
         try:
+            content = _plain(stored, dictionary)
             told = json.loads(content)
-        except ValueError as error:
+        except (ValueError, zlib.error) as error:
             raise RefusedError(f"entry {seq} is no JSON") from error
-        if seq != len(leaves) + 1 or leaf(content).hex() != digest:
+        if seq != len(leaves) + 1 or leaf(content) != digest:
             raise RefusedError(f"entry {seq} is not in its place, or not what it was")
         if (told["seq"], told["previous"]) != (seq, previous):
             raise RefusedError(f"entry {seq} does not follow")
-        previous = digest
-        leaves.append(bytes.fromhex(digest))
+        previous = digest.hex()
+        leaves.append(digest)
     return leaves
+
+
+def _plain(stored: bytes, dictionary: bytes) -> bytes:
+    """The bytes that were hashed, from what is stored."""
+    return zlib.decompressobj(-13, dictionary).decompress(stored[1:]) if stored[0] == 1 else stored[1:]
 
 
 def open_mirror(lines: str, verifier_key: str, leaves: list[bytes]) -> list[Head]:

@@ -16,6 +16,7 @@ from standfast.govern.approvals.approvals import Decision
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.memory import Memory
 from standfast.store.commit import Fact
+from standfast.store.packing import packed, unpacked
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000
@@ -172,17 +173,18 @@ def forge_from(seq: int) -> Tampering:
         rows: list[Any] = connection.execute("SELECT seq, content, hash FROM ledger ORDER BY seq").fetchall()
         tip = Tip()
         for number, content, digest in rows:
-            entry = Entry(seq=number, content=content, hash=digest)
+            entry = Entry(seq=number, content=unpacked(content), hash=digest.hex())
             if number >= seq:
                 said = entry.read()
                 at = said["at"].replace("2026", "2025") if number == seq else said["at"]
                 entry = extend(tip, kind=said["kind"], at=at, body=said["body"])
             connection.execute(
-                "UPDATE ledger SET content = ?, hash = ? WHERE seq = ?", (entry.content, entry.hash, number)
+                "UPDATE ledger SET content = ?, hash = ? WHERE seq = ?",
+                (packed(entry.content), bytes.fromhex(entry.hash), number),
             )
             connection.execute(
                 "UPDATE commits SET ledger_hash = ?, committed_at = ? WHERE ledger_seq = ?",
-                (entry.hash, entry.read()["at"], number),
+                (bytes.fromhex(entry.hash), entry.read()["at"], number),
             )
             tip = entry.tip
 
@@ -193,7 +195,7 @@ def cut_after(snapshot: int) -> str:
     """Take away the newest commits with all that belongs to them."""
     return (
         f"DELETE FROM ledger WHERE seq > (SELECT ledger_seq FROM commits WHERE memory_snapshot_id = {snapshot});"
-        f"DELETE FROM versions WHERE memory_snapshot_id > {snapshot};"
+        f"DELETE FROM versions WHERE id >> 16 > {snapshot};"
         f"UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};"
         f"DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
     )
@@ -203,5 +205,5 @@ def witness(path: Path) -> None:
     """Make the witness beside a tampered file agree with it; it is no secret how."""
     with closing(apsw.Connection(str(path), vfs="cksmvfs")) as connection:
         seq, digest = connection.execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").get
-    told = b"%020d %s " % (seq, digest.encode())
+    told = b"%020d %s " % (seq, digest.hex().encode())
     path.with_name(path.name + "-head").write_bytes(told + b"%08x\n" % zlib.crc32(told))

@@ -19,6 +19,7 @@ from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import BrokenChain, StandfastError
 from standfast.ledger.chain import Entry, Tip, check
 from standfast.memory import Memory
+from standfast.store.packing import packed
 from standfast.store.protocol import Storage
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
@@ -126,7 +127,7 @@ def _bytes_in_files(kept: Kept, folder: Path, seed: int, count: int, figures: Fi
         entry = kept.entries[dice.randrange(ENTRIES)]
         content = altered(entry.content, dice.randrange(len(entry.content)), dice.randrange(1, 256))
         path = kept.copy(folder / f"{seed}-{number}")
-        tamper(path, _update("ledger", "content", content, f"seq = {entry.seq}"))
+        tamper(path, _update("ledger", "content", packed(content), f"seq = {entry.seq}"))
         with problems_at(path) as problems:
             told = list(problems)
 
@@ -150,29 +151,29 @@ def test_each_of_many_bytes_changed_in_the_file_is_told(
 
 # Rows.
 
-OTHER_DIGEST = "ab" * 32
+OTHER_DIGEST = b"\xab" * 32
 EDITS: dict[str, dict[str, tuple[object, ...]]] = {
     "ledger": {
         "seq": (5_000, -1),
         "content": (b"{}", b"", b"\xff"),
-        "hash": (OTHER_DIGEST, "", b"\xff"),
+        "hash": (OTHER_DIGEST, b"", b"\xff"),
     },
     "commits": {
         "memory_snapshot_id": (5_000, 0),
-        "commit_id": (OTHER_DIGEST, ""),
+        "commit_id": (OTHER_DIGEST, b""),
         "run_id": ("another", b"\xff"),
-        "payload_fingerprint": (OTHER_DIGEST, ""),
+        "payload_fingerprint": (OTHER_DIGEST, b""),
         "committed_at": ("2026-01-01T00:00:00.000000Z", ""),
         "ledger_seq": (1_000, 9_999),
-        "ledger_hash": (OTHER_DIGEST, ""),
+        "ledger_hash": (OTHER_DIGEST, b""),
     },
     "versions": {
-        "memory_snapshot_id": (1, 9_999),
+        "id": (99, 9_999 << 16),
         "namespace": ("another", ""),
         "key": ("VAULT/shared//another", ""),
-        "action": ("MERGE", "EXPIRE", "FORGET"),
+        "action": (2, 0, 7),
         "fingerprint": (OTHER_DIGEST, None),
-        "content": (b'{"memory_id":"x","text":"y"}', b"", None),
+        "content": (packed(b'{"memory_id":"x","text":"y"}'), b"", b"\x02", None),
         "erased_by": (400, 9_999),
     },
 }
@@ -180,7 +181,7 @@ EDITS: dict[str, dict[str, tuple[object, ...]]] = {
 
 def _update(table: str, column: str, value: object, where: str) -> Tampering:
     def update(connection: apsw.Connection) -> None:
-        if isinstance(value, bytes) and column != "content":
+        if isinstance(value, bytes) and column in ("run_id", "committed_at"):
             # No UTF-8 at all, where there should be text.
             connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE {where}", (value,))
         else:
@@ -205,7 +206,7 @@ def _rowids(kept: Kept, table: str, column: str, count: int) -> list[int]:
     """Some rows, the first and the last among them, in which a change of this column changes something."""
     with closing(apsw.Connection(str(kept.folder / "store.db"), vfs="cksmvfs")) as connection:
         # An old value that is as the new one is no edit; neither is a content that was erased, or never was.
-        where = "content IS NOT NULL AND memory_snapshot_id > 1 AND action = 'WRITE'"
+        where = "content IS NOT NULL AND id >> 16 > 1 AND action = 1 AND content != x'02'"
         sql = f"SELECT rowid FROM {table} {f'WHERE {where}' if table == 'versions' else ''} ORDER BY rowid"
         rows = [row for (row,) in connection.execute(sql)]
     return [rows[0], rows[-1], *seeded(len(column)).sample(rows[1:-1], count)][-count - 1 :]
@@ -254,7 +255,8 @@ def test_deleted_commits_and_records_are_told(
     kept: Kept, ram_folder: Path, table: str, snapshot: int
 ) -> None:
     path = kept.copy(ram_folder / "copy")
-    tamper(path, f"DELETE FROM {table} WHERE memory_snapshot_id = {snapshot}")
+    column = "memory_snapshot_id" if table == "commits" else "id >> 16"
+    tamper(path, f"DELETE FROM {table} WHERE {column} = {snapshot}")
     told = " ".join(_told(path))
 
     assert f"snapshot {snapshot} " in told
@@ -273,7 +275,7 @@ def test_two_entries_that_changed_places_are_named(
     def swap(connection: apsw.Connection) -> None:
         for seq, entry in ((one, right), (other, left)):
             change = "UPDATE ledger SET content = ?, hash = ? WHERE seq = ?"
-            connection.execute(change, (entry.content, entry.hash, seq))
+            connection.execute(change, (packed(entry.content), bytes.fromhex(entry.hash), seq))
 
     tamper(path, swap)
     with problems_at(path) as problems:
@@ -298,9 +300,7 @@ def test_two_records_that_changed_places_are_told(
         for rowid, values in ((one, last), (other, first)):
             setting = ", ".join(f"{column} = ?" for column in columns)
             connection.execute(f"UPDATE versions SET {setting} WHERE rowid = ?", (*values, rowid))
-        connection.execute(
-            "CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id)"
-        )
+        connection.execute("CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, id)")
 
     tamper(path, swap)
     assert _told(path, 1)

@@ -163,6 +163,6 @@ def test_the_second_implementation_refuses_a_tampered_store(kept: Kept, tmp_path
     tamper(path, forge_from(400))
     with pytest.raises(independent.RefusedError, match="another root"):
         independent.open_mirror(mirror, key, independent.open_store(str(path)))
-    tamper(path, "UPDATE ledger SET content = CAST(content || ' ' AS BLOB) WHERE seq = 77")
+    tamper(path, "UPDATE ledger SET content = x'007b7d' WHERE seq = 77")
     with pytest.raises(independent.RefusedError, match="entry 77"):
         independent.open_store(str(path))

@@ -61,6 +61,7 @@ def used(memory: Memory) -> dict[Band, int]:
     return {band: memory.band_budgets.used_bytes(band) for band in BANDS}
 
 
+@pytest.mark.usefixtures("plain_contents")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_byte_of_what_is_forgotten_is_left_in_the_files(tmp_path: Path, policy: str) -> None:
     memory = budgeted(sqlite_store(tmp_path / "store.db", ids=RandomIds()), policy)

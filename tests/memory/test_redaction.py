@@ -18,6 +18,7 @@ from tests.memory.conftest import HANDBOOK, SECRET
 KEY = SECRET.split()[4]
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_a_refused_secret_is_stored_nowhere(tmp_path: Path) -> None:
     memory = Memory.open(
         str(tmp_path / "m.db"), traces=TraceFolder(str(tmp_path / "traces"), ids=CountedIds())

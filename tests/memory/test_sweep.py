@@ -84,6 +84,7 @@ def test_a_sweep_deletes_archives_and_tells(memory: Memory, clock: ManualClock) 
     assert list(memory.verify()) == []
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_deleted_attacks_are_gone_from_the_file_and_still_recognised(
     tmp_path: Path, clock: ManualClock
 ) -> None:

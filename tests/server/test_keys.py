@@ -52,6 +52,7 @@ def test_a_token_authenticates_the_caller_of_its_key(store: Store) -> None:
     )
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_the_secret_is_nowhere_in_the_store(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = open_store(str(path), create=True)

@@ -108,6 +108,7 @@ def test_what_begins_anew_can_erase_what_ended_there(store: Store) -> None:
     assert list(store.verify()) == []
 
 
+@pytest.mark.usefixtures("plain_contents")
 def test_erased_bytes_are_nowhere_in_the_files(tmp_path: Path) -> None:
     big = SECRET * 500
     store = sqlite_store(tmp_path / "store.db")

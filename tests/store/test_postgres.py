@@ -291,7 +291,7 @@ def test_a_sound_store_has_nothing_to_tell(store: Store, admin: psycopg.Connecti
 def test_a_changed_byte_is_told(store: Store, admin: psycopg.Connection[Any]) -> None:
     store.commit(commit("r1", write("a", "true")))
     admin.execute("ALTER TABLE versions DISABLE TRIGGER ALL")
-    admin.execute("UPDATE versions SET content = '\"tRue\"'")
+    admin.execute("UPDATE versions SET content = '\\x00'::bytea || convert_to('\"tRue\"', 'UTF8')")
 
     with pytest.raises(StandfastError, match=f"{NAMESPACE}/a in snapshot 1"):
         store.read(NAMESPACE, ["a"])

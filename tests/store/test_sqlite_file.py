@@ -11,7 +11,7 @@ from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
-from standfast.store.sqlite.schema import MIGRATIONS
+from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
 from tests.store.builders import commit, contents, sqlite_store, write
 from tests.store.recording_vfs import CHILDREN
 
@@ -33,7 +33,7 @@ def test_a_reader_can_not_write(tmp_path: Path) -> None:
     reader = open_reader(str(tmp_path / "store.db"), ManualClock(), 1)
 
     with pytest.raises(apsw.ReadOnlyError):
-        reader.execute("INSERT INTO ledger VALUES (9, x'00', 'x')")
+        reader.execute("INSERT INTO ledger VALUES (9, x'00', x'00')")
 
 
 @pytest.mark.parametrize("table", ["ledger", "commits", "versions"])
@@ -107,7 +107,7 @@ def test_a_migration_and_its_record_are_one_transaction(
     store.close()
     with apsw.Connection(str(tmp_path / "store.db")) as connection:
         assert connection.execute("SELECT version FROM migrations ORDER BY version").fetchall() == [
-            (version,) for version in range(1, len(MIGRATIONS) + 2)
+            (version,) for version in range(FIRST_VERSION, FIRST_VERSION + len(MIGRATIONS) + 1)
         ]
 
 

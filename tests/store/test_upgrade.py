@@ -1,23 +1,23 @@
-"""A store of an older format is upgraded when it is opened, with all that is in it; a newer one is refused in words."""
+"""A store of a format that this version does not know, older or newer, is refused in words and not touched."""
 
 from pathlib import Path
 
 import pytest
 
 from standfast.errors import CannotOpen
+from standfast.store.postgres.server import FIRST_VERSION as POSTGRES_FIRST_VERSION
 from standfast.store.postgres.server import MIGRATIONS as POSTGRES_MIGRATIONS
+from standfast.store.sqlite.schema import FIRST_VERSION
 from standfast.store.sqlite.schema import MIGRATIONS as SQLITE_MIGRATIONS
 from standfast.store.store import open_store
 from tests.store.builders import commit, contents, expire, write
 
-TO_FORMAT_2 = """
+TO_AN_OLDER_FORMAT = f"UPDATE migrations SET version = {FIRST_VERSION - 1};"
+TO_THE_PRESENT_FORMAT = f"UPDATE migrations SET version = {FIRST_VERSION};"
+TO_THE_FIRST_FORMAT = f"""
 DROP TABLE vectors;
 DROP TABLE temporary;
-DROP TABLE branches;
-DROP INDEX buffers_by_lease;
-DROP INDEX buffers_by_end;
-CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
-DELETE FROM migrations WHERE version > 2;
+DELETE FROM migrations WHERE version > {FIRST_VERSION};
 """
 TO_A_NEWER_FORMAT = "INSERT INTO migrations SELECT 99, applied_at FROM migrations LIMIT 1;"
 
@@ -57,7 +57,7 @@ def _fill(url: str) -> None:
 
 def test_an_older_store_is_upgraded_with_all_that_is_in_it(url: str) -> None:
     _fill(url)
-    _change(url, TO_FORMAT_2, 2)
+    _change(url, TO_THE_FIRST_FORMAT, FIRST_VERSION)
     store = open_store(url, create=False)
     identity = store.identity
     waiting = store.status(commit("r3", write("c", "third"), at=2).commit_id)
@@ -71,13 +71,26 @@ def test_an_older_store_is_upgraded_with_all_that_is_in_it(url: str) -> None:
     again.close()
 
 
+def test_a_store_of_a_format_before_the_first_is_refused_in_words_and_not_touched(url: str) -> None:
+    _fill(url)
+    _change(url, TO_THE_FIRST_FORMAT + TO_AN_OLDER_FORMAT, FIRST_VERSION - 1)
+    with pytest.raises(CannotOpen, match=r"version 9, .* reads 10 and newer; export it"):
+        open_store(url, create=False)
+
+    _change(url, TO_THE_PRESENT_FORMAT, FIRST_VERSION)
+    store = open_store(url, create=False)
+    assert contents(store) == {"a": '"first"'}
+    assert list(store.verify()) == []
+    store.close()
+
+
 def test_a_newer_store_is_refused_in_words_and_not_touched(url: str) -> None:
     _fill(url)
     _change(url, TO_A_NEWER_FORMAT, 99)
     with pytest.raises(CannotOpen, match=r"version 99, .* upgrade Standfast"):
         open_store(url, create=False)
 
-    _change(url, "DELETE FROM migrations WHERE version = 99", len(SQLITE_MIGRATIONS))
+    _change(url, "DELETE FROM migrations WHERE version = 99", FIRST_VERSION + len(SQLITE_MIGRATIONS) - 1)
     store = open_store(url, create=False)
     assert contents(store) == {"a": '"first"'}
     store.close()
@@ -85,3 +98,4 @@ def test_a_newer_store_is_refused_in_words_and_not_touched(url: str) -> None:
 
 def test_both_backends_have_the_same_format_version() -> None:
     assert len(SQLITE_MIGRATIONS) == len(POSTGRES_MIGRATIONS)
+    assert POSTGRES_FIRST_VERSION == FIRST_VERSION

@@ -20,6 +20,7 @@ from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
 from standfast.memory import AgentRun, Memory
 from standfast.policies import BandBudget
+from standfast.store.packing import packed, unpacked
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import compare
 from standfast.vocabulary import Band
@@ -262,9 +263,10 @@ def tampering(tour: Tour, memory: Memory, folder: Path) -> None:
     path = folder / "agent.db"
     with apsw.Connection(str(path), vfs="cksmvfs") as intruder:
         intruder.execute("DROP TRIGGER versions_never_change")
-        intruder.execute(
-            "UPDATE versions SET content = CAST(replace(content, '500 euros', '900 euros') AS BLOB) WHERE key = 'VAULT/shared//law/refunds'"
-        )
+        law = ("VAULT/shared//law/refunds",)
+        stored = intruder.execute("SELECT content FROM versions WHERE key = ?", law).get
+        wrong = packed(unpacked(stored).replace(b"500 euros", b"900 euros"))
+        intruder.execute("UPDATE versions SET content = ? WHERE key = ?", (wrong, *law))
     with Memory.open(str(path)) as forged:
         problems = list(forged.verify())
     tour.claim(

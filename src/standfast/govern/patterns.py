@@ -29,6 +29,8 @@ ATTACK_FLOORS: Final = ("F6_Injection",)
 MAX_INCIDENTS_COUNTED: Final = 100
 _PATTERN: Final = "scar/"
 POLICY_SET_ID: Final = "patterns/v1"
+# Of the fingerprint of a reading. What is found by them is compared word for word, so a few are enough.
+_READING_DIGITS: Final = 20
 
 
 class Incident(NamedTuple):
@@ -209,7 +211,12 @@ def refused_row(reading: str) -> dict[str, str]:
 
 def said_key(scope: str, reading: str, memory_id: str = "") -> str:
     """Return the key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
-    return scoped_key("said", scope, f"{reading[:32]}/{memory_id}")
+    return scoped_key("said", scope, f"{reading[:_READING_DIGITS]}/{memory_id}")
+
+
+def said_row() -> dict[str, str]:
+    """Return the row under that key. It is empty, because the key says everything."""
+    return {}
 
 
 def _digest(source: str) -> str:

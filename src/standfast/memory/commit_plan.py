@@ -23,6 +23,7 @@ from standfast.govern.patterns import (
     refused_key,
     refused_row,
     said_key,
+    said_row,
 )
 from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
 from standfast.memory.band_budgets import BandBudgets
@@ -105,7 +106,7 @@ def governance_rows(
             key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
-            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = {"said": one.reading}
+            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = said_row()
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()

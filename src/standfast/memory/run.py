@@ -99,6 +99,7 @@ class Run:
         self._recalled: list[Recalled] = []
         self._judging: dict[str, RunJudgingContext] = {}
         self._count = 0
+        self._id_start = fingerprint(["memory-id/v2", identity.run_id])[:24]
         self._is_over = False
         self._commit: Commit | None = None
         self._is_idempotent = is_idempotent
@@ -416,7 +417,8 @@ class Run:
 
     def _next_id(self) -> str:
         self._count += 1
-        return f"m-{fingerprint(['memory-id/v1', self.identity.run_id, self._count])[:32]}"
+        # The ids of one run follow each other, so that they are stored together.
+        return f"m-{self._id_start}{self._count:08x}"
 
     # Ending.
 

@@ -180,8 +180,13 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Of each record, only the newest of the versions that match."""
     limit: int | None = None
 
-    def as_sql(self, placeholder: str) -> tuple[str, list[str | int]]:
-        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its parameters."""
+    def as_sql(
+        self, placeholder: str, *, snapshot: str = "memory_snapshot_id"
+    ) -> tuple[str, list[str | int]]:
+        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its parameters.
+
+        ``snapshot`` is the expression for the snapshot of a row.
+        """
         conditions, parameters = ["TRUE"], list[str | int]()
 
         def require(condition: str, *values: str | int) -> None:
@@ -197,9 +202,9 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
         elif self.after != ("", ""):
             require("(namespace, key) > (?, ?)", *self.after)
         if self.snapshot is not None:
-            require("memory_snapshot_id = ?", self.snapshot)
+            require(f"{snapshot} = ?", self.snapshot)
         if self.at is not None:
-            require("memory_snapshot_id <= ?", self.at)
+            require(f"{snapshot} <= ?", self.at)
         return " AND ".join(conditions), parameters
 
 

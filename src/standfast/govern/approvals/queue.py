@@ -36,7 +36,7 @@ from standfast.govern.evidence import (
     sealed_record,
 )
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import refused_key, refused_row, said_key
+from standfast.govern.patterns import refused_key, refused_row, said_key, said_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.scopes import name_in, prefix_of, scope_in, scoped_key
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
@@ -355,7 +355,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             rows |= spent.rows
         rows |= {one.key: one.as_json() for one in placed}
         if placed:
-            rows[said_key(record.scope, reading, record.memory_id)] = {"said": reading}
+            rows[said_key(record.scope, reading, record.memory_id)] = said_row()
         present = self.store.read(self.namespace, [*rows, *sorted(expired)], at=self.head)
         for one in placed:
             require_write(Role.HUMAN, one.band)

@@ -14,6 +14,7 @@ from psycopg import conninfo, errors
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
 from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_RECONNECT_SECONDS
+from standfast.store.packing import DICTIONARY
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Row = tuple[Any, ...]
@@ -66,28 +67,32 @@ SAFE_SETTINGS: Final = (
     ),
 )
 
+FIRST_VERSION: Final = 10
+"""The version of the schema that the first migration makes. Older stores had other tables and can't be read."""
+
 MIGRATIONS: Final = (
-    """
+    f"""
     CREATE TABLE migrations (version bigint PRIMARY KEY, applied_at timestamptz NOT NULL);
-    CREATE TABLE ledger (seq bigint PRIMARY KEY, content bytea NOT NULL, hash TEXT NOT NULL);
+    CREATE TABLE ledger (seq bigint PRIMARY KEY, content bytea NOT NULL, hash bytea NOT NULL);
     CREATE TABLE commits (
         memory_snapshot_id bigint PRIMARY KEY,
-        commit_id TEXT NOT NULL,
+        commit_id bytea NOT NULL,
         run_id TEXT NOT NULL,
-        payload_fingerprint TEXT NOT NULL,
+        payload_fingerprint bytea NOT NULL,
         committed_at TEXT NOT NULL,
         ledger_seq bigint NOT NULL REFERENCES ledger (seq),
-        ledger_hash TEXT NOT NULL
+        ledger_hash bytea NOT NULL
     );
     CREATE UNIQUE INDEX commits_by_id ON commits (commit_id);
     CREATE TABLE versions (
         memory_snapshot_id bigint NOT NULL REFERENCES commits (memory_snapshot_id),
+        erased_by bigint REFERENCES commits (memory_snapshot_id),
+        action smallint NOT NULL CHECK (action IN (0, 1, 2)),
         namespace TEXT NOT NULL,
         key TEXT NOT NULL,
-        action TEXT NOT NULL CHECK (action IN ('WRITE', 'MERGE', 'EXPIRE')),
-        fingerprint TEXT,
+        fingerprint bytea,
         content bytea,
-        CHECK ((action = 'EXPIRE') = (fingerprint IS NULL))
+        CHECK ((action = 0) = (fingerprint IS NULL))
     );
     CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id DESC);
     CREATE INDEX versions_by_snapshot ON versions (memory_snapshot_id);
@@ -105,38 +110,36 @@ MIGRATIONS: Final = (
         problem TEXT,
         CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
     );
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
-    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'append-only'; END $$;
-    CREATE TRIGGER ledger_never_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger EXECUTE FUNCTION refuse();
-    CREATE TRIGGER commits_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON commits EXECUTE FUNCTION refuse();
-    CREATE TRIGGER versions_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
-    """.replace("TEXT", 'text COLLATE "C"'),
-    """
-    ALTER TABLE versions ADD COLUMN erased_by bigint REFERENCES commits (memory_snapshot_id);
-    DROP TRIGGER versions_never_change ON versions;
-    CREATE TRIGGER versions_never_shrink BEFORE DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
-    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions FOR EACH ROW
-    WHEN (NOT (
-        OLD.content IS NOT NULL AND NEW.content IS NULL
-        AND OLD.erased_by IS NULL AND NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.memory_snapshot_id
-        AND NEW.memory_snapshot_id = OLD.memory_snapshot_id
-        AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
-        AND NEW.action = OLD.action AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
-    ))
-    EXECUTE FUNCTION refuse();
-    """,
-    """
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     CREATE TABLE branches (
         number bigint PRIMARY KEY,
-        branch_id text COLLATE "C" NOT NULL,
+        branch_id TEXT NOT NULL,
         ledger_seq bigint NOT NULL,
         shared_seq bigint NOT NULL,
         left_seq bigint NOT NULL
     );
-    DROP INDEX buffers_by_lease;
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
-    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
-    """,
+    CREATE TABLE dictionaries (kind bigint PRIMARY KEY, dictionary bytea NOT NULL);
+    INSERT INTO dictionaries VALUES (1, '\\x{DICTIONARY.hex()}');
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'append-only'; END $$;
+    CREATE TRIGGER ledger_never_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger EXECUTE FUNCTION refuse();
+    CREATE TRIGGER commits_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON commits EXECUTE FUNCTION refuse();
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions FOR EACH ROW
+    WHEN (NOT (
+        NEW.memory_snapshot_id = OLD.memory_snapshot_id
+        AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
+        AND NEW.action = OLD.action AND NEW.fingerprint IS NOT DISTINCT FROM OLD.fingerprint
+        AND OLD.content IS NOT NULL AND OLD.erased_by IS NULL
+        AND CASE
+            WHEN NEW.content IS NULL THEN NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.memory_snapshot_id
+            ELSE NEW.erased_by IS NULL AND (
+                NEW.content = '\\x02' OR OLD.content = '\\x02' AND substr(NEW.content, 1, 1) = '\\x03'
+            )
+        END
+    ))
+    EXECUTE FUNCTION refuse();
+    """.replace("TEXT", 'text COLLATE "C"'),
     """
     CREATE TABLE vectors (
         namespace text COLLATE "C" NOT NULL,
@@ -232,14 +235,14 @@ class Server:
 
     def _migrate(self, connection: Connection) -> None:
         """Bring the schema to the current version, each step in one transaction with its record."""
-        if self._schema_version(connection) == len(MIGRATIONS):
+        if self._schema_version(connection) == _newest_version():
             return
         with connection.transaction():
             connection.execute(*BEGIN_LOCKED[1])
-            known = self._schema_version(connection)
+            known = self._schema_version(connection) or FIRST_VERSION - 1
             if not connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchall():
                 connection.execute(f"CREATE SCHEMA {SCHEMA}")
-            for version, migration in enumerate(MIGRATIONS[known:], known + 1):
+            for version, migration in enumerate(MIGRATIONS[known + 1 - FIRST_VERSION :], known + 1):
                 connection.execute(migration)
                 connection.execute("INSERT INTO migrations VALUES (%s, clock_timestamp())", (version,))
             identity = "INSERT INTO branches VALUES (0, %s, 0, 0, 0) ON CONFLICT DO NOTHING"
@@ -251,10 +254,20 @@ class Server:
         if not connection.execute(sql, (SCHEMA,)).fetchall():
             return 0
         (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone() or (0,)
-        if version > len(MIGRATIONS):
-            problem = f"its schema has version {version}, and this Standfast knows {len(MIGRATIONS)}; upgrade Standfast"
+        if version > _newest_version():
+            problem = f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade Standfast"
+            raise CannotOpen(store=self.name, problem=problem)
+        if 0 < version < FIRST_VERSION:
+            problem = (
+                f"its schema has version {version}, and this Standfast reads {FIRST_VERSION} and newer; "
+                "export it with the Standfast that wrote it, and import that here"
+            )
             raise CannotOpen(store=self.name, problem=problem)
         return int(version)
+
+
+def _newest_version() -> int:
+    return FIRST_VERSION + len(MIGRATIONS) - 1
 
 
 class SerializationConflict(Exception):

@@ -5,16 +5,18 @@ gaps and each decision valid until it is stored. The server releases it with the
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS, MAX_IDLE_READERS
+from standfast.store.packing import packed, packed_contents, references_to, second_key, unpacked
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
@@ -30,6 +32,7 @@ from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
     Changes,
+    Erasure,
     StateQuery,
     StateView,
     Vector,
@@ -40,7 +43,16 @@ from standfast.store.protocol import (
 from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
-TABLES: Final = ("ledger", "commits", "versions", "vectors", "buffers", "branches", "temporary")
+TABLES: Final = (
+    "ledger",
+    "commits",
+    "versions",
+    "vectors",
+    "buffers",
+    "branches",
+    "dictionaries",
+    "temporary",
+)
 FLUSH_BYTES: Final = 4 << 20
 
 
@@ -50,12 +62,29 @@ def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
     return f"INSERT INTO {table} ({', '.join(kind.__struct_fields__)}) SELECT * FROM unnest({arrays})"
 
 
+_ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
+_ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
-_VERSION: Final = ", ".join(Version.__struct_fields__)
+
+
+def _content_of(row: str) -> str:
+    """The content of a row; if that is a reference, the content of its base, marked as borrowed."""
+    return (
+        f"CASE WHEN {row}.content = '\\x02' THEN (SELECT '\\x03'::bytea || base.content FROM versions AS base"
+        f" WHERE base.namespace = {row}.namespace AND base.key = 'LEDGER' || substr({row}.key, 7)"
+        f" AND base.memory_snapshot_id = {row}.memory_snapshot_id) ELSE {row}.content END"
+    )
+
+
+_VERSION: Final = (
+    f"namespace, key, memory_snapshot_id, action, fingerprint, {_content_of('versions')}, erased_by"
+)
 _VECTOR: Final = ", ".join(Vector.__struct_fields__)
 _BUFFERS_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
-_APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
+_APPLIED_BY_ID: Final = (
+    f"SELECT {_APPLIED} FROM commits WHERE commit_id = ANY(%b::bytea[]) ORDER BY commit_id"
+)
 _ABANDONED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL"
     " AND (lease_until <= (SELECT extract(epoch FROM clock_timestamp())::float8)"
@@ -75,7 +104,7 @@ _NEWEST: Final = (
     " ) AS newest ORDER BY asked.namespace, asked.key"
 )
 _NEWEST_WITHOUT_CONTENT: Final = _NEWEST.format(content="NULL::bytea")
-_NEWEST_WITH_CONTENT: Final = _NEWEST.format(content="content")
+_NEWEST_WITH_CONTENT: Final = _NEWEST.format(content=_content_of("newest"))
 _OF_KEYS: Final = (
     f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id <= %s"
     " ORDER BY namespace, key, memory_snapshot_id"
@@ -84,9 +113,25 @@ _ENDS: Final = (
     "SELECT extract(epoch FROM clock_timestamp())::float8, coalesce((SELECT max(memory_snapshot_id) FROM commits), 0),"
     " (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1)"
 )
-_INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea text")
-_INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint text text text text bigint text")
-_INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint text text bytea bigint")
+_INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea bytea")
+_INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint bytea text bytea text bigint bytea")
+_INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint smallint bytea bytea bigint")
+# Whoever refers to a content takes it over before it is erased.
+_TAKE_OVER: Final = (
+    "UPDATE versions SET content = '\\x03'::bytea || base.content"
+    " FROM unnest(%b::text[], %b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, second, erased_by)"
+    " JOIN versions AS base ON base.namespace = erasure.namespace AND base.key = erasure.key"
+    " AND base.memory_snapshot_id < erasure.erased_by"
+    " WHERE versions.namespace = erasure.namespace AND versions.key = erasure.second"
+    " AND versions.memory_snapshot_id = base.memory_snapshot_id AND versions.content = '\\x02'"
+)
+# A base that is stored after the row that could have referred to it, as in a copy that is made in portions.
+_REFER: Final = (
+    "UPDATE versions SET content = '\\x02'"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bytea[]) AS one (namespace, key, snapshot, content)"
+    " WHERE versions.namespace = one.namespace AND versions.key = one.key"
+    " AND versions.memory_snapshot_id = one.snapshot AND versions.content = one.content"
+)
 _ERASE: Final = (
     "UPDATE versions SET content = NULL, erased_by = erasure.memory_snapshot_id"
     " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
@@ -195,13 +240,13 @@ class PostgresStorage:
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         sql = f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id LIMIT %s"
-        return [AppliedCommit(*row) for row in self._rows(sql, after, limit)]
+        return [_applied(row) for row in self._rows(sql, after, limit)]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
         sql = "SELECT seq, content, hash FROM ledger WHERE seq > %s ORDER BY seq LIMIT %s"
         rows = self._rows(sql, after, limit)
-        return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
+        return [Entry(seq=seq, content=unpacked(content), hash=digest.hex()) for seq, content, digest in rows]
 
     def branches(self) -> list[Branch]:
         """The store's identity and its branches."""
@@ -278,10 +323,11 @@ class PostgresTransaction:
     def load(self, query: StateQuery) -> StateView:
         """Wait for the lock, and load the state that the query asks for."""
         ids, record_keys = list(query.commit_ids), query.record_keys
+        binary_ids = [bytes.fromhex(commit_id) for commit_id in ids]
         self._reads = [
             *BEGIN_LOCKED,
             (_BUFFERS_BY_ID, (ids,)),
-            (_APPLIED_BY_ID, (ids,)),
+            (_APPLIED_BY_ID, (binary_ids,)),
             (
                 _NEWEST_WITHOUT_CONTENT,
                 ([namespace for namespace, _ in record_keys], [key for _, key in record_keys], EVER),
@@ -295,8 +341,8 @@ class PostgresTransaction:
         return StateView(
             now=now,
             head=head,
-            tip=Tip() if seq is None else Tip(seq=seq, hash=digest),
-            applied={row[1]: AppliedCommit(*row) for row in applied},
+            tip=Tip() if seq is None else Tip(seq=seq, hash=digest.hex()),
+            applied={one.commit_id: one for one in map(_applied, applied)},
             buffers={row[0]: _buffer(row) for rows in (buffers, *abandoned) for row in rows},
             latest={row[:2]: _version(row) for row in latest},
             commit_of=self._commit_of,
@@ -310,26 +356,28 @@ class PostgresTransaction:
     def _commit_of(self, snapshot: int) -> str:
         sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = %s"
         (((commit_id,),),) = self._connection.execute([(sql, (snapshot,))])
-        return str(commit_id)
+        return bytes(commit_id).hex()
 
     def append(self, changes: Changes) -> None:
         """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are many."""
         if not self._reads:
             self.load(StateQuery())
-        buffers = list({buffer.commit_id: buffer for buffer in changes.buffers}.values())
-        inserts = (
-            (_INSERT_ENTRIES, changes.entries),
-            (_INSERT_APPLIED, changes.applied),
-            (_INSERT_VERSIONS, changes.versions),
-            (_INSERT_VECTORS, changes.vectors),
-            (_ERASE, changes.erasures),
-            (_ERASE_VECTORS, changes.erasures),
-            (_PUT_BUFFERS, buffers),
-            (_PUT_BRANCHES, changes.branches),
+        versions, buffers = changes.versions, {one.commit_id: one for one in changes.buffers}
+        statements: tuple[tuple[str, list[Row]], ...] = (
+            (_INSERT_ENTRIES, [_row_of_entry(one) for one in changes.entries]),
+            (_INSERT_APPLIED, [_row_of_applied(one) for one in changes.applied]),
+            (_INSERT_VERSIONS, list(map(_row_of_version, versions, packed_contents(versions)))),
+            (_INSERT_VECTORS, list(map(astuple, changes.vectors))),
+            (_REFER, references_to(versions)),
+            (_TAKE_OVER, [row for row in map(_row_of_take_over, changes.erasures) if row is not None]),
+            (_ERASE, list(map(astuple, changes.erasures))),
+            (_ERASE_VECTORS, list(map(astuple, changes.erasures))),
+            (_PUT_BUFFERS, list(map(astuple, buffers.values()))),
+            (_PUT_BRANCHES, list(map(astuple, changes.branches))),
         )
-        self._changes += [(sql, _columns(rows)) for sql, rows in inserts if rows]
+        self._changes += [(sql, _columns(rows)) for sql, rows in statements if rows]
         if changes.vector_ends:
-            given = _columns(changes.vector_ends)
+            given = _columns(list(map(astuple, changes.vector_ends)))
             self._changes.append((_END_VECTORS, [*given, *given]))
         if changes.dropped:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
@@ -359,8 +407,8 @@ class PostgresTransaction:
                 return
 
 
-def _columns(rows: Sequence[msgspec.Struct]) -> list[list[Any]]:
-    return [[getattr(row, name) for row in rows] for name in rows[0].__struct_fields__]
+def _columns(rows: list[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
@@ -375,9 +423,45 @@ def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
     return sql, *parameters, limit
 
 
+def _row_of_entry(entry: Entry) -> Row:
+    return entry.seq, packed(entry.content), bytes.fromhex(entry.hash)
+
+
+def _row_of_applied(applied: AppliedCommit) -> Row:
+    snapshot, commit_id, run_id, payload, at, seq, digest = astuple(applied)
+    from_hex = bytes.fromhex
+    return snapshot, from_hex(commit_id), run_id, from_hex(payload), at, seq, from_hex(digest)
+
+
+def _applied(row: Row) -> AppliedCommit:
+    snapshot, commit_id, run_id, payload, at, seq, digest = row
+    return AppliedCommit(snapshot, commit_id.hex(), run_id, payload.hex(), at, seq, digest.hex())
+
+
+def _row_of_version(version: Version, content: bytes | None) -> Row:
+    namespace, key, snapshot, action, digest, _, erased_by = astuple(version)
+    fingerprint = None if digest is None else bytes.fromhex(digest)
+    return namespace, key, snapshot, _ACTION_NUMBERS[action], fingerprint, content, erased_by
+
+
 def _version(row: Row) -> Version:
-    namespace, key, snapshot, action, *rest = row
-    return Version(namespace, key, snapshot, ActionType(action), *rest)
+    namespace, key, snapshot, action, digest, content, erased_by = row
+    return Version(
+        namespace,
+        key,
+        snapshot,
+        _ACTIONS[action],
+        None if digest is None else digest.hex(),
+        None if content is None else unpacked(content),
+        erased_by,
+    )
+
+
+def _row_of_take_over(erasure: Erasure) -> Row | None:
+    second = second_key(erasure.key)
+    if second is None:
+        return None
+    return erasure.namespace, erasure.key, second, erasure.memory_snapshot_id
 
 
 def _buffer(row: Row) -> Buffer:

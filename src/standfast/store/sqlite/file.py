@@ -21,7 +21,7 @@ from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
-from standfast.store.sqlite.schema import MIGRATIONS
+from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
 
 APPLICATION_ID: Final = 0x53544654  # "STFT"
 CHECKSUM_VFS: Final = "cksmvfs"
@@ -208,7 +208,7 @@ def check_unchanging(path: str, clock: Clock, seed: int) -> None:
     connection = open_reader(path, clock, seed, unchanging=True)
     try:
         _refuse_foreign_database(connection, path)
-        if (version := _version(connection, path)) < len(MIGRATIONS):
+        if (version := _version(connection, path)) < _newest_version():
             problem = f"it can only be read, and its schema has version {version}; open it once where it can be written, to upgrade it"
             raise CannotOpen(store=path, problem=problem)
     finally:
@@ -350,12 +350,13 @@ def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
 
 def _migrate(connection: apsw.Connection, path: str, clock: Clock, new_id: str) -> None:
     """Bring the schema to the current version, each step in one transaction with its record."""
-    if _version(connection, path) == len(MIGRATIONS):
+    if _version(connection, path) == _newest_version():
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        for version in range(_version(connection, path) + 1, len(MIGRATIONS) + 1):
-            connection.execute(MIGRATIONS[version - 1])
+        known = _version(connection, path) or FIRST_VERSION - 1
+        for version, migration in enumerate(MIGRATIONS[known + 1 - FIRST_VERSION :], known + 1):
+            connection.execute(migration)
             connection.execute("INSERT INTO migrations VALUES (?, ?)", (version, utc_text(clock.now())))
             connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("INSERT OR IGNORE INTO branches VALUES (0, ?, 0, 0, 0)", (new_id,))
@@ -369,12 +370,20 @@ def _migrate(connection: apsw.Connection, path: str, clock: Clock, new_id: str) 
 
 def _version(connection: apsw.Connection, path: str) -> int:
     version: int = connection.execute("PRAGMA user_version").get
-    if version > len(MIGRATIONS):
+    if version > _newest_version():
+        problem = f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade Standfast"
+        raise CannotOpen(store=path, problem=problem)
+    if 0 < version < FIRST_VERSION:
         problem = (
-            f"its schema has version {version}, and this Standfast knows {len(MIGRATIONS)}; upgrade Standfast"
+            f"its schema has version {version}, and this Standfast reads {FIRST_VERSION} and newer; "
+            "export it with the Standfast that wrote it, and import that here"
         )
         raise CannotOpen(store=path, problem=problem)
     return version
+
+
+def _newest_version() -> int:
+    return FIRST_VERSION + len(MIGRATIONS) - 1
 
 
 @contextmanager

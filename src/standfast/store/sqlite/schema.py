@@ -5,37 +5,43 @@ from functools import cache
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import astuple
 
 from standfast.errors import Corruption
-from standfast.ledger.chain import Branch
+from standfast.ledger.chain import Branch, Entry
+from standfast.limits import MAX_COMMIT_WRITES
+from standfast.store.packing import DICTIONARY, packed, packed_contents, unpacked
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
 from standfast.vocabulary import ActionType, BufferState
 
+FIRST_VERSION: Final = 10
+"""The version of the schema that the first migration makes. Older stores had other tables and can't be read."""
+
 MIGRATIONS: Final = (
-    """
+    f"""
     CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL) STRICT;
-    CREATE TABLE ledger (seq INTEGER PRIMARY KEY, content BLOB NOT NULL, hash TEXT NOT NULL) STRICT;
+    CREATE TABLE ledger (seq INTEGER PRIMARY KEY, content BLOB NOT NULL, hash BLOB NOT NULL) STRICT;
     CREATE TABLE commits (
         memory_snapshot_id INTEGER PRIMARY KEY,
-        commit_id TEXT NOT NULL,
+        commit_id BLOB NOT NULL,
         run_id TEXT NOT NULL,
-        payload_fingerprint TEXT NOT NULL,
+        payload_fingerprint BLOB NOT NULL,
         committed_at TEXT NOT NULL,
         ledger_seq INTEGER NOT NULL REFERENCES ledger (seq),
-        ledger_hash TEXT NOT NULL
+        ledger_hash BLOB NOT NULL
     ) STRICT;
     CREATE UNIQUE INDEX commits_by_id ON commits (commit_id);
     CREATE TABLE versions (
-        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
+        id INTEGER PRIMARY KEY,
         namespace TEXT NOT NULL,
         key TEXT NOT NULL,
-        action TEXT NOT NULL CHECK (action IN ('WRITE', 'MERGE', 'EXPIRE')),
-        fingerprint TEXT,
+        action INTEGER NOT NULL CHECK (action IN (0, 1, 2)),
+        fingerprint BLOB,
         content BLOB,
-        CHECK ((action = 'EXPIRE') = (fingerprint IS NULL))
+        erased_by INTEGER REFERENCES commits (memory_snapshot_id),
+        CHECK ((action = 0) = (fingerprint IS NULL))
     ) STRICT;
-    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, memory_snapshot_id);
-    CREATE INDEX versions_by_snapshot ON versions (memory_snapshot_id);
+    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, id);
     CREATE TABLE buffers (
         commit_id TEXT PRIMARY KEY,
         run_id TEXT NOT NULL,
@@ -50,28 +56,8 @@ MIGRATIONS: Final = (
         problem TEXT,
         CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
     ) STRICT;
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE reason_code IS NULL AND waits_for IS NULL;
-    CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    """,
-    """
-    ALTER TABLE versions ADD COLUMN erased_by INTEGER REFERENCES commits (memory_snapshot_id);
-    DROP TRIGGER versions_never_change;
-    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions
-    WHEN NOT (
-        OLD.content IS NOT NULL AND NEW.content IS NULL
-        AND OLD.erased_by IS NULL AND NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.memory_snapshot_id
-        AND NEW.memory_snapshot_id = OLD.memory_snapshot_id
-        AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
-        AND NEW.action = OLD.action AND NEW.fingerprint IS OLD.fingerprint
-    )
-    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    """,
-    """
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     CREATE TABLE branches (
         number INTEGER PRIMARY KEY,
         branch_id TEXT NOT NULL,
@@ -79,9 +65,24 @@ MIGRATIONS: Final = (
         shared_seq INTEGER NOT NULL,
         left_seq INTEGER NOT NULL
     ) STRICT;
-    DROP INDEX buffers_by_lease;
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
-    CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
+    CREATE TABLE dictionaries (kind INTEGER PRIMARY KEY, dictionary BLOB NOT NULL) STRICT;
+    INSERT INTO dictionaries VALUES (1, x'{DICTIONARY.hex()}');
+    CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions
+    WHEN NOT (
+        NEW.id = OLD.id AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
+        AND NEW.action = OLD.action AND NEW.fingerprint IS OLD.fingerprint
+        AND OLD.content IS NOT NULL AND OLD.erased_by IS NULL
+        AND CASE
+            WHEN NEW.content IS NULL THEN NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.id >> 16
+            ELSE NEW.erased_by IS NULL AND (NEW.content = x'02' OR OLD.content = x'02' AND substr(NEW.content, 1, 1) = x'03')
+        END
+    )
+    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     """,
     """
     CREATE TABLE vectors (
@@ -110,19 +111,40 @@ MIGRATIONS: Final = (
     """,
 )
 
+# A version's id is the snapshot that its commit made, shifted by this, and its number in the commit.
+_SNAPSHOT_SHIFT: Final = 16
+assert 1 << _SNAPSHOT_SHIFT > MAX_COMMIT_WRITES, "a version's number in its commit fits into its id"
+_LAST_SNAPSHOT: Final = (1 << 63 - _SNAPSHOT_SHIFT) - 2
+_ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
+_ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
+
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
-_VERSION: Final = ", ".join(Version.__struct_fields__)
+# The content of a reference is that of its base, marked as borrowed.
+_VERSION: Final = (
+    "namespace, key, id, action, fingerprint, CASE WHEN content = x'02' THEN (SELECT CAST(x'03' || base.content AS BLOB)"
+    " FROM versions AS base WHERE base.namespace = versions.namespace AND base.key = 'LEDGER' || substr(versions.key, 7)"
+    " AND base.id BETWEEN versions.id & ~65535 AND versions.id | 65535) ELSE content END, erased_by"
+)
 _VECTOR: Final = ", ".join(Vector.__struct_fields__)
-_ACTIONS: Final = {action.value: action for action in ActionType}
 
 INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
 INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-INSERT_VERSION: Final = f"INSERT INTO versions ({_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-ERASE: Final = (
-    "UPDATE versions SET content = NULL, erased_by = ?3"
-    " WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND content IS NOT NULL"
+INSERT_VERSION: Final = "INSERT INTO versions (id, namespace, key, action, fingerprint, content, erased_by) VALUES (?, ?, ?, ?, ?, ?, ?)"
+# Whoever refers to a content takes it over before it is erased.
+TAKE_OVER: Final = (
+    "UPDATE versions SET content = (SELECT CAST(x'03' || base.content AS BLOB) FROM versions AS base"
+    "  WHERE base.namespace = ?1 AND base.key = ?2"
+    "  AND base.id BETWEEN versions.id & ~65535 AND versions.id | 65535)"
+    " WHERE namespace = ?1 AND key = ?3 AND id < ?4 AND content = x'02'"
 )
+ERASE: Final = (
+    "UPDATE versions SET content = NULL, erased_by = ?4"
+    " WHERE namespace = ?1 AND key = ?2 AND id < ?3 AND content IS NOT NULL"
+)
+# A base that is stored after the row that could have referred to it, as in a copy that is made in portions.
+REFER: Final = "UPDATE versions SET content = x'02' WHERE namespace = ? AND key = ? AND id BETWEEN ? AND ? AND content = ?"
+LAST_NUMBER: Final = "SELECT max(id) FROM versions WHERE id BETWEEN ? AND ?"
 INSERT_VECTOR: Final = f"INSERT INTO vectors ({_VECTOR}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 END_VECTORS: Final = "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS NULL"
 ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ? AND key = ? AND memory_snapshot_id < ?"
@@ -148,35 +170,49 @@ ENDS: Final = (
     " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
 )
 LATEST: Final = (
-    "SELECT namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by FROM versions"
-    " WHERE namespace = ? AND key = ? ORDER BY memory_snapshot_id DESC LIMIT 1"
+    "SELECT namespace, key, id, action, fingerprint, NULL, erased_by FROM versions"
+    " WHERE namespace = ? AND key = ? ORDER BY id DESC LIMIT 1"
 )
-_OF_KEY: Final = (
-    f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND memory_snapshot_id <= ?"
-    " ORDER BY memory_snapshot_id"
+WITHOUT_COMMIT: Final = (
+    "SELECT DISTINCT id >> 16 AS snapshot FROM versions"
+    " WHERE snapshot NOT IN (SELECT memory_snapshot_id FROM commits) ORDER BY snapshot"
 )
+_OF_KEY: Final = f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id"
 _NEWEST_OF_KEY: Final = f"{_OF_KEY} DESC LIMIT 1"
-_EVER: Final = 2**63 - 1
+
+
+def ids_of(snapshot: int) -> tuple[int, int]:
+    """The first and the last id that a version of a snapshot can have."""
+    first = max(0, min(snapshot, _LAST_SNAPSHOT)) << _SNAPSHOT_SHIFT
+    return first, first + (1 << _SNAPSHOT_SHIFT) - 1
 
 
 def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Sequence[str]) -> list[Version]:
     """The versions of the keys that a query names, one look-up in the index for each."""
     sql = _NEWEST_OF_KEY if query.newest else _OF_KEY
-    at = _EVER if query.at is None else query.at
+    before = ids_of(_LAST_SNAPSHOT if query.at is None else query.at)[1] + 1
     execute, namespace = connection.execute, query.namespace
-    return [version_of(row) for key in sorted(set(keys)) for row in execute(sql, (namespace, key, at))]
+    return [version_of(row) for key in sorted(set(keys)) for row in execute(sql, (namespace, key, before))]
 
 
 def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
     """The statement and the parameters of a query that names no keys."""
-    condition, parameters = query.as_sql("?")
-    columns, order = _VERSION, "ORDER BY namespace, key, memory_snapshot_id"
-    if query.newest:
-        # SQLite takes the other columns from the row that has the maximum.
-        columns = columns.replace("memory_snapshot_id", "max(memory_snapshot_id)")
-        order = "GROUP BY namespace, key ORDER BY namespace, key"
+    condition, parameters = query.as_sql("?", snapshot="id >> 16")
+    order = "namespace, key, id"
+    if query.snapshot is not None:
+        # By their ids, whatever else is asked for; without the signs SQLite might choose the index of places.
+        condition = f"{condition.replace('namespace', '+namespace')} AND id BETWEEN ? AND ?"
+        order = "+namespace, +key, id"
+        parameters += ids_of(query.snapshot)
     parameters.append(-1 if query.limit is None else query.limit)
-    return f"SELECT {columns} FROM versions WHERE {condition} {order} LIMIT ?", parameters
+    if not query.newest:
+        return f"SELECT {_VERSION} FROM versions WHERE {condition} ORDER BY {order} LIMIT ?", parameters
+    newest = (
+        f"SELECT max(id) AS newest FROM versions WHERE {condition} GROUP BY namespace, key"
+        " ORDER BY namespace, key LIMIT ?"
+    )
+    sql = f"SELECT {_VERSION} FROM ({newest}) JOIN versions ON id = newest ORDER BY namespace, key"
+    return sql, parameters
 
 
 def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
@@ -191,12 +227,61 @@ def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
 
 def version_of(row: Any) -> Version:
     """The version in a row of its columns."""
-    namespace, key, snapshot, action, digest, content, erased_by = row
-    try:
-        return Version(namespace, key, snapshot, _ACTIONS[action], digest, content, erased_by)
-    except KeyError:
+    namespace, key, number, action, digest, content, erased_by = row
+    snapshot = number >> _SNAPSHOT_SHIFT
+    if not 0 <= action < len(_ACTIONS):
         what = f"{namespace}/{key} in snapshot {snapshot}"
-        raise Corruption(what=what, problem=f"{action!r} is not an action") from None
+        raise Corruption(what=what, problem=f"{action!r} is not an action")
+    return Version(
+        namespace,
+        key,
+        snapshot,
+        _ACTIONS[action],
+        None if digest is None else digest.hex(),
+        None if content is None else unpacked(content),
+        erased_by,
+    )
+
+
+def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of versions. ``next_ids`` has the next id of each of their snapshots, and is advanced."""
+    for version, content in zip(versions, packed_contents(versions), strict=True):
+        number = next_ids[version.memory_snapshot_id]
+        next_ids[version.memory_snapshot_id] = number + 1
+        digest = version.fingerprint
+        yield (
+            number,
+            version.namespace,
+            version.key,
+            _ACTION_NUMBERS[version.action],
+            None if digest is None else bytes.fromhex(digest),
+            content,
+            version.erased_by,
+        )
+
+
+def row_of_entry(entry: Entry) -> tuple[int, bytes, bytes]:
+    """The row of a ledger entry."""
+    return entry.seq, packed(entry.content), bytes.fromhex(entry.hash)
+
+
+def entry_of(row: Any) -> Entry:
+    """The ledger entry in a row of its columns."""
+    seq, content, digest = row
+    return Entry(seq=seq, content=unpacked(content), hash=digest.hex())
+
+
+def row_of_applied(applied: AppliedCommit) -> tuple[Any, ...]:
+    """The row of a commit."""
+    snapshot, commit_id, run_id, payload, at, seq, digest = astuple(applied)
+    from_hex = bytes.fromhex
+    return snapshot, from_hex(commit_id), run_id, from_hex(payload), at, seq, from_hex(digest)
+
+
+def applied_of(row: Any) -> AppliedCommit:
+    """The commit in a row of its columns."""
+    snapshot, commit_id, run_id, payload, at, seq, digest = row
+    return AppliedCommit(snapshot, commit_id.hex(), run_id, payload.hex(), at, seq, digest.hex())
 
 
 def buffer_of(row: Any) -> Buffer:
@@ -216,6 +301,8 @@ def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:
             yield f"the schema's {name} is missing"
         elif found[name] != expected.get(name):
             yield f"the schema's {name} is not Standfast's"
+    if connection.execute("SELECT * FROM dictionaries").fetchall() != [(1, DICTIONARY)]:
+        yield "the dictionary of contents is not Standfast's"
 
 
 def _schema_of(connection: apsw.Connection) -> dict[str, str]:

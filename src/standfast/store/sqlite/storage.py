@@ -2,21 +2,22 @@
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple, Self
 
 import apsw
-import msgspec
 from msgspec.structs import astuple
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
+from standfast.store.packing import references_to, second_key
 from standfast.store.protocol import (
     AppliedCommit,
     Changes,
+    Erasure,
     StateQuery,
     StateView,
     Vector,
@@ -88,7 +89,7 @@ class SQLiteStorage:
         if acknowledged.seq == 0 or self._may_be_behind:
             return
         found = connection.execute("SELECT hash FROM ledger WHERE seq = ?", (acknowledged.seq,)).get
-        if found != acknowledged.hash:
+        if found is None or found.hex() != acknowledged.hash:
             problem = (
                 f"entry {acknowledged.seq} of the ledger was acknowledged and is {'another' if found else 'missing'}; "
                 f"if you put an older copy there yourself, run: standfast restore --store {self._path}"
@@ -153,7 +154,7 @@ class SQLiteStorage:
         version = self._writer.data_version()
         if self._known_ends is None or self._known_ends[0] != version:
             head, seq, digest, has_buffers = self._writer.execute(schema.ENDS).get
-            tip = Tip(seq=seq, hash=digest) if seq else Tip()
+            tip = Tip(seq=seq, hash=digest.hex()) if seq else Tip()
             self._known_ends = version, _Ends(head, tip, bool(has_buffers))
         return self._known_ends[1]
 
@@ -240,13 +241,14 @@ class SQLiteStorage:
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with _Reading(self) as connection:
-            return [AppliedCommit(*row) for row in connection.execute(schema.APPLIED_AFTER, (after, limit))]
+            rows = connection.execute(schema.APPLIED_AFTER, (after, limit))
+            return [schema.applied_of(row) for row in rows]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
         with _Reading(self) as connection:
             rows = connection.execute(schema.ENTRIES_AFTER, (after, limit))
-            return [Entry(seq=seq, content=content, hash=digest) for seq, content, digest in rows]
+            return [schema.entry_of(row) for row in rows]
 
     def branches(self) -> list[Branch]:
         """The store's identity and its branches."""
@@ -265,6 +267,8 @@ class SQLiteStorage:
             for (problem,) in connection.execute("PRAGMA integrity_check"):
                 if problem != "ok":
                     yield problem
+            for (snapshot,) in connection.execute(schema.WITHOUT_COMMIT):
+                yield f"there are records of snapshot {snapshot}, which no commit made"
             for table, rowid, parent, _ in connection.execute("PRAGMA foreign_key_check"):
                 yield f"row {rowid} of {table} refers to a row of {parent} that does not exist"
 
@@ -341,8 +345,9 @@ class SQLiteTransaction:
         select = self._connection.executemany
         now = self._storage.clock.now().timestamp()
         ends = self._storage.ends()
-        commit_ids = [(commit_id,) for commit_id in query.commit_ids]
-        buffers = list(select(schema.BUFFER_BY_ID, commit_ids)) if ends.has_buffers else []
+        ids_in_text = [(commit_id,) for commit_id in query.commit_ids]
+        commit_ids = [(bytes.fromhex(commit_id),) for commit_id in query.commit_ids]
+        buffers = list(select(schema.BUFFER_BY_ID, ids_in_text)) if ends.has_buffers else []
         if query.abandoned:
             honest_until = now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
             buffers += self._connection.execute(schema.ABANDONED, (now, honest_until, query.abandoned))
@@ -352,7 +357,9 @@ class SQLiteTransaction:
             now=now,
             head=ends.head,
             tip=ends.tip,
-            applied={row[1]: AppliedCommit(*row) for row in select(schema.APPLIED_BY_ID, commit_ids)},
+            applied={
+                one.commit_id: one for one in map(schema.applied_of, select(schema.APPLIED_BY_ID, commit_ids))
+            },
             buffers={row[0]: schema.buffer_of(row) for row in buffers},
             latest={row[:2]: schema.version_of(row) for row in select(schema.LATEST, query.record_keys)},
             commit_of=self._commit_of,
@@ -360,20 +367,26 @@ class SQLiteTransaction:
 
     def _commit_of(self, snapshot: int) -> str:
         sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = ?"
-        commit_id: str = self._connection.execute(sql, (snapshot,)).get
-        return commit_id
+        commit_id: bytes = self._connection.execute(sql, (snapshot,)).get
+        return commit_id.hex()
 
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
-        self._insert(schema.INSERT_ENTRY, changes.entries)
-        self._insert(schema.INSERT_APPLIED, changes.applied)
-        self._insert(schema.INSERT_VERSION, changes.versions)
-        self._insert(schema.INSERT_VECTOR, changes.vectors)
-        self._insert(schema.END_VECTORS, changes.vector_ends)
-        self._insert(schema.ERASE, changes.erasures)
-        self._insert(schema.ERASE_VECTORS, changes.erasures)
-        self._insert(schema.PUT_BUFFER, changes.buffers)
-        self._insert(schema.PUT_BRANCH, changes.branches)
+        many = self._connection.executemany
+        many(schema.INSERT_ENTRY, map(schema.row_of_entry, changes.entries))
+        many(schema.INSERT_APPLIED, map(schema.row_of_applied, changes.applied))
+        if changes.versions:
+            next_ids = self._next_ids(changes)
+            many(schema.INSERT_VERSION, schema.rows_of_versions(changes.versions, next_ids))
+            for namespace, key, snapshot, content in references_to(changes.versions):
+                self._connection.execute(schema.REFER, (namespace, key, *schema.ids_of(snapshot), content))
+        many(schema.INSERT_VECTOR, map(astuple, changes.vectors))
+        many(schema.END_VECTORS, map(astuple, changes.vector_ends))
+        for erasure in changes.erasures:
+            self._erase(erasure)
+        many(schema.ERASE_VECTORS, map(astuple, changes.erasures))
+        many(schema.PUT_BUFFER, map(astuple, changes.buffers))
+        many(schema.PUT_BRANCH, map(astuple, changes.branches))
         for commit_id in changes.dropped:
             self._connection.execute(schema.DROP_BUFFER, (commit_id,))
         self._erased = self._erased or bool(changes.erasures)
@@ -384,8 +397,21 @@ class SQLiteTransaction:
             before.has_buffers or bool(changes.buffers),
         )
 
-    def _insert(self, sql: str, rows: Sequence[msgspec.Struct]) -> None:
-        if len(rows) == 1:
-            self._connection.execute(sql, astuple(rows[0]))
-        elif rows:
-            self._connection.executemany(sql, map(astuple, rows))
+    def _next_ids(self, changes: Changes) -> dict[int, int]:
+        """The id of the next version of each snapshot. That of an earlier commit has versions already."""
+        new = {applied.memory_snapshot_id for applied in changes.applied}
+        next_ids = {}
+        for snapshot in {version.memory_snapshot_id for version in changes.versions}:
+            first, last = schema.ids_of(snapshot)
+            found = (
+                None if snapshot in new else self._connection.execute(schema.LAST_NUMBER, (first, last)).get
+            )
+            next_ids[snapshot] = first if found is None else found + 1
+        return next_ids
+
+    def _erase(self, erasure: Erasure) -> None:
+        namespace, key, snapshot = astuple(erasure)
+        first, _ = schema.ids_of(snapshot)
+        if (second := second_key(key)) is not None:
+            self._connection.execute(schema.TAKE_OVER, (namespace, key, second, first))
+        self._connection.execute(schema.ERASE, (namespace, key, first, snapshot))
