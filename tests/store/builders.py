@@ -1,9 +1,10 @@
 """Short ways to build what the store's tests are full of."""
 
+import base64
 from collections.abc import Iterable
 from typing import Any
 
-from standfast.clock import Clock, CountedIds, IdSource, ManualClock
+from standfast.clock import Clock, CountedIds, IdSource, ManualClock, seeded
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.sqlite import SQLiteStorage
@@ -33,6 +34,11 @@ def commit(run_id: str, *writes: Write, at: int = 0, facts: Iterable[Fact] = ())
     return Commit.of(
         run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, facts=facts
     )
+
+
+def noise(chars: int) -> str:
+    """A text that hardly gets shorter when it is compressed, the same one for the same length."""
+    return base64.b85encode(seeded(chars).randbytes(chars)).decode()[:chars]
 
 
 def memory_store(clock: Clock | None = None) -> Store:

@@ -18,7 +18,7 @@ from standfast.store.protocol import AppliedCommit, Buffer
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
-from tests.store.builders import commit, contents, expire, merge, sqlite_store, write
+from tests.store.builders import commit, contents, expire, merge, noise, sqlite_store, write
 from tests.store.recording_vfs import (
     DATABASE,
     Op,
@@ -184,7 +184,7 @@ def first_life(folder: Path) -> None:
     store = life.store
     life.commit(commit("r1", write("a", 1)))
     life.commit(commit("r2", *(write(f"b{n}", {"n": n}) for n in range(5)), at=1))
-    life.commit(commit("r3", write("long", "x" * 9000), merge("a", 2), at=2))
+    life.commit(commit("r3", write("long", noise(9000)), merge("a", 2), at=2))
     life.commit(commit("r4", expire("b0"), merge("b1", "changed"), write("c"), at=3))
     life.step(lambda: store.stage(FINISHED), stages=FINISHED)
     life.commit(commit("r5", write("d", "between"), at=4))
@@ -197,7 +197,7 @@ def first_life(folder: Path) -> None:
     life.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
     life.commit(commit("r7", write("b0", "back again"), expire("long"), at=11))
     life.reopen()
-    life.commit(commit("r8", merge("b2", "x" * 2000), at=12))
+    life.commit(commit("r8", merge("b2", noise(2000)), at=12))
     life.recorder.on_sync = life.recorder.fail
     life.commit(commit("r9", write("e", "its first sync fails"), at=13))
     life.recorder.on_sync = lambda: _die(life, folder)

@@ -19,7 +19,7 @@ from standfast.store.protocol import AppliedCommit
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
-from tests.store.builders import NAMESPACE, commit, contents, expire, merge, sqlite_store, write
+from tests.store.builders import NAMESPACE, commit, contents, expire, merge, noise, sqlite_store, write
 from tests.store.recording_vfs import WatchedVFS, Watcher, io_error
 
 CODES = {
@@ -31,7 +31,7 @@ CODES = {
 }
 COMMITS = (
     commit("r1", *(write(f"a{number}", number) for number in range(3)), write("old", "z" * 9_000)),
-    commit("r2", merge("a0", "changed"), write("long", "x" * 6_000), at=1),
+    commit("r2", merge("a0", "changed"), write("long", noise(6_000)), at=1),
     commit("staged", write("s", "was staged first"), at=2),
     commit("r3", expire("a1"), merge("a2", "y" * 3_000), at=3),
     commit("r4", write("b"), merge("old", "new"), at=4),

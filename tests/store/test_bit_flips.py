@@ -18,7 +18,7 @@ from standfast.store.protocol import Version
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.store import Store
 from tests.figures import Figures
-from tests.store.builders import NAMESPACE, commit, expire, merge, sqlite_store, write
+from tests.store.builders import NAMESPACE, commit, expire, merge, noise, sqlite_store, write
 from tests.store.faulty_disk import fold
 
 FAST_CHUNKS, FAST_FLIPS = 2, 1_000
@@ -27,11 +27,11 @@ DATABASE_HEADER_BITS = 100 * 8
 
 COMMITS = (
     commit("r1", *(write(f"a{number}", {"number": number}) for number in range(12))),
-    commit("r2", merge("a0", "changed"), write("long", "x" * 9_000), at=1),
+    commit("r2", merge("a0", "changed"), write("long", noise(9_000)), at=1),
     commit("r3", expire("a1"), merge("a2", "y" * 2_000), write("ü", [1.5, None, "ü"]), at=2),
     commit("r4", merge("long", "z" * 5_000), write("a1", "again"), at=3),
     commit("r5", write("b", "the log begins here"), at=4),
-    commit("r6", merge("b", "x" * 3_000), expire("a3"), at=5),
+    commit("r6", merge("b", noise(3_000)), expire("a3"), at=5),
     commit("r7", write("last", "acknowledged"), at=6),
 )
 STAGED = commit("staged", write("s"), at=4)

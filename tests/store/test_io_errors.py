@@ -14,7 +14,7 @@ from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
 from standfast.store.store import Store
 from standfast.vocabulary import Receipt
 from tests.figures import Figures
-from tests.store.builders import commit, contents, sqlite_store, write
+from tests.store.builders import commit, contents, noise, sqlite_store, write
 from tests.store.faulty_disk import CODES, fold, try_chaos, try_every_moment, try_opening
 from tests.store.recording_vfs import Op, WatchedVFS, Watcher, in_child, io_error
 
@@ -135,7 +135,7 @@ def _on_a_full_disk(folder: Path, room_bytes: int) -> Counter[str]:
     """Commit until no file may grow any more, see what is told and shown, get more room, and go on."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     store = sqlite_store(folder / "store.db")
-    commits = [commit(f"r{n}", write(f"k{n}", "x" * 700 * n), at=n) for n in range(25)]
+    commits = [commit(f"r{n}", write(f"k{n}", noise(900 * n)), at=n) for n in range(25)]
     told: Counter[str] = Counter()
     shown: dict[str, object] = {}
     resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, resource.RLIM_INFINITY))
@@ -203,7 +203,7 @@ def _count_syncs(folder: Path) -> tuple[dict[str, int], ...]:
 
     def commit_all() -> None:
         for number in range(40):
-            store.commit(commit(f"r{number}", write(f"a{number}"), write(f"b{number}", "x" * 3_000)))
+            store.commit(commit(f"r{number}", write(f"a{number}"), write(f"b{number}", noise(3_000))))
 
     store.commit(commit("first", write("first")))  # It begins the log, which takes a sync of its own.
     counted(commit_all)
