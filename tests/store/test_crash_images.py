@@ -21,7 +21,7 @@ from tests.store.crash_workload import Begun, Log, Outcome, Reached, Recording, 
 from tests.store.power_loss import Disk, Kept, at_random, systematic
 from tests.store.recording_vfs import DATABASE, Op
 
-FAST_CHUNKS, FAST_STATES, FAST_THINNED = 2, 2_000, 19
+FAST_CHUNKS, FAST_STATES, FAST_THINNED = 2, 2_000, 17
 SLOW_CHUNKS, SLOW_STATES = 20, 100_000
 HEADS = ("newest", "absent", "older", "empty")
 REPLAY: int | None = None
