@@ -193,7 +193,8 @@ MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_REFUSAL_GROUPS: Final = 64
 GATE_LEVEL: Final = 0.05
 GATE_MARGIN: Final = 0.1
-STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress")
+GATE_LEAST_GAIN: Final = 0.02
+STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress", "few-shot", "reflection")
 EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "assertions", "judge")
 SESSION_IDLE_SECONDS: Final = 3_600.0
 

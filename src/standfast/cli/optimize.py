@@ -16,7 +16,7 @@ from standfast.cli.options import (
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import InvalidValue, OptimizationFailed
-from standfast.limits import EVALUATOR_NAMES, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
+from standfast.limits import EVALUATOR_NAMES, GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
 from standfast.wiring import open_memory, open_overrides, open_provider, open_result_cache, read_prompt
 
 if TYPE_CHECKING:
@@ -99,6 +99,13 @@ def command() -> None:
     help="The share of passes that must not be lost.",
 )
 @click.option(
+    "--least-gain",
+    type=float,
+    default=GATE_LEAST_GAIN,
+    show_default=True,
+    help="By how much a prompt that is not shorter must raise the pass rate.",
+)
+@click.option(
     "--level",
     type=float,
     default=GATE_LEVEL,
@@ -145,6 +152,7 @@ def run(  # One parameter per option of the command.
     inputs: Sequence[str],
     strategy: Sequence[str],
     margin: float,
+    least_gain: float,
     level: float,
     remove_untested: bool,
     max_calls: int | None,
@@ -161,11 +169,10 @@ def run(  # One parameter per option of the command.
     namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Optimize a prompt; the command's help is ``_RUN_HELP``."""
     from standfast import optimize  # noqa: PLC0415  # Imported late, as above.
 
     template, samples = read_prompt(prompt), optimize.read_dataset(dataset, inputs=inputs)
-    gate = optimize.GateSettings(margin=margin, level=level, remove_untested=remove_untested)
+    gate = _gate(margin, least_gain, level, remove_untested=remove_untested)
     limits = _limits(max_calls, max_cost, input_price, output_price)
     overrides, recalls = open_overrides(overrides_url), _recalls(template, samples)
     names = _usable_strategies(strategy, recalls=recalls)
@@ -367,6 +374,12 @@ def _print_spending(spending: "ModelSpending", limits: "SpendingLimits") -> None
         f"spent {spending.calls} calls ({spending.usage.input_tokens} tokens in, "
         f"{spending.usage.output_tokens} out{priced}); {spending.cached} evaluations were cached"
     )
+
+
+def _gate(margin: float, least_gain: float, level: float, *, remove_untested: bool) -> "GateSettings":
+    from standfast.optimize import GateSettings  # noqa: PLC0415  # Imported late, as above.
+
+    return GateSettings(margin=margin, least_gain=least_gain, level=level, remove_untested=remove_untested)
 
 
 def _default_evaluator(samples: "Dataset[Any, Any]") -> list[str]:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from standfast.optimize.loops.eval import EvalLoop
     from standfast.optimize.loops.gate import GateSettings, RejectReason
     from standfast.optimize.loops.group import LoopGroup
+    from standfast.optimize.loops.improving import FewShot, Reflection
     from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
     from standfast.optimize.loops.optimize import (
         OptimizeLoop,
@@ -66,7 +67,13 @@ if TYPE_CHECKING:
         optimize,
         optimize_in_process,
     )
-    from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, Strategies, StrategySession
+    from standfast.optimize.loops.proposals import (
+        CompressStrategy,
+        SampleOutcome,
+        SectionEdit,
+        Strategies,
+        StrategySession,
+    )
     from standfast.optimize.loops.report import (
         Modification,
         OptimizationReport,
@@ -166,6 +173,7 @@ __all__ = [
     "Experiment",
     "Fallback",
     "FellBack",
+    "FewShot",
     "GateSettings",
     "InMemoryMailbox",
     "InMemoryMailboxResolver",
@@ -213,6 +221,7 @@ __all__ = [
     "RedisMailboxResolver",
     "RedisPromptOverridesStore",
     "RedisResultCache",
+    "Reflection",
     "RejectReason",
     "RejectedModification",
     "RenderedPrompt",
@@ -223,6 +232,7 @@ __all__ = [
     "RollbackRecord",
     "S3PromptOverridesStore",
     "Sample",
+    "SampleOutcome",
     "Score",
     "ScriptedProvider",
     "Sealer",
@@ -273,9 +283,10 @@ _NAMES_OF_MODULE = {
     "loops.eval": "EvalLoop",
     "loops.gate": "GateSettings RejectReason",
     "loops.group": "LoopGroup",
+    "loops.improving": "FewShot Reflection",
     "loops.main": "MainLoop MainLoopRequest MainLoopResult",
     "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
-    "loops.proposals": "CompressStrategy SectionEdit Strategies StrategySession",
+    "loops.proposals": "CompressStrategy SampleOutcome SectionEdit Strategies StrategySession",
     "loops.report": "Modification OptimizationReport RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",
     "loops.spending": "ModelSpending SpendingEstimate SpendingLimits",

@@ -19,7 +19,7 @@ from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.results import EvalResult, Outcome
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.providers.adapter import TokenUsage
+from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage, tools_digest
 from standfast.vocabulary import Value
 
 PREFIX: Final = "standfast:eval:"
@@ -195,3 +195,34 @@ def _read(content: bytes, key: CacheKey) -> CachedGrade | None:
     except (StandfastError, msgspec.MsgspecError):
         return None
     return grade if grade.key == key else None
+
+
+_NOT_GRADED: Final = "proposal/v1"
+
+
+def cached_answer(
+    cache: ResultCache | None,
+    provider: ProviderAdapter,
+    request: ModelRequest,
+    *,
+    kind: str,
+    spent: Callable[[TokenUsage], None] | None = None,
+) -> str:
+    """Return a model's answer to a request that is not graded, cached or new. ``spent`` gets the tokens of a new one."""
+    key = CacheKey(
+        prompt_digest=fingerprint(["not-graded/v1", kind]),
+        rendered_digest=fingerprint(["rendered-prompt/v1", request.prompt]),
+        sample_digest=fingerprint(["not-graded/v1", request.as_json()]),
+        model_config_id=provider.config.config_id,
+        tools_digest=tools_digest(request.tools),
+        evaluator_id=_NOT_GRADED,
+        repeat=request.repeat,
+    )
+    cached = None if cache is None else cache.get(key)
+    if cached is None:
+        reply = provider.complete(request)
+        if spent is not None:
+            spent(reply.usage)
+        grade = CachedGrade(key=key, output=reply.text, score=Score.of(True, "not graded"), usage=reply.usage)
+        cached = store_grade(cache, grade)
+    return cached.output

@@ -8,6 +8,9 @@ passing runs. Two p-values are computed, and the larger one counts:
 - *concentrated*: an exact binomial test on the number of samples that the candidate passes less than a third as often. It does not
   let gains on other samples make up for them, and it is what keeps a few samples without a loss from proving anything.
 
+A candidate that is not shorter must be better instead: the null hypothesis is then that it gains at most ``least_gain``, tested by the same
+t test on ``candidate rate - baseline rate - least_gain``.
+
 Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would dilute the failures
 of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried after 1, 3 and 9 repeats; each
 look spends a share of the level.
@@ -22,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from standfast.limits import GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
+from standfast.limits import GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
 from standfast.vocabulary import Value
 
 Runs = Mapping[str, tuple[bool, ...]]
@@ -45,12 +48,14 @@ class GateSettings(Value, frozen=True, kw_only=True):
             kept by the held-out samples.
         looks: After how many repeats of every sample a decision is tried.
         look_shares: The share of the level that each look spends.
+        least_gain: By how much a prompt that is not shorter must raise the pass rate, shown at the same level.
         max_rounds: How often proposals are made on top of accepted ones.
         remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
     """
 
     level: float = GATE_LEVEL
     margin: float = GATE_MARGIN
+    least_gain: float = GATE_LEAST_GAIN
     held_out_share: float = 0.6
     choosing_level: float = 0.35
     looks: tuple[int, ...] = (1, 3, 9)
@@ -62,6 +67,10 @@ class GateSettings(Value, frozen=True, kw_only=True):
         for field in ("level", "margin", "held_out_share", "choosing_level"):
             value = getattr(self, field)
             self._require(0 < value < 1, f"{field} must be between 0 and 1, not {value!r:.40}")
+        self._require(
+            0 <= self.least_gain < 1,
+            f"least_gain must be 0 or more and below 1, not {self.least_gain!r:.40}",
+        )
         self._require(
             len(self.looks) > 0 and self.looks[0] >= 1 and all(a < b for a, b in pairwise(self.looks)),
             "looks must be rising numbers of repeats, the first at least 1",
@@ -186,6 +195,7 @@ class RejectReason(StrEnum):
     STALE = "stale"
     REGRESSED = "regressed"
     INFERIOR = "inferior"
+    NOT_BETTER = "not_better"
     NOT_ENOUGH_SAMPLES = "not_enough_samples"
     FAILS_TOGETHER = "fails_together"
     NOT_CONFIRMED = "not_confirmed"
@@ -224,32 +234,43 @@ class MoreRuns(Value, frozen=True, kw_only=True):
 
 
 def decide(
-    baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings, level: float
+    baseline: Runs,
+    candidate: Runs,
+    *,
+    samples: Sequence[str],
+    settings: GateSettings,
+    level: float,
+    better: bool = False,
 ) -> Ruling | MoreRuns:
     """Decide on a candidate from the runs so far, or say which runs are needed next.
 
-    The answer depends on the runs only, so that an interrupted comparison continues where it was.
+    With ``better``, the candidate must gain ``least_gain``; otherwise it must not lose ``margin``. The answer depends on the runs only, so that an interrupted comparison continues where it was.
     """
     probe = samples[:PROBED_SAMPLES]
     if missing := _missing(baseline, candidate, probe, settings.looks[0]):
         return MoreRuns(samples=missing, repeats=settings.looks[0])
     if _hopeless(baseline, candidate, probe, settings.looks[0]):
-        counted = _count(baseline, candidate, probe, settings.looks[0], settings=settings, level=level)
+        counted = _count(
+            baseline, candidate, probe, settings.looks[0], settings=settings, level=level, better=better
+        )
         return _because(counted, RejectReason.INFERIOR, f"given up after {len(probe)} samples")
     for look, share in zip(settings.looks, settings.look_shares, strict=True):
         if missing := _missing(baseline, candidate, samples, look):
             return MoreRuns(samples=missing, repeats=look)
-        counted = _count(baseline, candidate, samples, look, settings=settings, level=level * share)
+        counted = _count(
+            baseline, candidate, samples, look, settings=settings, level=level * share, better=better
+        )
         answer = _regression(baseline, candidate, samples, counted, settings)
         if answer is not None:
             return answer
         if counted.p_value <= level * share:
             return counted
         if _hopeless(baseline, candidate, samples, look) or (
-            _deviations(baseline, candidate, samples, look, settings) < _HOPELESS_DEVIATIONS
+            _deviations(baseline, candidate, samples, look, settings, better=better) < _HOPELESS_DEVIATIONS
         ):
-            return _because(counted, RejectReason.INFERIOR, "given up early")
-    return _no_proof(counted, settings, level)
+            reason = RejectReason.NOT_BETTER if better else RejectReason.INFERIOR
+            return _because(counted, reason, "given up early")
+    return _no_gain(counted, settings, level) if better else _no_proof(counted, settings, level)
 
 
 def survives(
@@ -283,24 +304,33 @@ def _count(
     *,
     settings: GateSettings,
     level: float,
+    better: bool,
 ) -> Ruling:
     """Return the figures of a look, without a decision."""
     base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
     passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
     losses = sum(now < was * _LOST_SHARE for was, now in passed)
     concentrated = loss_p_value(samples=len(passed), losses=losses, margin=settings.margin)
-    kept = 1 - settings.margin
-    thin = mean_p_value([now - kept * was for was, now in zip(base, own, strict=True)])
+    thin = mean_p_value(_distances(base, own, settings, better=better))
     count = max(len(samples), 1)
     return Ruling(
         samples=len(passed),
         losses=losses,
-        p_value=max(concentrated, thin),
+        p_value=thin if better else max(concentrated, thin),
         baseline_pass_rate=sum(base) / count,
         candidate_pass_rate=sum(own) / count,
         worst_loss=_worst_loss(base, own, level),
         repeats=repeats,
     )
+
+
+def _distances(
+    base: Sequence[float], own: Sequence[float], settings: GateSettings, *, better: bool
+) -> list[float]:
+    """Return for each sample how far the candidate is on the good side of what the null hypothesis says."""
+    if better:
+        return [now - was - settings.least_gain for was, now in zip(base, own, strict=True)]
+    return [now - (1 - settings.margin) * was for was, now in zip(base, own, strict=True)]
 
 
 def mean_p_value(values: Sequence[float]) -> float:
@@ -354,11 +384,17 @@ def _hopeless(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: 
 
 
 def _deviations(
-    baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int, settings: GateSettings
+    baseline: Runs,
+    candidate: Runs,
+    samples: Sequence[str],
+    repeats: int,
+    settings: GateSettings,
+    *,
+    better: bool,
 ) -> float:
     """Return how many standard errors the estimate is on the good side of the margin."""
     base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
-    values = [now - (1 - settings.margin) * was for was, now in zip(base, own, strict=True)]
+    values = _distances(base, own, settings, better=better)
     if len(values) < 2:
         return 0.0
     mean, error = _mean_and_error(values)
@@ -389,7 +425,7 @@ def _regression(
 
 
 def _because(counted: Ruling, reason: RejectReason, detail: str) -> Ruling:
-    if reason is RejectReason.INFERIOR:
+    if reason in (RejectReason.INFERIOR, RejectReason.NOT_BETTER):
         rates = f"{counted.baseline_pass_rate:.1%} → {counted.candidate_pass_rate:.1%} of runs pass"
         detail = f"{rates}, {counted.losses} of {counted.samples} samples lost; {detail}"
     return msgspec.structs.replace(counted, reason=reason, detail=detail)
@@ -406,6 +442,14 @@ def _no_proof(counted: Ruling, settings: GateSettings, level: float) -> Ruling:
         return _because(counted, RejectReason.NOT_ENOUGH_SAMPLES, detail)
     detail = f"a loss of {settings.margin:.0%} is not excluded: p = {counted.p_value:.2g} > {sharpest:.2g}"
     return _because(counted, RejectReason.INFERIOR, detail)
+
+
+def _no_gain(counted: Ruling, settings: GateSettings, level: float) -> Ruling:
+    detail = (
+        f"a gain of more than {settings.least_gain:.1%} is not shown: "
+        f"p = {counted.p_value:.2g} > {settings.sharpest(level):.2g}"
+    )
+    return _because(counted, RejectReason.NOT_BETTER, detail)
 
 
 def pass_rate(runs: Runs, *, repeats: int) -> float:

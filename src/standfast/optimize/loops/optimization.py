@@ -2,7 +2,8 @@
 
 0. Nothing is run if the samples could not prove anything.
 1. The baseline is copied under a temporary tag. It must pass at least one sample.
-2. Strategies propose edits. Edits that lose protected text or are not shorter are rejected without running them.
+2. Strategies propose edits. Edits that lose protected text are rejected without running them; so are those that are not shorter,
+   unless they only add.
 3. Each edit is compared with the baseline on the choosing samples, in interleaved runs that stop when it is decided.
 4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
 5. The result is compared once with the baseline on the held-out samples, and only then reported.
@@ -25,6 +26,7 @@ from standfast.optimize.loops.gate import (
 )
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
 from standfast.optimize.loops.protected_text import (
+    addition_objection,
     dropped_sentences,
     prompt_tokens,
     section_cost,
@@ -123,21 +125,21 @@ class Optimization:
         if not edits:
             return False
         level = self._gate.choosing_level
-        arms = [self._trial.arm(apply_edits(progress.current, [edit])) for edit in edits]
+        arms = [self._arm(apply_edits(progress.current, [edit])) for edit in edits]
         rulings = self._trial.compare(baseline, arms, self._choose, level=level)
         if progress.power is None:
             samples = passing(self._trial.baseline_runs(baseline, self._choose), repeats=1)
             progress.power = power_statement(
                 samples=samples, margin=self._gate.margin, level=self._gate.sharpest(level)
             )
-        passed: list[SectionEdit] = []
+        passed: list[tuple[SectionEdit, float]] = []
         for edit, ruling in zip(edits, rulings, strict=True):
             label = f"{path_text(edit.path)}: {edit.strategy}"
             candidate = apply_edits(progress.current, [edit])
             if ruling.reason is not RejectReason.UNPROVEN:
                 progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
             if ruling.passed:
-                passed.append(edit)
+                passed.append((edit, ruling.candidate_pass_rate))
             else:
                 progress.rejected.append(self._rejected(progress, edit, ruling))
         accepted = self._passing_together(baseline, self._best_of_each(passed, progress), progress, level)
@@ -146,17 +148,28 @@ class Optimization:
         progress.current = apply_edits(progress.current, accepted)
         return bool(accepted)
 
+    def _arm(self, candidate: PromptDescriptor) -> Arm:
+        """Return the arm of a candidate, which must be better than the baseline if it is not shorter."""
+        longer = prompt_tokens(candidate, self._counter) >= prompt_tokens(self._base, self._counter)
+        return self._trial.arm(candidate, must_improve=longer)
+
     def _new_edits(self, baseline: Arm, progress: _Progress) -> list[SectionEdit]:
         """Return new edits that pass the static checks."""
 
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
             return self._trial.screen(baseline, [self._trial.arm(prompt) for prompt in prompts], self._choose)
 
-        session = StrategySession(counter=self._counter, survives=survives, spent=self._trial.add_spending)
+        session = StrategySession(
+            counter=self._counter,
+            survives=survives,
+            spent=self._trial.add_spending,
+            outcomes=lambda prompt: self._trial.outcomes(self._arm(prompt), self._choose),
+        )
         edits = []
         for edit in self._strategy.propose(progress.current, adapter=self._adapter, session=session):
             identity = (edit.path, edit.proposed_body, edit.recall_tokens)
-            if identity in progress.tried:
+            # Everything is compared with the baseline, so a second addition would pass on the merits of the first.
+            if identity in progress.tried or (edit.adds and progress.strategies):
                 continue
             progress.tried.add(identity)
             rejection = self._static_rejection(edit, progress) or self._drops_untested(edit, progress)
@@ -173,8 +186,9 @@ class Optimization:
             return self._rejected(
                 progress, edit, ruling, reduction=edit.original_tokens - edit.proposed_tokens
             )
-        rejection = static_objection(
-            progress.current, apply_edits(progress.current, [edit]), counter=self._counter
+        candidate = apply_edits(progress.current, [edit])
+        rejection = (addition_objection if edit.adds else static_objection)(
+            progress.current, candidate, counter=self._counter
         )
         if rejection is None:
             return None
@@ -207,7 +221,7 @@ class Optimization:
                 counted = ", ".join(f"{reasons.count(one)} {one}" for one in sorted(set(reasons)))
                 why = f"all proposals were rejected: {counted}"
             else:
-                why = "no strategy proposed anything shorter"
+                why = "no strategy proposed anything"
             stayed.append(UnchangedSection(section_path=old.path, why=why))
         return tuple(stayed)
 
@@ -218,16 +232,28 @@ class Optimization:
             for path, text in progress.untested
         )
 
-    def _best_of_each(self, passed: Sequence[SectionEdit], progress: _Progress) -> list[SectionEdit]:
-        """Return the edit that saves most for each section, largest savings first."""
+    def _best_of_each(
+        self, passed: Sequence[tuple[SectionEdit, float]], progress: _Progress
+    ) -> list[SectionEdit]:
+        """Return one edit for each section: the addition with the best pass rate, or else the edit that saves most.
+
+        What an addition costs, the next round may save.
+        """
         ranked = sorted(
             passed,
-            key=lambda edit: (-self._reduction(progress.current, edit), edit.path, edit.proposed_body),
+            key=lambda one: (
+                not one[0].adds,
+                -one[1] if one[0].adds else 0.0,
+                -self._reduction(progress.current, one[0]),
+                one[0].path,
+                one[0].proposed_body,
+            ),
         )
         best: dict[Path, SectionEdit] = {}
-        for edit in ranked:
+        for edit, _ in ranked:
             if edit.path in best:
-                detail = f"{best[edit.path].strategy} saves more in this section"
+                what = "does better" if best[edit.path].adds else "saves more"
+                detail = f"{best[edit.path].strategy} {what} in this section"
                 ruling = Ruling(reason=RejectReason.SUPERSEDED, detail=detail)
                 progress.rejected.append(self._rejected(progress, edit, ruling))
             else:
@@ -241,7 +267,7 @@ class Optimization:
         last: dict[int, Ruling] = {}
 
         def passes(some: list[SectionEdit]) -> bool:
-            arm = self._trial.arm(apply_edits(progress.current, some))
+            arm = self._arm(apply_edits(progress.current, some))
             [ruling] = self._trial.compare(baseline, [arm], self._choose, level=level)
             last[0] = ruling
             if ruling.passed and len(some) > 1:
@@ -266,7 +292,7 @@ class Optimization:
         """Compare once on the held-out samples; return None if nothing was accepted."""
         if progress.current.digest == self._base.digest:
             return None
-        arm = self._trial.arm(progress.current)
+        arm = self._arm(progress.current)
         ruling, self._use = self._trial.confirm(baseline, arm, self._confirm)
         return ruling
 

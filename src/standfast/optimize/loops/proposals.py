@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.protected_text import section_tokens
 from standfast.optimize.prompts.template import (
     HexDigest,
@@ -31,6 +32,18 @@ class SectionEdit(Value, frozen=True, kw_only=True):
     strategy: str = ""
     screened: bool = False
     """Whether the strategy has seen that no choosing sample needs what the edit removes."""
+    adds: bool = False
+    """Whether the edit only adds to the section's end. It must then make the prompt better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOutcome:
+    """A choosing sample and how one run of it ended."""
+
+    sample: Sample[Any, Any]
+    output: str
+    passed: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +53,17 @@ class StrategySession:
     Args:
         survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen, not the gate.
         spent: Called by a strategy after each call of a model, with its tokens.
+        outcomes: Returns how a prompt does on the choosing samples, one run each.
     """
 
     counter: TokenCounter
     survives: Callable[[Sequence[PromptDescriptor]], list[bool]] | None = None
     spent: Callable[[TokenUsage], None] | None = None
+    outcomes: Callable[[PromptDescriptor], Sequence[SampleOutcome]] | None = None
 
 
 class CompressStrategy(Protocol):
-    """Proposes shorter sections. A strategy only proposes; the gate decides."""
+    """Proposes shorter sections, or additions that make a prompt better. A strategy only proposes; the gate decides."""
 
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
@@ -82,6 +97,7 @@ def edit_of(
     strategy: str,
     recall_tokens: int | None = None,
     screened: bool = False,
+    adds: bool = False,
 ) -> SectionEdit:
     """Return the edit that gives a section a new body, with its token counts."""
     recall = recall_tokens if recall_tokens is not None else section.recall_tokens
@@ -95,6 +111,7 @@ def edit_of(
         recall_tokens=recall,
         strategy=strategy,
         screened=screened,
+        adds=adds,
     )
 
 

@@ -137,6 +137,27 @@ def static_objection(
     return None
 
 
+def addition_objection(
+    before: PromptDescriptor,
+    after: PromptDescriptor,
+    *,
+    counter: TokenCounter,  # noqa: ARG001  # As for static_objection.
+) -> tuple[RejectReason, str] | None:
+    """Return why an addition is rejected without running it, or None. What was there must stay, word for word."""
+    for old, new in zip(before.sections, after.sections, strict=True):
+        where = f"section {path_text(old.path)}"
+        if old.protected and old.body_hash != new.body_hash:
+            return RejectReason.PROTECTED_SECTION, f"{where} is declared protected"
+        if not new.body.startswith(old.body.rstrip("\n")) or old.recall_tokens != new.recall_tokens:
+            return (
+                RejectReason.MEANING_CHANGED,
+                f"{where}: an addition must keep the text and the recall budget",
+            )
+        if placeholders(new.body) != old.placeholders:
+            return RejectReason.PLACEHOLDER_DROPPED, f"{where} has placeholders that the source does not have"
+    return None
+
+
 def dropped_sentences(before: PromptDescriptor, after: PromptDescriptor) -> list[str]:
     """Return the sentences of a prompt that have no counterpart in another."""
     return dropped(_sentences(before), _sentences(after))

@@ -153,7 +153,7 @@ def summary_lines(report: OptimizationReport) -> list[str]:
         f"{rates} on {counts}, {report.evaluations} evaluations" if not report.stopped else counts,
     ]
     lines += [
-        f"  + {'/'.join(one.section_path)}: {one.token_reduction} fewer tokens ({one.strategy})"
+        f"  + {'/'.join(one.section_path)}: {_tokens(one.token_reduction)} ({one.strategy})"
         for one in report.modifications
     ]
     lines += [
@@ -167,6 +167,8 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     ]
     if report.stopped is not None:
         lines.append(report.stopped)
+    elif report.candidate_token_count > report.baseline_token_count and report.settings is not None:
+        lines.append(_gain_line(report.settings))
     elif report.worst_loss is not None and report.settings is not None:
         lines.append(_loss_line(report, report.worst_loss, report.settings))
     elif report.confirming_power is not None:
@@ -174,11 +176,22 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     return lines
 
 
+def _tokens(reduction: int) -> str:
+    return f"{reduction} fewer tokens" if reduction >= 0 else f"{-reduction} more tokens"
+
+
 def _loss_line(report: OptimizationReport, worst_loss: float, settings: GateSettings) -> str:
     used = f", use {report.held_out_use} of these held-out samples" if report.held_out_use > 1 else ""
     return (
         f"the held-out runs exclude a loss of more than {worst_loss:.1%} of the pass rate; "
         f"margin {settings.margin:.0%}, level {settings.level:.0%}{used}"
+    )
+
+
+def _gain_line(settings: GateSettings) -> str:
+    return (
+        f"the held-out runs show a gain of more than {settings.least_gain:.1%} of the pass rate at level "
+        f"{settings.level:.0%}"
     )
 
 
@@ -245,7 +258,7 @@ def _facts(report: OptimizationReport) -> str:
 
 
 def _modification(one: Modification) -> str:
-    head = f"<h3>{escape('/'.join(one.section_path))}: {one.token_reduction} fewer tokens ({escape(one.strategy)})</h3>"
+    head = f"<h3>{escape('/'.join(one.section_path))}: {_tokens(one.token_reduction)} ({escape(one.strategy)})</h3>"
     budget = ""
     if one.recall_tokens != one.original_recall_tokens:
         budget = f"<p>Recall budget {one.original_recall_tokens} → {one.recall_tokens} tokens</p>"

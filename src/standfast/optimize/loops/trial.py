@@ -25,6 +25,7 @@ from standfast.optimize.loops.gate import (
     decide,
     survives,
 )
+from standfast.optimize.loops.proposals import SampleOutcome
 from standfast.optimize.loops.spending import ModelSpending, SpendingLimits
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
@@ -47,6 +48,8 @@ class Arm:
 
     digest: str
     experiment: Experiment
+    must_improve: bool = False
+    """Whether it has to be better than the baseline, because it is not shorter."""
 
 
 @dataclass(slots=True)
@@ -100,7 +103,7 @@ class Trial:
         """The tokens of all evaluations, as the provider reports them."""
         return sum((result.usage for result in self._results.values()), TokenUsage())
 
-    def arm(self, descriptor: PromptDescriptor) -> Arm:
+    def arm(self, descriptor: PromptDescriptor, *, must_improve: bool = False) -> Arm:
         """Return the arm of a prompt; the first call stores its tag."""
         digest = descriptor.digest
         if digest not in self._arms:
@@ -116,7 +119,7 @@ class Trial:
                 flags=setting.flags,
                 created_at=setting.created_at,
             )
-            self._arms[digest] = Arm(digest=digest, experiment=experiment)
+            self._arms[digest] = Arm(digest=digest, experiment=experiment, must_improve=must_improve)
         return self._arms[digest]
 
     def passes_something(self, baseline: Arm, samples: Dataset[Any, Any]) -> bool:
@@ -137,14 +140,29 @@ class Trial:
         self._evaluate((baseline, sample, 0) for sample in samples)
         return self._graded(baseline, samples)
 
+    def outcomes(self, arm: Arm, samples: Dataset[Any, Any]) -> list[SampleOutcome]:
+        """Return how an arm does on samples, one run each. Runs that ended with an error are left out."""
+        self._evaluate((arm, sample, 0) for sample in samples)
+        results = [(sample, self._results[arm.digest, sample.id, 0]) for sample in samples]
+        return [
+            SampleOutcome(
+                sample=sample,
+                output=one.output,
+                passed=one.passed,
+                reason=one.score.reason if one.score else "",
+            )
+            for sample, one in results
+            if one.success
+        ]
+
     def compare(
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, level: float
     ) -> list[Ruling]:
         """Return a ruling on each candidate. Baseline and candidates run interleaved, until each is decided."""
         gate = self._setting.gate
 
-        def decided(base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
-            return decide(base, own, samples=ids, settings=gate, level=level)
+        def decided(arm: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
+            return decide(base, own, samples=ids, settings=gate, level=level, better=arm.must_improve)
 
         return self._until_decided(
             baseline,
@@ -182,7 +200,7 @@ class Trial:
         """Return for each candidate whether it may be worth a comparison, from one run per sample."""
         gate = self._setting.gate
 
-        def decided(base: Runs, own: Runs, ids: Sequence[str]) -> bool | MoreRuns:
+        def decided(_: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> bool | MoreRuns:
             return survives(base, own, samples=ids, settings=gate)
 
         return self._until_decided(baseline, candidates, samples, decided, lambda _: False)
@@ -192,7 +210,7 @@ class Trial:
         baseline: Arm,
         candidates: Sequence[Arm],
         samples: Dataset[Any, Any],
-        decided: "Callable[[Runs, Runs, Sequence[str]], Answer | MoreRuns]",
+        decided: "Callable[[Arm, Runs, Runs, Sequence[str]], Answer | MoreRuns]",
         unproven: "Callable[[str], Answer]",
     ) -> "list[Answer]":
         """Run what each candidate needs next until each has an answer. All needs are run together, to keep workers busy."""
@@ -207,7 +225,7 @@ class Trial:
                 answer = (
                     unproven(problem)
                     if problem is not None
-                    else decided(base, self._runs(arm, samples), list(by_id))
+                    else decided(arm, base, self._runs(arm, samples), list(by_id))
                 )
                 if not isinstance(answer, MoreRuns):
                     answers[digest] = answer
