@@ -169,13 +169,14 @@ def run(  # One parameter per option of the command.
     namespace: str | None,
     as_json: bool,
 ) -> None:
+    """Optimize a prompt; the command's help is ``_RUN_HELP``."""
     from standfast import optimize  # noqa: PLC0415  # Imported late, as above.
 
     template, samples = read_prompt(prompt), optimize.read_dataset(dataset, inputs=inputs)
     gate = _gate(margin, least_gain, level, remove_untested=remove_untested)
     limits = _limits(max_calls, max_cost, input_price, output_price)
     overrides, recalls = open_overrides(overrides_url), _recalls(template, samples)
-    names = _usable_strategies(strategy, recalls=recalls)
+    names, cache = _usable_strategies(strategy, recalls=recalls), open_result_cache(cache_url)
     if dry_run:
         _print_estimate(
             template, samples, names, overrides=overrides, gate=gate, limits=limits, tag=tag, as_json=as_json
@@ -183,7 +184,6 @@ def run(  # One parameter per option of the command.
         return
     adapter = open_provider(provider, model=model, base_url=base_url, script=script)
     with _memory(store_url, namespace) if recalls else nullcontext() as memory, _shown() as progress:
-        cache = open_result_cache(cache_url)
         result = optimize.optimize_in_process(
             template,
             samples,
