@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all soak check format mutants bench docs lock cli-docs schemas clean help
+.PHONY: demo test test-all soak load check format mutants bench docs lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons
 
 soak: $(VENV)/dev.ok            ## Many processes on one store, killed at random; SOAK="--seconds 3600 --store URL".
 	@$(BIN)/python -m tests.soak .soak $(SOAK)
+
+load: $(VENV)/dev.ok            ## One server and three replicas under load, one killed; LOAD="--seconds 60 --callers 16".
+	@$(BIN)/python -m tests.load $(LOAD)
 
 check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidiness, documentation.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

@@ -17,6 +17,7 @@ from standfast.server.access.replicas import Replicas
 from standfast.store.in_memory import InMemoryTemporaryRows
 from standfast.store.temporary import TemporaryRow
 from standfast.vocabulary import Band
+from tests import load
 from tests.server.replicas import AcknowledgedCaller, ReplicaSet, RoundRobinProxy
 
 
@@ -141,3 +142,12 @@ def _wait_for(callers: list[AcknowledgedCaller], more: int) -> None:
     while sum(len(caller.acknowledged) for caller in callers) < enough:
         assert all(caller.is_alive() for caller in callers)
         time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_make_load_measures_every_deployment_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code = load.main(["--seconds", "3", "--callers", "2"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert code == 0
+    assert [line[:28].strip() for line in lines[2:]] == ["1 server", "3 servers", "3 servers, one killed"]
