@@ -103,6 +103,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     embedder: str = ""
     """Makes vectors for ``hybrid-v1``: ``static``, ``local:FOLDER`` or ``https://HOST/v1?model=NAME&dimensions=384``. Empty: none."""
 
+    language: str = "english"
+    """The language of texts, by which recall finds stems and function words: ``english``, ``german``, …, or ``none`` for code."""
+
+    languages: dict[str, str] = {}
+    """The language of single namespaces, where it is another."""
+
     def __post_init__(self) -> None:
         if not self.store:
             _refuse("store", "it is empty; give a path or a URL")
@@ -121,6 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         self._check_bands()
         self._check_floors()
+        self._check_languages()
         try:
             origin_table(self.origins)
         except InvalidValue as error:
@@ -138,6 +145,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     ipaddress.ip_network(network)
                 except ValueError as error:
                     _refuse("trusted_proxies", f"{error}; give an address or a network such as 10.0.0.0/8")
+
+    def _check_languages(self) -> None:
+        if self.languages or self.language != "english":
+            from standfast.recall.analysis import analyzer_of  # noqa: PLC0415  # Slow to import, and rarely needed.
+
+            for name, language in [
+                ("language", self.language),
+                *(("languages", one) for one in self.languages.values()),
+            ]:
+                try:
+                    analyzer_of(language)
+                except InvalidValue as error:
+                    _refuse(name, str(error))
 
     def _check_floors(self) -> None:
         """Check the floors' options now, so that a mistake does not wait for the first write."""

@@ -53,6 +53,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         budgets=budgets_of(settings),
         origins=settings.origins,
         embedder=embedder_of(settings),
+        language=settings.languages.get(namespace, settings.language),
     )
 
 

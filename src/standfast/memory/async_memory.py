@@ -29,6 +29,7 @@ from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.policies.band_budget import BandBudget
+from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.embedders import Embedder
 from standfast.recall.filters import Filter, Where
@@ -71,6 +72,7 @@ class AsyncMemory:
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
         embedder: Embedder | str | None = None,
+        language: str = DEFAULT_LANGUAGE,
     ) -> Self:
         """Open the memory at a path or URL; see ``Memory.open``."""
         memory = await _in_thread(
@@ -91,6 +93,7 @@ class AsyncMemory:
             controllers=controllers,
             origins=origins,
             embedder=embedder,
+            language=language,
         )
         return cls(memory)
 

@@ -37,6 +37,7 @@ from standfast.memory.signing import LedgerSigner
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.policies import BandBudget
+from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import Embedder
 from standfast.recall.registry import ControllerRegistry
 from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
@@ -80,6 +81,8 @@ class Memory(ReadableMemory):
         budgets: The byte budgets of bands, at most one per band.
         origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket": "ordinary"}``.
         embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
+        language: The language of the namespace's texts, by which recall finds stems and function words; see ``recall.LANGUAGES``. ``"none"`` takes
+            words as they are, for code.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Memory(ReadableMemory):
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
         embedder: Embedder | str | None = None,
+        language: str = DEFAULT_LANGUAGE,
     ) -> None:
         self.store = store
         self.namespace = checked_namespace(namespace)
@@ -121,6 +125,7 @@ class Memory(ReadableMemory):
             controllers=controllers,
             require_readable=self.require_readable,
             vectors=self.vectors,
+            language=language,
         )
         self._services = RunServices(
             store=store,
@@ -161,6 +166,7 @@ class Memory(ReadableMemory):
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
         embedder: Embedder | str | None = None,
+        language: str = DEFAULT_LANGUAGE,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -175,6 +181,7 @@ class Memory(ReadableMemory):
         mode, ceiling = checked_mode(mode), checked_ceiling(ceiling)
         judge, band_budgets = judge_of(floors), BandBudgets(budgets)
         origin_table(origins or {})
+        analyzer_of(language)
         embedder = named_embedder(embedder)
         if not isinstance(url, str) or not url:
             raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
@@ -196,6 +203,7 @@ class Memory(ReadableMemory):
                 controllers=controllers,
                 origins=origins,
                 embedder=embedder,
+                language=language,
             )
         except BaseException:
             store.close()
