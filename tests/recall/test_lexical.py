@@ -375,4 +375,4 @@ def test_settings_name_the_language_of_each_namespace() -> None:
     assert names == ["german, snowball-3.1", "none"]
     for wrong in ({"language": "klingon"}, {"languages": {"code": "klingon"}}):
         with pytest.raises(InvalidSettings, match="klingon"):
-            Settings(**wrong)  # type: ignore[arg-type]  # It is wrong.
+            Settings(**wrong)

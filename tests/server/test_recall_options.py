@@ -27,6 +27,12 @@ def test_a_client_names_the_controller_and_the_time(served: Served, request: pyt
         assert client.recall("EU refunds").package["controller_version"] == "lexical-v1"
         dated = client.recall("refunds of yesterday", now_utc="2026-11-17T00:00:00Z")
         assert dated.package["request"]["now_utc"] == "2026-11-17T00:00:00Z"
+        why = client.recall("EU refunds", explain=True).explanation
+        assert why is not None
+        assert why["terms"] == ["eu", "refund"]
+        assert (why["items"][0]["outcome"], why["items"][0]["ceiling"]["confidence"]) == ("selected", 0.85)
+        assert at.recall("EU refunds", explain=True, controller="phase6-v1").explanation is not None
+        assert client.recall("EU refunds").explanation is None
         with pytest.raises(StandfastError, match="no controller 'none-v1'"):
             client.recall("EU refunds", controller="none-v1")
 
@@ -40,7 +46,9 @@ def test_async_clients_and_mcp_name_the_controller(served: Served) -> None:
         async with over_http(served, served.key) as tools:
             default = await told(tools, "memory_read", query="EU refunds")
             contract = await told(tools, "memory_read", query="EU refunds", controller="phase6-v1")
+            explained = await told(tools, "memory_read", query="EU refunds", explain=True)
             assert default["package"]["controller_version"] == "lexical-v1"
+            assert explained["explanation"]["items"][0]["matched"].keys() == {"eu", "refund"}
             assert contract["package"]["controller_version"] == "phase6-v1"
             hybrid = await told(tools, "memory_read", query="EU refunds", controller="hybrid-v1")
             assert hybrid["package"]["request"]["vector"]["embedder"] == "static-minilm/1/128"

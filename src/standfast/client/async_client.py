@@ -218,6 +218,7 @@ class AsyncClient:
         now_utc: str | None = None,
         least_origin: Origin | str | None = None,
         include_unreviewed: bool = False,
+        explain: bool = False,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget; see ``Client.recall``."""
         return await self._threads.run(
@@ -233,6 +234,7 @@ class AsyncClient:
             now_utc=now_utc,
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
+            explain=explain,
         )
 
     def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
@@ -459,6 +461,7 @@ class AsyncRemoteSnapshot:
         now_utc: str | None = None,
         least_origin: Origin | str | None = None,
         include_unreviewed: bool = False,
+        explain: bool = False,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         return await self._threads.run(
@@ -473,6 +476,7 @@ class AsyncRemoteSnapshot:
             now_utc=now_utc,
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
+            explain=explain,
         )
 
 

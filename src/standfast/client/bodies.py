@@ -69,6 +69,7 @@ def recall_body(
     now_utc: str | None,
     least_origin: Origin | str | None,
     include_unreviewed: bool,
+    explain: bool = False,
 ) -> schemas.RecallBody:
     """The body of a request to recall, from the arguments of ``Client.recall``."""
     return schemas.RecallBody.from_json(
@@ -83,6 +84,7 @@ def recall_body(
             "controller": controller,
             "now_utc": now_utc,
             "include_unreviewed": include_unreviewed,
+            "explain": explain,
         }
     )
 

@@ -221,6 +221,7 @@ class Client:
         now_utc: str | None = None,
         least_origin: Origin | str | None = None,
         include_unreviewed: bool = False,
+        explain: bool = False,
     ) -> schemas.RecallResponse:
         """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``.
 
@@ -233,6 +234,7 @@ class Client:
             least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
                 scopes that are named, not below them.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
+            explain: Whether ``explanation`` says why each record was chosen or not.
         """
         body = recall_body(
             query,
@@ -246,6 +248,7 @@ class Client:
             now_utc=now_utc,
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
+            explain=explain,
         )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 

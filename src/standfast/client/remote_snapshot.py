@@ -31,6 +31,7 @@ class RemoteSnapshot:
         now_utc: str | None = None,
         least_origin: Origin | str | None = None,
         include_unreviewed: bool = False,
+        explain: bool = False,
     ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget."""
         body = recall_body(
@@ -45,5 +46,6 @@ class RemoteSnapshot:
             now_utc=now_utc,
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
+            explain=explain,
         )
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)

@@ -174,8 +174,7 @@ class Memory(ReadableMemory):
 
         Args:
             create: Whether to create the store if it does not exist.
-            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in the folder
-                ``standfast-log``.
+            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in ``standfast-log``.
         """
         checked_namespace(namespace)
         mode, ceiling = checked_mode(mode), checked_ceiling(ceiling)

@@ -9,6 +9,7 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
+from standfast.recall.package import ContextPackage
 from standfast.scopes import ALL_SCOPES, SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
@@ -167,22 +168,37 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
             "band": item.store_path.rpartition("/")[2],
             "ceiling": why[item.store_path, item.memory_id].ceiling,
             "matched": _matched(why[item.store_path, item.memory_id]),
+            "boosts": _boosts(why[item.store_path, item.memory_id]),
             "record": view.record_at(item.store_path, item.memory_id),
         }
         for item in found.package.items
     ]
+    is_contract = isinstance(found.package, ContextPackage)
     return {
         "package": found.package,
-        "hits": [hit for hit in hits if hit["matched"]],
-        "fillers": [hit for hit in hits if not hit["matched"]],
+        "hits": [hit for hit in hits if hit["matched"] or not is_contract],
+        "fillers": [hit for hit in hits if not hit["matched"] and is_contract],
+        "passed_over": [
+            one
+            for one in found.explanation.items
+            if isinstance(one, ExplainedMatch) and one.outcome != "selected"
+        ],
+        "dropped": {reason: count for reason, count in found.explanation.counts.items() if count},
         "tokens": body.tokens,
     }
+
+
+def _boosts(why: ExplainedItem | ExplainedMatch) -> str:
+    """What multiplied the score of a record."""
+    boosts = why.boosts if isinstance(why, ExplainedMatch) else {}
+    return ", ".join(f"{name} ×{factor:g}" for name, factor in boosts.items())
 
 
 def _matched(why: ExplainedItem | ExplainedMatch) -> list[str]:
     """The terms and tags of the query that a record has."""
     if isinstance(why, ExplainedMatch):
-        return list(why.matched)
+        # An idf has 16 binary places.
+        return [f"{term} {weight / 65536:.1f}" for term, weight in why.matched.items()]
     return list(dict.fromkeys([*why.score.matched_terms, *why.score.matched_tags]))
 
 

@@ -167,6 +167,9 @@ class OwnTools:
         include_unreviewed: Annotated[
             bool, Field(description="Whether to show records that are on hold or wait for a review.")
         ] = False,
+        explain: Annotated[
+            bool, Field(description="Whether `explanation` says why each record was chosen or not.")
+        ] = False,
         namespace: Namespace = None,
     ) -> Answer:
         """Recall what memory knows about a question, within a token budget.
@@ -184,6 +187,7 @@ class OwnTools:
             "controller": controller,
             "now_utc": now_utc,
             "include_unreviewed": include_unreviewed,
+            "explain": explain,
         }
         return self._call(
             context,

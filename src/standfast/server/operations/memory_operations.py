@@ -20,6 +20,7 @@ from standfast.limits import (
 )
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
 from standfast.recall.filters import Filter
 from standfast.scopes import SHARED, checked_scope, listed_scope, prefix_in, prefix_of, scoped_key
@@ -92,8 +93,7 @@ def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -
     """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
-    package = memory.at(at).recall(body.query, **_options_of(body))
-    return _recall_response(package, at)
+    return _recalled(memory.at(at), body)
 
 
 def recall_batch(
@@ -108,15 +108,25 @@ def recall_batch(
     responses = []
     for item in body.items:
         at = head if item.at is None else item.at
-        package = memory.at(at).recall(item.query, **_options_of(item))
-        responses.append(_recall_response(package, at))
+        responses.append(_recalled(memory.at(at), item))
     return RecallBatchResponse(items=responses)
 
 
 def recall_in(run: Run, body: RecallBody) -> RecallResponse:
     """Recall from the snapshot of an open run."""
-    package = run.recall(body.query, **_options_of(body))
-    return _recall_response(package, run.identity.memory_snapshot_id)
+    at = run.identity.memory_snapshot_id
+    if body.explain:
+        problem = f"a run's recall is not explained; ask outside of it, with at={at}"
+        raise InvalidValue(what="explain", problem=problem)
+    return _recall_response(run.recall(body.query, **_options_of(body)), at)
+
+
+def _recalled(view: SnapshotView, body: RecallBody) -> RecallResponse:
+    if not body.explain:
+        return _recall_response(view.recall(body.query, **_options_of(body)), view.memory_snapshot_id)
+    answer = view.explain(body.query, **_options_of(body))
+    response = _recall_response(answer.package, view.memory_snapshot_id)
+    return msgspec.structs.replace(response, explanation=answer.explanation.as_json())
 
 
 def _options_of(body: RecallBody) -> _RecallOptions:

@@ -90,7 +90,7 @@ class RecallBody(Value, frozen=True, kw_only=True):
 
     ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may be chosen.
     ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is, for words such as yesterday.
-    ``include_unreviewed`` lets records be chosen that are on hold or wait for a review.
+    ``include_unreviewed`` lets records be chosen that are on hold or wait for a review. ``explain`` asks why each record was chosen or not.
     """
 
     query: Text
@@ -103,6 +103,7 @@ class RecallBody(Value, frozen=True, kw_only=True):
     controller: Name = DEFAULT_CONTROLLER
     now_utc: Name | None = None
     include_unreviewed: bool = False
+    explain: bool = False
 
 
 class RememberBody(Value, frozen=True, kw_only=True):
@@ -210,6 +211,8 @@ class RecallResponse(Value, frozen=True, kw_only=True):
     package_hash: str
     text: str
     package: dict[str, Any]
+    explanation: dict[str, Any] | None = None
+    """The terms, each candidate with its rank, score, boosts, trust and outcome, and how many were dropped; only if it was asked for."""
 
     @property
     def selected(self) -> list[dict[str, Any]]:
