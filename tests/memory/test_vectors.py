@@ -170,6 +170,28 @@ def test_another_embedder_takes_over_while_both_can_be_used() -> None:
     assert len([one for one in store.vectors("default") if "bob" in one.key]) == 2
 
 
+def test_a_long_record_is_found_by_one_of_its_passages_which_is_then_shown() -> None:
+    memory = Memory(memory_store(), embedder="static")
+    months = ("January", "March", "May", "July", "August", "October", "December")
+    rules = "".join(
+        f"The invoice of {month} must be paid within {days} days of delivery. "
+        for days, month in enumerate(months * 2, 14)
+    )
+    music = (
+        "Some evenings Bob plays the violin in the symphony orchestra of his town, next to the cellos and the flutes. "
+        "They rehearse sonatas and quartets by Brahms and Schubert, and a choir of sopranos and tenors sings along. "
+        "Afterwards the pianist, the drummer and the trumpeter improvise jazz. "
+    )
+    memory.remember(f"{rules}{music}{rules.replace('invoice', 'bill')}", subject="report", source=HANDBOOK)
+    (vector,) = memory.store.vectors("default")
+    (item,) = _package(memory, "musical instruments").items
+
+    assert len(vector.content) > 128 * 4
+    assert "violin" in item.excerpt
+    assert item.excerpt.startswith("…")
+    assert list(memory.verify()) == []
+
+
 def test_explain_shows_what_words_and_vectors_contribute() -> None:
     memory = Memory(memory_store(), embedder="static")
     _remember(memory, KITTEN, "ada/pets")

@@ -26,6 +26,7 @@ from standfast.recall import (
 )
 from standfast.recall.bert import BertEncoder
 from standfast.recall.embedders import MAX_LENGTH, checked_embedder, checked_vectors
+from standfast.recall.passages import MAX_PASSAGES, PASSAGE_WORDS, passages_of
 from standfast.recall.wordpiece import WordPiece
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
@@ -131,6 +132,26 @@ def test_whatever_an_embedder_raises_is_a_failure_of_the_embedder() -> None:
 
     with pytest.raises(EmbeddingFailed, match="KeyError: 1"):
         checked_vectors(Broken(), ["cat"])
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a b c. ", "word ", "\n", "One two three four five! ", "x" * 300 + " "]),
+        max_size=400,
+    )
+)
+def test_passages_have_all_the_words_of_a_text_in_order(parts: list[str]) -> None:
+    text = "".join(parts)
+    passages = passages_of(text)
+
+    assert " ".join(passages).split() == text.split()
+    assert len(passages) <= MAX_PASSAGES
+    assert len(passages) == 1 or max(len(one.split()) for one in passages) <= 2 * PASSAGE_WORDS
+
+
+def test_an_enormous_text_has_a_bounded_number_of_passages() -> None:
+    assert len(passages_of("word " * 200_000)) <= MAX_PASSAGES
+    assert len(passages_of("A b c d. " * 50_000)) <= MAX_PASSAGES
 
 
 @pytest.mark.parametrize(

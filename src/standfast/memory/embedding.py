@@ -20,6 +20,7 @@ from standfast.recall.embedders import (
     checked_vectors,
     identity_of,
 )
+from standfast.recall.passages import passages_of
 from standfast.recall.static_table import open_embedder
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.scopes import prefix_of
@@ -152,7 +153,7 @@ class CommitVectors:
         if not found:
             return ()
         try:
-            vectors = checked_vectors(self._embedder, [text for _, text in found])
+            vectors = _stored_vectors(self._embedder, [text for _, text in found])
         except EmbeddingFailed as error:
             self._warn(
                 f"{len(found)} records were stored without vectors: {error} Run: standfast vectors fill"
@@ -160,9 +161,7 @@ class CommitVectors:
             return ()
         identity = identity_of(self._embedder)
         return [
-            RecordVector(
-                namespace=write.namespace, key=write.key, embedder=identity, content=stored_form(vector)
-            )
+            RecordVector(namespace=write.namespace, key=write.key, embedder=identity, content=vector)
             for (write, _), vector in zip(found, vectors, strict=True)
         ]
 
@@ -217,14 +216,14 @@ class VectorFiller:
 
         def flush() -> None:
             nonlocal done
-            vectors = checked_vectors(self._embedder, [one.text for one in page])
+            vectors = _stored_vectors(self._embedder, [one.text for one in page])
             self._commit(
                 [
                     RecordVector(
                         namespace=self._namespace,
                         key=one.version.key,
                         embedder=self._identity,
-                        content=stored_form(vector),
+                        content=vector,
                         of_snapshot=one.version.memory_snapshot_id,
                     )
                     for one, vector in zip(page, vectors, strict=True)
@@ -287,6 +286,17 @@ class VectorFiller:
             for version in self._store.scan(self._namespace, prefix=prefix, at=head):
                 if (text := _text_of(version.content or b"")) is not None:
                     yield version, text
+
+
+def _stored_vectors(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+    """The vectors of each text's passages, as they are stored."""
+    passages = [passages_of(text) for text in texts]
+    vectors = checked_vectors(embedder, [one for of_text in passages for one in of_text])
+    stored, start = [], 0
+    for of_text in passages:
+        stored.append(stored_form(vectors[start : start + len(of_text)]))
+        start += len(of_text)
+    return stored
 
 
 def _text_of(content: bytes) -> str | None:

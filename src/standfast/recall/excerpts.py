@@ -20,20 +20,32 @@ def limit_of(tokens: int) -> int:
     return max(min(MIN_EXCERPT_TOKENS, tokens), tokens // EXCERPT_SHARE)
 
 
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text with what stands between them, in order; together they are the text."""
+    return [found for found in _SENTENCE.findall(text) if found]
+
+
 def excerpt_of(
-    text: str, weights: Mapping[str, int], analyzer: Analyzer, count: Callable[[str], int], limit: int
+    text: str,
+    weights: Mapping[str, int],
+    analyzer: Analyzer,
+    count: Callable[[str], int],
+    limit: int,
+    *,
+    focus: str = "",
 ) -> str:
     """The text if it has at most ``limit`` tokens, else its best sentences within them.
 
     Args:
         weights: The terms of the query and what each is worth.
         count: Counts tokens.
+        focus: A passage of the text whose sentences are better than others without a term.
     """
     text = text.strip()
     if len(text) <= limit or count(text) <= limit:
         return text
-    sentences = [found for found in _SENTENCE.findall(text) if found]
-    worth = [_worth(one, weights, analyzer) for one in sentences]
+    sentences = sentences_of(text)
+    worth = [_worth(one, weights, analyzer) or int(bool(focus) and one.strip() in focus) for one in sentences]
     chosen: set[int] = set()
     left = limit - 2 * count(CUT)
     order = sorted(range(len(sentences)), key=lambda at: (-worth[at], at))

@@ -12,6 +12,7 @@ from standfast.recall.controller import RecallRequest, RecordView
 from standfast.recall.item_trust import Numbers
 from standfast.recall.lexical import BEST_SCORE, LexicalController
 from standfast.recall.lexical_index import IndexView
+from standfast.recall.passages import passages_of
 from standfast.recall.vectors import Similarities
 
 HYBRID_VERSION: Final = "hybrid-v1"
@@ -23,10 +24,9 @@ class VectorScores:
     def __init__(
         self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
     ) -> None:
-        self._percents = similar.percents
+        self._percents, self._best = similar.percents, similar.best
         self._floor_percent = floor_percent
-        has = index.shown & (similar.squares > 0)
-        lent = np.maximum(index.spread(similar.dots, has), 0)
+        lent = np.maximum(index.spread(similar.dots, index.shown & similar.has), 0)
         best = max(1, int(lent.max(initial=0)))
         self._scores: Numbers = lent * BEST_SCORE // best * weight_percent // 100
         self._lexical: Numbers = np.zeros(len(lent), dtype=np.int64)
@@ -44,6 +44,11 @@ class VectorScores:
             "vector": int(self._scores[row]),
             "similarity": int(self._percents[row]),
         }
+
+    def focus(self, row: int, text: str) -> str:
+        """The passage that is most like the query."""
+        passages = passages_of(text)
+        return passages[min(int(self._best[row]), len(passages) - 1)]
 
 
 class HybridController(LexicalController):

@@ -223,6 +223,7 @@ class LexicalController:
             now=now,
             asks_for_then=bool(query.dates),
             parts=added.explained if added else None,
+            focus=added.focus if added else None,
         )
         packing.take(looked_up(ranking, lexical))
         package = packing.package(self.version, ranking.matched)
@@ -252,6 +253,10 @@ class AddedScores(Protocol):
 
     def explained(self, row: int) -> dict[str, int]:
         """What ``explain`` says of a row."""
+        ...
+
+    def focus(self, row: int, text: str) -> str:
+        """The passage of a row's text that matches best."""
         ...
 
 

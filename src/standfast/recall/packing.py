@@ -91,6 +91,7 @@ class Packing:
         now: The time that age is measured from, or ``MISSING``.
         asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
         parts: Says what the score of a row was added up from, if it has several parts.
+        focus: Gives the passage of a row's text that matches best, if words alone do not say.
     """
 
     def __init__(
@@ -103,8 +104,9 @@ class Packing:
         now: int,
         asks_for_then: bool = False,
         parts: Callable[[int], dict[str, int]] | None = None,
+        focus: Callable[[int, str], str] | None = None,
     ) -> None:
-        self._parts = parts
+        self._parts, self._focus = parts, focus
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
         self._now = now
         self._asks_for_then = asks_for_then
@@ -150,7 +152,12 @@ class Packing:
     def _offer(self, looked: Looked) -> bool:
         """Take a candidate if it fits; False if it does not."""
         looked.excerpt = looked.excerpt or excerpt_of(
-            looked.record.text, self._weights, self._analyzer, self._counter.count, self._excerpt_tokens
+            looked.record.text,
+            self._weights,
+            self._analyzer,
+            self._counter.count,
+            self._excerpt_tokens,
+            focus="" if self._focus is None else self._focus(looked.placed.row, looked.record.text),
         )
         item = self._item(looked)
         cost = self._cost(excerpt_line(self._mark, item))

@@ -6,7 +6,7 @@ A vector has its snapshots, so one set of arrays answers as of every snapshot. W
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,26 +26,28 @@ _MAX_FOLLOWED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """How alike the rows of an index are to a query.
+    """How alike the rows of an index are to a query. A row with several vectors has that of its best.
 
     Attributes:
+        has: Which rows have a vector.
         dots: The dot product of each row's vector with the query's; 0 without a vector.
-        squares: The squared length of each row's vector; 0 without one.
-        query_square: The squared length of the query's vector.
+        percents: The cosine of the two in percent, rounded down; 0 where it is negative or there is no vector.
+        best: The number of the passage with that dot product.
     """
 
+    has: Flags
     dots: Numbers
-    squares: Numbers
-    query_square: int
+    percents: Numbers
+    best: Numbers
 
-    @property
-    def percents(self) -> Numbers:
-        """The cosine of each row in percent, rounded down; 0 where it is negative or there is no vector."""
-        dots = np.maximum(self.dots, 0)
-        # Below 2^43 squared dot products times 10^4 fit into 63 bits, and lengths are at most 1,016.
-        ratio = 10_000 * (dots * dots) // np.maximum(1, self.squares * self.query_square)
-        root: Numbers = np.sqrt(ratio.astype(np.float64)).astype(np.int64)
-        return np.where(root * root > ratio, root - 1, root)
+
+def percents_of(dots: Numbers, squares: Numbers, query_square: int) -> Numbers:
+    """Cosines in percent, rounded down, from dot products and squared lengths; 0 for what is negative."""
+    positive = np.maximum(dots, 0)
+    # Lengths are at most 1,016, so a squared dot product is below 2^41, and 10^4 times that below 2^55.
+    ratio = 10_000 * (positive * positive) // np.maximum(1, squares * query_square)
+    root: Numbers = np.sqrt(ratio.astype(np.float64)).astype(np.int64)
+    return np.where(root * root > ratio, root - 1, root)
 
 
 class VectorView(Protocol):
@@ -66,55 +68,89 @@ class ListedVectors:
         """How alike the rows are to a query."""
         assert len(index.shown) == len(self._vectors), "each row has its vector"
         wanted = query.astype(np.int64)
-        return Similarities(
-            self._vectors @ wanted, (self._vectors**2).sum(axis=1), int((wanted * wanted).sum())
-        )
+        dots, squares = self._vectors @ wanted, (self._vectors**2).sum(axis=1)
+        percents = percents_of(dots, squares, int((wanted * wanted).sum()))
+        return Similarities(squares > 0, dots, percents, np.zeros_like(dots))
+
+
+class _Growing:
+    """An array that grows at its end."""
+
+    def __init__(self, *row: int, dtype: npt.DTypeLike = np.int64) -> None:
+        self._values = np.zeros((64, *row), dtype=dtype)
+        self.size = 0
+
+    def append(self, rows: npt.ArrayLike) -> None:
+        added = np.asarray(rows, dtype=self._values.dtype)
+        while self.size + len(added) > len(self._values):
+            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+        self._values[self.size : self.size + len(added)] = added
+        self.size += len(added)
+
+    @property
+    def values(self) -> Any:
+        return self._values[: self.size]
 
 
 class _VectorArrays:
-    """The vectors of one embedder in a namespace."""
+    """The vectors of one embedder in a namespace: the passages of all records in one matrix, and where each record's begin."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self.numbers_of: dict[str, list[int]] = {}
-        self.matrix: SignedBytes = np.zeros((64, dimensions), dtype=np.int8)
-        self.since: Numbers = np.zeros(64, dtype=np.int64)
-        self.ended: Numbers = np.zeros(64, dtype=np.int64)
-        self.squares: Numbers = np.zeros(64, dtype=np.int64)
-        self.size = 0
+        self._passages = _Growing(dimensions, dtype=np.int8)
+        self._squares = _Growing()
+        self._starts, self._since, self._ended = _Growing(), _Growing(), _Growing()
+
+    @property
+    def size(self) -> int:
+        return self._starts.size
 
     def add(self, vector: Vector) -> None:
-        if self.size == len(self.matrix):
-            for name in ("matrix", "since", "ended", "squares"):
-                values = getattr(self, name)
-                setattr(self, name, np.concatenate([values, np.zeros_like(values)]))
-        row = self.size
-        self.matrix[row] = np.frombuffer(vector.content[:-CHECKSUM_BYTES], dtype=np.int8)
-        self.since[row], self.ended[row] = vector.since, NEVER if vector.ended is None else vector.ended
-        self.squares[row] = int((self.matrix[row].astype(np.int64) ** 2).sum())
-        self.numbers_of.setdefault(vector.key, []).append(row)
-        self.size += 1
+        passages = np.frombuffer(vector.content[:-CHECKSUM_BYTES], dtype=np.int8).reshape(-1, self.dimensions)
+        self.numbers_of.setdefault(vector.key, []).append(self.size)
+        self._starts.append([self._passages.size])
+        self._passages.append(passages)
+        self._squares.append((passages.astype(np.int64) ** 2).sum(axis=1))
+        self._since.append([vector.since])
+        self._ended.append([NEVER if vector.ended is None else vector.ended])
 
     def end(self, key: str, snapshot: int) -> None:
         for row in self.numbers_of.get(key, ()):
-            if self.since[row] < snapshot:
-                self.ended[row] = min(int(self.ended[row]), snapshot)
+            if self._since.values[row] < snapshot:
+                self._ended.values[row] = min(int(self._ended.values[row]), snapshot)
 
     def erase(self, key: str, before: int) -> None:
         rows = self.numbers_of.get(key, [])
-        for row in [one for one in rows if self.since[one] < before]:
+        for row in [one for one in rows if self._since.values[one] < before]:
             rows.remove(row)
-            self.ended[row] = self.since[row]
-            self.matrix[row] = 0
+            self._ended.values[row] = self._since.values[row]
+            ends = [*self._starts.values[row + 1 : row + 2], self._passages.size]
+            self._passages.values[self._starts.values[row] : ends[0]] = 0
 
-    def dots(self, query: SignedBytes) -> Numbers:
-        """Exact: every sum stays below 2^24, so float32 holds it in any order of addition."""
+    def shown(self, snapshot: int) -> Flags:
+        """Which records' vectors a snapshot shows."""
+        shown: Flags = (self._since.values <= snapshot) & (snapshot < self._ended.values)
+        return shown
+
+    def compared(self, query: SignedBytes) -> tuple[Numbers, Numbers, Numbers]:
+        """The best dot product and cosine in percent of each record's passages, and the first passage with that dot product.
+
+        Exact: every sum stays below 2^24, so float32 holds it in any order of addition.
+        """
         wanted = query.astype(np.float32)
-        found: npt.NDArray[np.int64] = np.zeros(self.size, dtype=np.int64)
-        for start in range(0, self.size, _BLOCK_ROWS):
-            end = min(self.size, start + _BLOCK_ROWS)
-            found[start:end] = self.matrix[start:end].astype(np.float32) @ wanted
-        return found
+        dots: Numbers = np.zeros(self._passages.size, dtype=np.int64)
+        for start in range(0, len(dots), _BLOCK_ROWS):
+            block = self._passages.values[start : start + _BLOCK_ROWS]
+            dots[start : start + len(block)] = block.astype(np.float32) @ wanted
+        percents = percents_of(dots, self._squares.values, int((query.astype(np.int64) ** 2).sum()))
+        starts = self._starts.values
+        best = np.maximum.reduceat(dots, starts)
+        counts = np.diff(starts, append=len(dots))
+        of_record = np.repeat(np.arange(len(starts)), counts)
+        places = np.flatnonzero(dots == best[of_record])
+        _, first = np.unique(of_record[places], return_index=True)
+        return best, np.maximum.reduceat(percents, starts), places[first] - starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,24 +186,21 @@ class StoreVectors:
         self, index: IndexView, query: SignedBytes, embedder: str, snapshot: int
     ) -> Similarities:
         """How alike the rows of an index are to a query, by the vectors that a snapshot shows."""
-        square = int((query.astype(np.int64) ** 2).sum())
         with self._lock:
             arrays = self._arrays.get(embedder)
             if arrays is None or arrays.dimensions != len(query) or not arrays.size:
                 empty = np.zeros(len(index.shown), dtype=np.int64)
-                return Similarities(empty, empty, square)
+                return Similarities(empty > 0, empty, empty, empty)
             rows = self._rows_for(index, arrays, embedder, snapshot)
-            dots, squares = arrays.dots(query), arrays.squares
             has = rows >= 0
-            return Similarities(np.where(has, dots[rows], 0), np.where(has, squares[rows], 0), square)
+            return Similarities(has, *(np.where(has, one[rows], 0) for one in arrays.compared(query)))
 
     def _rows_for(self, index: IndexView, arrays: _VectorArrays, embedder: str, snapshot: int) -> Numbers:
         """For each row of an index the row of its vector, or -1. An index of one snapshot never changes, so it is found once."""
         known = self._rows.get(index)
         if known is not None and known[0] == (embedder, snapshot, self._newest):
             return known[1]
-        since, ended = arrays.since[: arrays.size], arrays.ended[: arrays.size]
-        is_shown: Flags = (since <= snapshot) & (snapshot < ended)
+        is_shown = arrays.shown(snapshot)
         found: Numbers = np.full(len(index.shown), -1, dtype=np.int64)
         keys, numbers_of = index.index.keys, arrays.numbers_of
         for row in np.flatnonzero(index.shown).tolist():
@@ -204,12 +237,11 @@ class StoreVectors:
 
     def _add(self, vectors: Iterable[Vector]) -> None:
         for one in vectors:
-            size = len(one.content) - CHECKSUM_BYTES
-            arrays = self._arrays.setdefault(one.embedder, _VectorArrays(size))
-            if size == arrays.dimensions:
-                arrays.add(one)
+            # An embedder's identity ends with its dimensions.
+            dimensions = int(one.embedder.rpartition("/")[2])
+            self._arrays.setdefault(one.embedder, _VectorArrays(dimensions)).add(one)
 
 
-def stored_form(vector: SignedBytes) -> bytes:
-    """A vector as a commit stores it."""
-    return checksummed(vector.tobytes())
+def stored_form(vectors: SignedBytes) -> bytes:
+    """The vectors of a record's passages as a commit stores them: one behind the other."""
+    return checksummed(vectors.tobytes())
