@@ -39,13 +39,15 @@ def excerpt_of(
     Args:
         weights: The terms of the query and what each is worth.
         count: Counts tokens.
-        focus: A passage of the text whose sentences are better than others without a term.
+        focus: The passage of the text to show if it has no term of the query.
     """
     text = text.strip()
     if len(text) <= limit or count(text) <= limit:
         return text
     sentences = sentences_of(text)
-    worth = [_worth(one, weights, analyzer) or int(bool(focus) and one.strip() in focus) for one in sentences]
+    worth = [_worth(one, weights, analyzer) for one in sentences]
+    if focus and not any(worth):
+        worth = [int(one.strip() in focus) for one in sentences]
     chosen: set[int] = set()
     left = limit - 2 * count(CUT)
     order = sorted(range(len(sentences)), key=lambda at: (-worth[at], at))
