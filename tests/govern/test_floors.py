@@ -446,3 +446,14 @@ def test_two_weak_signs_of_different_kinds_are_one_strong_one() -> None:
 )
 def test_an_order_in_a_sentence_of_its_own_is_given(text: str) -> None:
     assert not _passes(InjectionFloor(), claim(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Can you please tell me if the order is ready for pickup?",
+        "Could you please tell us all the dates on which the museum is open?",
+    ],
+)
+def test_a_polite_question_is_no_order_to_the_reader(text: str) -> None:
+    assert _passes(InjectionFloor(), claim(text))

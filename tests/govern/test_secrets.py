@@ -11,6 +11,7 @@ from standfast.govern.judge.claim import NOTHING_KNOWN
 from standfast.govern.judge.floors import SecrecyFloor
 from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
 from standfast.govern.judge.personal_data import _is_luhn, find_national_id
+from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
 
@@ -239,3 +240,25 @@ def test_what_used_to_pass_is_found(text: str, kind: str) -> None:
 )
 def test_what_is_ordinary_is_no_secret(text: str) -> None:
     assert _kind(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_secret"),
+    [
+        ("curl -u 'api:m4Rk!t92pQx' https://localhost:9200", True),
+        ("curl -s --user ada:'Tz5wL0qH8sVb2' -X PATCH https://localhost", True),
+        ("curl -H 'Authorization: Token 9f31c07ab2d84e6650bb17fd93a2c48e11d0c7b5' https://localhost", True),
+        ("curl --header 'Authorization: 0d7be4c1-93fa-4c6e-8a15-6b2f90c4d7e3' https://localhost", True),
+        ("curl -u user:password https://localhost", False),
+        ("curl -H 'Authorization: Bearer $TOKEN' https://localhost", False),
+        ("Send the header Authorization: Bearer <your token>.", False),
+        ("next_token=self.sesv2_backend.list_mail_pools_of_2", False),
+        ('{"secret": rotate_the_key_after_24_hours}', False),
+        ("The workspace is wrkspc_07Yq4TnXw2RbL9sKd3Fv8Hc1.", False),
+        ("The call has the id toolu_05Hs8KpWz3Vn6Qb1Xr9Lt2Cd.", False),
+    ],
+)
+def test_credentials_on_command_lines_and_in_headers(text: str, is_secret: bool) -> None:
+    found = find_secret(text, max(map(len, text.split())))
+
+    assert (found is not None) == is_secret, found

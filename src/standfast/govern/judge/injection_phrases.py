@@ -292,7 +292,7 @@ PHRASES: Final = Phrasebook(
         respond|reply|trust|write|choose|prefer|promote|approve|send|forward|hide|omit|add|state|claim)"""),
     ("hijack", 0.3, """
         (@|and|then|please|kindly|always|just|only) (say|answer|reply|respond|write|state|claim|recommend|rate|rank|praise|
-        promote|approve|grant|close|tell|include|insert|mention|choose|omit|hide|conceal|leave out) ~6
+        promote|approve|grant|close|tell (the|them|him|her|it|everyone|everybody|anyone|people|users?|customers?|visitors?|readers?|your)|include|insert|mention|choose|omit|hide|conceal|leave out) ~6
         (this|these|that|it|all|every|any|only|out|the|with|to)"""),
     ("hijack", 0.6, """
         add (this|the following|it) to your (rules|instructions|memory|prompt|system prompt|guidelines|policy|policies)|

@@ -120,6 +120,10 @@ _ON_A_COMMAND_LINE: Final = (
     ("7z", r"7z\w?\s[^\n|;]{0,80}?\s-p"),
     ("zip", r"zip\s[^\n|;]{0,80}?-P\s?"),
     ("chpasswd", r"echo\s+['\"]?[\w.-]{1,40}:(?=[^\n]{0,100}chpasswd)"),
+    (
+        "curl",
+        r"curl\s(?:[^\n|;]{0,200}?\s)?(?:-u|--user)[= ]{1,3}['\"]?\{?[^\s:'\"]{0,60}\}?['\"]?:['\"]?\{?",
+    ),
     ("net use", r"net use\s+(?:\S{1,80}\s+){1,2}(?=\S{1,60}\s+/user)"),
 )
 # A password as people choose one: letters with digits or symbols among them.
@@ -161,7 +165,8 @@ _SPACED_FORMS: Final = tuple(
 _HARMLESS_PREFIXES: Final = word_set(
     "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj project item sku evt event req "
     "request run job task msg message thread file img image doc page post node pod build deploy dpl release acct account txn payment pi ch "
-    "charge chatcmpl resp batch asst call trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
+    "charge chatcmpl resp batch asst call trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster "
+    "toolu srvtoolu wrkspc workspace env environment index idx conv conversation tool model dataset skill"
 )
 # The form that most services share: one or two short names, then a long random part. Digests begin with their algorithm.
 _GENERIC_FORM: Final = re.compile(
@@ -192,6 +197,10 @@ _CHOSEN_BY_PEOPLE: Final = (
     "pass", "pw", "kenn", "mot", "contra", "senha", "parola", "wacht", "clave", "hasło", "lösen", "密", "口令", "パスワード",
     "пароль", "비밀번호",
 )  # fmt: skip
+# A name in a program: `self.sesv2_backend.list_pools`, `keep_old_secret_for_24_hours`.
+_CODE_NAME: Final = re.compile(
+    r"[a-z_]\w{0,40}(?:\.[a-z_]\w{0,60}){1,6}|(?:[a-z]{2,20}|\d{1,4})(?:_(?:[a-z]{2,20}|\d{1,4})){3,9}"
+)
 # Paths, calls and references; names of algorithms and formats; words joined by hyphens.
 _NO_VALUE: Final = re.compile(
     r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|jwt|2fa)[\w-]{0,40}$|"
@@ -199,6 +208,12 @@ _NO_VALUE: Final = re.compile(
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
+# The credential in a header, as programs and command lines send it.
+_HEADER: Final = re.compile(
+    r"(?<![\w-])(?:(?:proxy-)?authorization|(?:x-)?(?:[a-z]{1,20}-){0,2}(?:api|auth|access|private)-?(?:token|key))['\"]?\s{0,2}:\s{0,3}['\"]?"
+    r"(?:(?:basic|bearer|token|api-?token|api-?key|digest|key)\s{1,3})?([^\s'\"$<{%(\[,][^\s'\",]{9,400})",
+    re.IGNORECASE,
+)
 # A network's password is said aloud and is often a plain word; what follows in other sentences says how it is.
 _NETWORK_PASSWORD: Final = re.compile(
     r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|lautet)\s{1,3}"
@@ -343,6 +358,10 @@ def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
         for found in _BEARER.finditer(text):
             if _is_random(found[1]):
                 yield FoundSecret("authorization header", found[1])
+    if "authorization" in lowered or "-token" in lowered or "-key" in lowered:
+        for found in _HEADER.finditer(text):
+            if _is_credential(found[1]):
+                yield FoundSecret("authorization header", found[1])
     if "pin" in lowered or "cv" in lowered or "passcode" in lowered:
         yield from (FoundSecret("PIN or card code", found[1]) for found in _PIN.finditer(text))
     if "code" in lowered or "combination" in lowered:
@@ -416,6 +435,17 @@ def _is_issued(body: str) -> bool:
     return not _is_placeholder(body) and _NOT_RANDOM.search(body) is None
 
 
+def _is_credential(value: str) -> bool:
+    """Whether the value of a header is one that somebody was given: letters and digits, and no name of a thing."""
+    has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
+    return (
+        has_both
+        and _is_issued(value)
+        and _NO_VALUE.match(value) is None
+        and len(set(value)) >= _LEAST_VARIETY
+    )
+
+
 def _is_placeholder(value: str) -> bool:
     """Whether a value is one that documentation prints in place of a secret."""
     return _PLACEHOLDER.search(value) is not None or len(set(value)) <= max(2, min(4, len(value) // 10))
@@ -435,7 +465,7 @@ def _is_given(found: re.Match[str]) -> bool:
         mixed = has_letter and (has_digit or has_symbol)
         return len(value) >= 5 and (mixed or (is_assigned and "-" in value and len(value) >= 16))
     if is_assigned:
-        return len(value) >= 12 and has_letter and has_digit
+        return len(value) >= 12 and has_letter and has_digit and _CODE_NAME.fullmatch(value) is None
     return len(value) >= 12 and (
         _is_random(value) or (len(value) >= 24 and _HASH_OR_ID.fullmatch(value) is not None)
     )
