@@ -137,7 +137,8 @@
     │   ├── InvalidRequest        recall_request         a field has a value that it can't have
     │   ├── MissingStore          recall_missing_store   a store does not exist
     │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
-    │   └── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
+    │   ├── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
+    │   └── EmbeddingFailed       recall_embedding       an embedder gave no vectors
     └── NotCanonical              not_canonical          a value or a text is not json-v1
         ├── UnsupportedType       canon_type             a value is of a type that JSON does not have
         ├── NumberOutOfRange      canon_number           a number is NaN, infinite, or beyond 2^53 - 1 either way
