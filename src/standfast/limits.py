@@ -148,6 +148,8 @@ MAX_SNAPSHOTS_EXAMINED: Final = 1_000
 MAX_TEXT_CHARS: Final = 64 << 10
 MAX_RECALL_TOKENS: Final = 1_000_000
 MAX_RECALL_ITEMS: Final = 1_000
+MAX_QUERY_TERMS: Final = 1_024
+"""Recall ranks by the first so many different terms of a query, so that no query costs without bound."""
 MAX_STATEMENT_MINUTES: Final = 1_440
 MAX_SHOWN_PROBLEMS: Final = 1_000
 MAX_NAMESPACES_HELD: Final = 256

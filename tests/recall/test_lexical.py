@@ -17,7 +17,8 @@ from standfast import (
     RecallRequest,
     RecordView,
 )
-from standfast.errors import InvalidSettings, InvalidValue
+from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
+from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of, words_of
 from standfast.recall.lexical import (
     BEST_SCORE,
@@ -257,6 +258,24 @@ def test_strange_queries_get_a_clear_answer(query: str) -> None:
     found = ids(answer(records, query, tokens=100))
 
     assert found == (["a"] if "refund" in query else ["b"] if "東京" in query else [])
+
+
+def test_no_query_costs_without_bound() -> None:
+    records = [record("a", "A refund takes 14 days."), record("b", "last words")]
+    long = " ".join(f"w{number}" for number in range(MAX_QUERY_TERMS - 1))
+
+    assert ids(answer(records, f"{long} refund last")) == ["a"], "terms beyond the limit do not count"
+    assert ids(answer(records, "refund " * 100_000)) == ["a"]
+    with pytest.raises(
+        InvalidValue, match="query is invalid: it has 1048577 bytes; ask with at most 1048576"
+    ):
+        answer(records, "w" * (MAX_VALUE_BYTES + 1))
+    with pytest.raises(InvalidValue, match="lone surrogate at character 7"):
+        answer(records, "refund \ud800")
+    with pytest.raises(EmptyQuery):
+        answer(records, " \n")
+    with pytest.raises(InvalidValue, match="now_utc"):
+        answer(records, "refund", now_utc="tomorrow")
 
 
 def test_every_language_stems_and_an_unknown_one_is_refused() -> None:

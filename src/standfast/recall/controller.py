@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from standfast.errors import EmptyQuery, InvalidValue
-from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.canon import normal_string
+from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
+from standfast.limits import DEFAULT_MAX_ITEMS, MAX_VALUE_BYTES
 from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import QueryVector
@@ -70,6 +71,16 @@ class RecallRequest(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not isinstance(self.query, str) or not self.query.strip():
             raise EmptyQuery
+        try:
+            size_bytes = len(normal_string(self.query).encode())
+        except LoneSurrogate as error:
+            problem = (
+                f"it has a lone surrogate at character {error.facts['index']}; decode the text it comes from"
+            )
+            raise InvalidValue(what="query", problem=problem) from None
+        if size_bytes > MAX_VALUE_BYTES:
+            problem = f"it has {size_bytes} bytes; ask with at most {MAX_VALUE_BYTES}"
+            raise InvalidValue(what="query", problem=problem)
         if self.now_utc is not None and (not isinstance(self.now_utc, str) or self.now == MISSING):
             problem = (
                 f"it must be an ISO 8601 time in UTC, such as 2026-01-15T10:30:00Z, not {self.now_utc!r:.80}"

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from standfast.errors import InvalidValue
+from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import RecallAnswer, RecallRequest, RecordView
 from standfast.recall.filters import Choice
@@ -69,9 +70,8 @@ class LexicalQuery:
         words = words_of(request.query)
         time = request.now
         today = None if time == MISSING else datetime.fromordinal(time // 86_400_000_000 + 1).date()
-        return cls(
-            words, list(dict.fromkeys(analyzer.terms_of(words))), dates_in(request.query, words, today)
-        )
+        terms = list(dict.fromkeys(analyzer.terms_of(words)))[:MAX_QUERY_TERMS]
+        return cls(words, terms, dates_in(request.query, words, today))
 
 
 def lexical_scores(terms: Sequence[str], view: IndexView) -> tuple[dict[str, int], Numbers]:

@@ -289,7 +289,7 @@ class IndexView:
     def term(self, term: str, field_weight: int) -> TermRows:
         """Where a term scores: in texts, in the texts of neighbours, and in other fields with a weight."""
         own, fields = self._posting(term), self._posting(FIELD + term)
-        if not self._neighbours and not len(fields.rows):
+        if not len(fields.rows) and not (self._neighbours and len(own.rows)):
             return TermRows(own.rows, np.minimum(SIXTHS[0] * own.sixths, MAX_FREQUENCY))
         sixths = np.zeros(len(self.shown), dtype=np.int64)
         sixths[own.rows] = SIXTHS[0] * own.sixths

@@ -335,6 +335,13 @@ def test_verdicts_and_bands_are_plain_words(operator: BrowserClient, harness: Sa
         assert word not in rejected
 
 
+def test_a_search_explains_scores_and_trust(operator: BrowserClient, harness: SampleServer) -> None:
+    text = words_of(operator.get(harness.pages()["search"]))
+
+    assert " matches refund " in text
+    assert "trust at most 0.85" in text
+
+
 def test_a_refused_call_is_summarised_in_the_ledger(tmp_path: Path) -> None:
     with (
         sample_server(tmp_path, memory_only=True) as server,
