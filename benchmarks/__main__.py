@@ -21,6 +21,7 @@ BENCHMARKS = [
     "optimizer",
     "recall",
     "recall_warm",
+    "recall_index",
     "server",
     "write_policies",
 ]

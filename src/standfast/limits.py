@@ -38,6 +38,13 @@ MAX_LOWERED_TAGS: Final = 4_096
 MAX_FOLLOWED_SNAPSHOTS: Final = 10_000
 MAX_TOLD_FAULTS: Final = 100
 MAX_INDEX_VIEWS: Final = 8
+MAX_SEGMENT_ROWS: Final = 1 << 15
+MAX_TAIL_SNAPSHOTS: Final = 512
+MERGED_SEGMENTS: Final = 8
+COMMITS_READ_AT_ONCE: Final = 512
+VERSIONS_READ_AT_ONCE: Final = 2_048
+MAX_CACHED_POSTINGS: Final = 1 << 22
+MAX_CACHED_KEY_PARTS: Final = 1 << 11
 
 # Byte budgets, and the benchmark of write policies.
 MAX_BUDGET_BYTES: Final = 1 << 40

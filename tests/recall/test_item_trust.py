@@ -16,6 +16,7 @@ from standfast.doubts import ceiling_of
 from standfast.errors import InvalidValue
 from standfast.govern.ceilings import decide_recall
 from standfast.recall.controller import Package
+from standfast.recall.indexed_record import decode_record
 from standfast.recall.item_trust import (
     CEILING_UNITS,
     EvidenceFacts,
@@ -23,7 +24,6 @@ from standfast.recall.item_trust import (
     doubts_of,
     trust_code,
 )
-from standfast.recall.lexical_index import decode_record
 from standfast.recall.timestamps import MISSING, time_of
 from tests.recall.test_lexical import answer, ids, record
 

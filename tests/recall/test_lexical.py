@@ -20,6 +20,7 @@ from standfast import (
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of, words_of
+from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical import (
     BEST_SCORE,
     FIELD_SIXTHS,
@@ -28,7 +29,7 @@ from standfast.recall.lexical import (
     lexical_scores,
     log2_fixed,
 )
-from standfast.recall.lexical_index import REACH_WORDS, SIXTHS, IndexedRecord, ListedView
+from standfast.recall.lexical_index import REACH_WORDS, SIXTHS, ListedView
 from standfast.settings import Settings
 from standfast.wiring import memory_in
 from tests.recall.lexical_vectors import FILE, package_of
@@ -122,7 +123,7 @@ def test_arrays_give_what_plain_python_gives(turns: list[tuple[str, list[str], b
     best = max(plain.values(), default=1)
     scaled = {memory_id: total * BEST_SCORE // best for memory_id, total in plain.items()}
 
-    assert dict(zip(view.index.ids, scores.tolist(), strict=True)) == {
+    assert dict(zip(view.index.ids_of(range(len(view.index))), scores.tolist(), strict=True)) == {
         one.memory_id: scaled.get(one.memory_id, 0) for one in records
     }
 

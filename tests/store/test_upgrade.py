@@ -15,6 +15,9 @@ from tests.store.builders import commit, contents, expire, write
 TO_AN_OLDER_FORMAT = f"UPDATE migrations SET version = {FIRST_VERSION - 1};"
 TO_THE_PRESENT_FORMAT = f"UPDATE migrations SET version = {FIRST_VERSION};"
 TO_THE_FIRST_FORMAT = f"""
+DROP TABLE segment_parts;
+DROP TABLE segments;
+DROP TABLE segment_erasures;
 DROP TABLE vectors;
 DROP TABLE temporary;
 DELETE FROM migrations WHERE version > {FIRST_VERSION};

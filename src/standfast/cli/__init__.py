@@ -38,6 +38,7 @@ SECTIONS: Final = {
         "import": "Judge and remember what a file of another system holds.",
         "vectors": "Count, fill in and migrate the vectors of hybrid-v1.",
         "doctor": "Check a store for damage.",
+        "index": "Show, rebuild and verify the index that recall reads.",
         "recover": "Finish or abort what crashed processes left.",
     },
     "Server": {
@@ -66,6 +67,7 @@ _MODULES: Final = {
     "verify": ("verify", "receipt", "doctor", "canon"),
     "store": ("init", "backup", "restore", "recover", "retention"),
     "transfer": ("export", "import"),
+    "index": ("index",),
     "server": ("serve", "mcp", "keys"),
     "trace": ("trace",),
     "vectors": ("vectors",),

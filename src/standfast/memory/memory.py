@@ -39,6 +39,7 @@ from standfast.origins import Origin, checked_origin, described_origins, origin_
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import Embedder
+from standfast.recall.index_upkeep import problems_of_index
 from standfast.recall.registry import ControllerRegistry
 from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
 from standfast.store.commit import Write
@@ -126,6 +127,8 @@ class Memory(ReadableMemory):
             require_readable=self.require_readable,
             vectors=self.vectors,
             language=language,
+            may_write=self.ceiling.may_write,
+            warn=self._warn,
         )
         self._services = RunServices(
             store=store,
@@ -470,7 +473,7 @@ class Memory(ReadableMemory):
     # Proving.
 
     def verify(self) -> Iterator[str]:
-        """Check storage, ledger, signed checkpoints, commits, evidence and seals.
+        """Check storage, ledger, signed checkpoints, commits, evidence, seals and the stored index.
 
         Yields one message per problem; yields nothing if everything is intact.
         """
@@ -479,6 +482,7 @@ class Memory(ReadableMemory):
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         yield from self.store.verify(notes, keys)
         yield from problems_of_governance(self.store)
+        yield from problems_of_index(self.store)
 
     def checkpoint(self) -> str | None:
         """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""

@@ -445,7 +445,9 @@ class Run:
                 self._finish_trace(error)
                 raise
             self._finish_trace(None)
-            return self.receipt
+        if self.receipt is not None:
+            self._services.reader.after_commit(self.receipt.memory_snapshot_id)
+        return self.receipt
 
     def _submitted(self, extra_writes: Sequence[Write]) -> Receipt | None:
         if self._commit is None:

@@ -52,6 +52,8 @@ class SnapshotReader:
         require_readable: Raises if reading is not allowed; takes what was to be done.
         language: The language of the namespace's texts; see ``recall.LANGUAGES``.
         vectors: The vectors of the records, and who makes those of queries.
+        may_write: Whether the index may be stored beside the records.
+        warn: Called with what is wrong with the stored index.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class SnapshotReader:
         require_readable: Callable[[str], None] = lambda _: None,
         language: str = DEFAULT_LANGUAGE,
         vectors: MemoryVectors | None = None,
+        may_write: bool = True,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.store = store
         self._vectors = vectors or MemoryVectors(store, namespace, None, warn=lambda _: None)
@@ -73,7 +77,7 @@ class SnapshotReader:
         self.require_readable = require_readable
         self._lock = threading.Lock()
         self._corpora: dict[Band, StoreCorpus] = {}
-        self._index = StoreIndex(store, namespace, language=language)
+        self.index = StoreIndex(store, namespace, language=language, may_write=may_write, warn=warn)
         self._instant: tuple[int, str | None] = (0, None)
 
     def answer(
@@ -92,13 +96,13 @@ class SnapshotReader:
         snapshot = head if at is None else at
         view = RecordView(
             lambda: self._sources(request.bands, snapshot, head, request.choice(view.now(request))),
-            lambda: self._index.view(
+            lambda: self.index.view(
                 request.bands, at=snapshot, scopes=outer_scopes(request.scopes), head=head
             ),
             self.instant_of(snapshot),
             vectors=lambda embedder: self._vectors.view(embedder, at=snapshot),
         )
-        answer = self.controllers.answer(controller, request, view, token_counter)
+        answer = self.index.retry(lambda: self.controllers.answer(controller, request, view, token_counter))
         erased = erased_since(
             self.store,
             self.namespace,
@@ -108,6 +112,10 @@ class SnapshotReader:
             scopes=outer_scopes(request.scopes),
         )
         return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
+
+    def after_commit(self, snapshot: int) -> None:
+        """Bring the stored index up to date, if many commits were made since. Never raises an error."""
+        self.index.after_commit(snapshot)
 
     def sources(
         self,

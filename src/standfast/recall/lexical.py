@@ -18,6 +18,7 @@ from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import RecallAnswer, RecallRequest, RecordView
 from standfast.recall.filters import Choice
+from standfast.recall.indexed_record import SPEAKER_WORD, SUBJECT_WORD
 from standfast.recall.item_trust import (
     FULL_CEILING,
     Flags,
@@ -28,7 +29,7 @@ from standfast.recall.item_trust import (
     is_untrusted,
     trust_tenths,
 )
-from standfast.recall.lexical_index import SPEAKER_WORD, SUBJECT_WORD, IndexView, LexicalView
+from standfast.recall.lexical_index import IndexView, LexicalView
 from standfast.recall.packing import NAMED_TENTHS, Looked, Packing, Placed
 from standfast.recall.query_dates import QueryDate, date_quarters, dates_in
 from standfast.recall.timestamps import MISSING
@@ -139,6 +140,7 @@ class RankedRows:
             ("unreviewed", ~np.bool_(choice.include_unreviewed) & is_unreviewed(codes)),
             ("untrusted_elsewhere", is_untrusted(codes) & ~view.is_in(rows, choice.scopes)),
             ("least_origin", ~is_at_least(codes, choice.where.least_origin)),
+            ("filtered", ~view.may_match(choice.where)[rows]),
         ):
             left_out[reason] = int((may_be_chosen & may_not).sum())
             may_be_chosen &= ~may_not
@@ -171,13 +173,10 @@ class RankedRows:
 
     def ordered(self) -> Iterator[Placed]:
         """Rows with their ranks, best first: by score, then by record id. Only what is asked for is ordered."""
-        ids, keys = self.view.index.ids, self.view.index.keys
         bounds = [0, *(np.flatnonzero(np.diff(self.scores)) + 1).tolist(), len(self.rows)]
         rank = untrusted = 0
         for start, end in pairwise(bounds):
-            for place in sorted(
-                range(start, end), key=lambda place: (ids[self.rows[place]], keys[self.rows[place]])
-            ):
+            for place in self._by_id(start, end):
                 untrusted += int(self.untrusted[place])
                 if self.untrusted[place] and untrusted > self.most_untrusted:
                     continue
@@ -189,6 +188,12 @@ class RankedRows:
                     is_named=bool(self.named[place]),
                     quarters=int(self.quarters[place]),
                 )
+
+    def _by_id(self, start: int, end: int) -> Iterator[int]:
+        """Places of equal score in the order of their record ids."""
+        if end - start > 1:
+            return (start + at for at in self.view.index.by_id(self.rows[start:end]))
+        return iter(range(start, end))
 
 
 class LexicalController:

@@ -13,6 +13,7 @@ from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.excerpts import excerpt_of, limit_of
 from standfast.recall.filters import validity_at
+from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.item_trust import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
@@ -21,7 +22,6 @@ from standfast.recall.item_trust import (
     trust_code,
     trust_of,
 )
-from standfast.recall.lexical_index import IndexedRecord
 from standfast.recall.recall_package import (
     MARK_CHARS,
     PackageRequest,

@@ -1,26 +1,31 @@
-"""The index of a namespace of a store: built once a process, then carried along commit by commit.
+"""The index of a namespace of a store: segments that are stored beside the records, and the newest commits in memory.
 
-It answers as of any snapshot from the one that it was built at. For an older one, an index of that snapshot is made and not kept. Texts stay in
-the store: only the records that are looked at are read.
+A recall reads the columns of segments and the postings of its own words. Commits that no segment covers are read from the records and kept.
+Whatever is wrong with a segment, its snapshots are read from the records instead: an answer never depends on the state of the index.
 """
 
+import logging
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
-import msgspec
-
-from standfast.errors import NoSuchSnapshot
-from standfast.limits import MAX_FOLLOWED_SNAPSHOTS, MAX_INDEX_VIEWS
+from standfast.errors import NoSuchSnapshot, StandfastError
+from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
-from standfast.recall.lexical_index import IndexedRecord, IndexView, LexicalIndex, decode_record
+from standfast.recall.index_builder import read_commits, record_of_version
+from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
+from standfast.recall.index_upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
+from standfast.recall.indexed_record import IndexedRecord
+from standfast.recall.lexical_index import IndexView, LexicalIndex
 from standfast.recall.store_corpus import path_of
 from standfast.scopes import SHARED
-from standfast.store.audit import verified
-from standfast.store.protocol import Version
+from standfast.store.segments import PartName, SegmentHead
 from standfast.store.store import Store
-from standfast.store.transfer import record_line
-from standfast.vocabulary import ActionType, Band
+from standfast.vocabulary import Band
+
+_T = TypeVar("_T")
+_log: Final = logging.getLogger("standfast.recall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +39,61 @@ class StoreIndexView:
 
     def read(self, rows: Sequence[int]) -> list[tuple[str, IndexedRecord] | None]:
         """The records of rows with the paths of their stores; None for one that was erased since."""
-        keys = [self.index.index.keys[row] for row in rows]
+        keys = self.index.index.keys_of(rows)
         found = self.store.read(self.namespace, keys, at=self.at)
-        records = [_record_of(found[key]) if key in found else None for key in keys]
+        records = [record_of_version(found[key]) if key in found else None for key in keys]
         return [
             None if one is None else (path_of(self.namespace, Band(one.band), one.scope), one)
             for one in records
         ]
 
 
-class StoreIndex:
-    """The index of one namespace. Threads may share it."""
+@dataclass(slots=True)
+class _Loaded:
+    """The index of some bands as a process has it in memory."""
 
-    def __init__(self, store: Store, namespace: str, *, language: str = DEFAULT_LANGUAGE) -> None:
+    index: LexicalIndex
+    bands: frozenset[str]
+    covered: dict[str, int]
+    """The last snapshot of each band that segments cover."""
+    newest: int
+    erasure: int
+    """The newest erasure when it was loaded. A later one may have erased something that is in it."""
+    views: dict[tuple[int, tuple[str, ...], tuple[str, ...]], IndexView] = field(default_factory=dict)
+
+
+class StoreIndex:
+    """The index of one namespace. Threads may share it.
+
+    Args:
+        may_write: Whether segments that are made here may be stored.
+        warn: Called with what was wrong with a segment.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        *,
+        language: str = DEFAULT_LANGUAGE,
+        may_write: bool = True,
+        warn: Callable[[str], None] = lambda problem: _log.warning("%s", problem),
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._analyzer = analyzer_of(language)
+        self.upkeep = IndexUpkeep(store, namespace, self._analyzer)
+        self._may_write = may_write
+        self._warn = warn
         self._lock = threading.Lock()
-        self._index = LexicalIndex(self._analyzer)
-        self._rows: dict[str, list[int]] = {}
-        self._oldest = self._newest = -1
-        self._views: dict[tuple[int, tuple[str, ...], tuple[str, ...]], IndexView] = {}
+        self._upkeep_lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+        self._lost: set[str] = set()
+        self._own: list[SegmentHead] = []
+        """Segments that are not stored: of other bands, or of a store that can't be written."""
+        self._own_parts: dict[PartName, bytes] = {}
+        self._own_erasure = 0
+        self._covered = -1
 
     def view(
         self,
@@ -75,73 +114,160 @@ class StoreIndex:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         names, within = tuple(sorted(band.value for band in bands)), tuple(sorted(scopes))
         with self._lock:
-            if head > self._newest:
-                # Not only up to the snapshot: a newer commit may have erased what an older snapshot showed.
-                self._carry_to(head)
-            if snapshot >= self._oldest:
-                view = self._views.get((snapshot, names, within))
-                if view is None:
-                    if len(self._views) >= MAX_INDEX_VIEWS:
-                        del self._views[next(iter(self._views))]
-                    view = self._index.view(snapshot, names, within)
-                    self._views[snapshot, names, within] = view
-                return StoreIndexView(view, self._store, self._namespace, snapshot)
-        index = LexicalIndex(self._analyzer)
-        for key, record in self._scan(snapshot):
-            index.add(record, key, snapshot)
-        return StoreIndexView(index.view(snapshot, names, within), self._store, self._namespace, snapshot)
+            # Not only up to the snapshot: a newer commit may have erased what an older snapshot showed.
+            loaded = self._prepared(frozenset(names), head)
+            view = loaded.views.get((snapshot, names, within))
+            if view is None:
+                if len(loaded.views) >= MAX_INDEX_VIEWS:
+                    del loaded.views[next(iter(loaded.views))]
+                view = loaded.index.view(snapshot, names, within)
+                loaded.views[snapshot, names, within] = view
+            return StoreIndexView(view, self._store, self._namespace, snapshot)
 
-    def _carry_to(self, head: int) -> None:
-        is_far_behind = head - self._newest > MAX_FOLLOWED_SNAPSHOTS
-        # Until this is done, an error leaves nothing that could be taken for complete.
-        oldest, self._oldest = self._oldest, -1
-        newest, self._newest = self._newest, -1
-        self._views = {}
-        if oldest < 0 or is_far_behind:
-            self._index, self._rows = LexicalIndex(self._analyzer), {}
-            for key, record in self._scan(head):
-                self._rows.setdefault(key, []).append(self._index.add(record, key, head))
-            oldest = head
+    def _prepared(self, bands: frozenset[str], head: int) -> _Loaded:
+        loaded, self._loaded = self._loaded, None
+        bands = bands.difference([Band.VOID])
+        if loaded is not None and bands <= loaded.bands and head <= loaded.newest:
+            self._loaded = loaded
+            return loaded
+        erasure = self._store.segments.last_erasure(self._namespace)
+        if (
+            loaded is None
+            or not bands <= loaded.bands
+            or erasure != loaded.erasure
+            or head - min(loaded.covered.values(), default=0) > 2 * MAX_TAIL_SNAPSHOTS
+        ):
+            loaded = self._load(bands if loaded is None else bands | loaded.bands, head, erasure)
         else:
-            for snapshot in range(newest + 1, head + 1):
-                for version in self._store.versions_of(snapshot):
-                    if version.namespace == self._namespace and _band_of(version.key) is not None:
-                        self._apply(version, snapshot)
-        self._oldest, self._newest = oldest, head
+            self._follow(loaded, head)
+        self._loaded = loaded
+        return loaded
 
-    def _apply(self, version: Version, snapshot: int) -> None:
-        key = version.key
-        for row in self._rows.get(key, ()):
-            self._index.end(row, snapshot)
-        if key in self._rows or version.action is ActionType.EXPIRE:
-            history = self._store.history(self._namespace, key, verify=False)
-            if any(one.erased_by is not None for one in history):
-                # Erasure takes every older version, so every row of the key up to now is gone from every snapshot.
-                for row in self._rows.pop(key, ()):
-                    self._index.erase(row)
-        if version.content is not None and (record := _record_of(verified(version))) is not None:
-            self._rows.setdefault(key, []).append(self._index.add(record, key, snapshot))
+    def _load(self, bands: frozenset[str], head: int, erasure: int) -> _Loaded:
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._attempt_load(bands, head, erasure)
+            except SegmentLost as error:
+                self._forget_segment(error)
+        raise AssertionError("every attempt leaves a segment out")
 
-    def _scan(self, at: int) -> Iterator[tuple[str, IndexedRecord]]:
-        for band in Band:
-            if band is not Band.VOID:
-                for version in self._store.scan(self._namespace, prefix=f"{band}/", at=at):
-                    if (record := _record_of(version)) is not None:
-                        yield version.key, record
+    def _attempt_load(self, bands: frozenset[str], head: int, erasure: int) -> _Loaded:
+        heads = self._usable(bands, head)
+        index = LexicalIndex(self._analyzer, self._read)
+        stored = self._read(Segment.needed(heads))
+        index.attach([Segment(one, stored) for one in heads])
+        covered = {band: max((one.last for one in heads if one.band == band), default=0) for band in bands}
+        loaded = _Loaded(index, bands, covered, min(covered.values(), default=head), erasure)
+        self._follow(loaded, head)
+        return loaded
+
+    def _usable(self, bands: frozenset[str], head: int) -> list[SegmentHead]:
+        """Segments that leave nothing open but the newest snapshots. What is missing is made, and stored if it may be."""
+        heads = self._known(bands)
+        missing = _gaps(heads, bands, head)
+        if self._may_write and any(band in PERSISTED_BANDS for _, band in missing):
+            self.keep_up()
+            heads = self._known(bands)
+            missing = _gaps(heads, bands, head)
+        for snapshots, band in missing:
+            for one, parts in self.upkeep.derived([band], snapshots):
+                self._own.append(one)
+                self._own_parts |= {(one.segment_id, name): part for name, part in parts.items()}
+                heads.append(one)
+        return sorted(heads, key=lambda one: (one.band, one.first))
+
+    def _known(self, bands: frozenset[str]) -> list[SegmentHead]:
+        last = self._store.segments.last_erasure(self._namespace)
+        if last != self._own_erasure:
+            self._own, self._own_parts, self._own_erasure = [], {}, last
+        found: list[SegmentHead] = []
+        for one in (*self.upkeep.heads(), *self._own):
+            is_free = all(
+                one.band != other.band or one.last < other.first or other.last < one.first for other in found
+            )
+            if one.band in bands and one.segment_id not in self._lost and is_free:
+                found.append(one)
+        return sorted(found, key=lambda one: (one.band, one.first))
+
+    def _read(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
+        found = {name: self._own_parts[name] for name in names if name in self._own_parts}
+        missing = [name for name in names if name not in found]
+        return found | self.upkeep.read(missing) if missing else found
+
+    def _follow(self, loaded: _Loaded, head: int) -> None:
+        """Add the rows of the commits since the newest snapshot that is loaded."""
+        loaded.views = {}
+        for commit in read_commits(self._store, self._namespace, loaded.bands, loaded.newest, head):
+            for version in commit:
+                if version.snapshot <= loaded.covered[version.band]:
+                    continue
+                if version.previous is not None:
+                    end = RowEnd(version.previous, version.place, version.snapshot)
+                    loaded.index.end_rows(version.band, [end])
+                if version.record is not None:
+                    loaded.index.add(version.record, version.key, version.snapshot)
+        loaded.newest = max(loaded.newest, head)
+
+    def retry(self, answer: Callable[[], _T]) -> _T:
+        """Call a function that reads views, again if a segment was merged, dropped or damaged meanwhile."""
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return answer()
+            except SegmentLost as error:
+                with self._lock:
+                    self._loaded = None
+                    self._forget_segment(error)
+        return answer()
+
+    def _forget_segment(self, error: SegmentLost) -> None:
+        """Leave a segment out that is damaged. One that is gone was merged or dropped, which is no problem."""
+        present = [one for one in self.upkeep.heads() if one.segment_id == error.segment_id]
+        if not present:
+            return
+        self._lost.add(error.segment_id)
+        (head,) = present
+        self._warn(
+            f"The index of {head.band}, snapshots {head.first} to {head.last}, can't be used: {error}. Recall reads the records instead."
+        )
+        if self._may_write:
+            self._quietly(lambda: self._store.segments.drop([error.segment_id]))
+
+    def after_commit(self, snapshot: int) -> None:
+        """Store what was committed since the last segment, if it is much. Never raises an error."""
+        if not self._may_write or snapshot - self._covered < MAX_TAIL_SNAPSHOTS:
+            return
+        if self._upkeep_lock.acquire(blocking=False):
+            try:
+                self._keep_up_after(snapshot)
+            except Exception as error:  # noqa: BLE001  # What was committed is never reported as an error.
+                _log.warning("the index was not stored: %s", error)
+            finally:
+                self._upkeep_lock.release()
+
+    def _keep_up_after(self, snapshot: int) -> None:
+        self._covered = snapshot - self.upkeep.status().behind
+        if snapshot - self._covered >= MAX_TAIL_SNAPSHOTS:
+            self.upkeep.fill()
+            self._covered = snapshot
+
+    def keep_up(self) -> None:
+        """Make and store the segments that are missing, if the store can be written."""
+        with self._upkeep_lock:
+            self._quietly(self.upkeep.fill)
+
+    def _quietly(self, action: Callable[[], None]) -> None:
+        """What is derived can be made later, so no failure to store it is an error."""
+        try:
+            action()
+        except StandfastError as error:
+            _log.info("the index was not stored: %s", error)
 
 
-def _band_of(key: str) -> Band | None:
-    name = key.partition("/")[0]
-    return Band(name) if name in Band.__members__ and name != Band.VOID else None
-
-
-def _record_of(version: Version) -> IndexedRecord | None:
-    """The record of a version that was verified; None for one that is never recalled, or is no record."""
-    band = _band_of(version.key)
-    if version.action is ActionType.EXPIRE or band is None:
-        return None
-    try:
-        record = decode_record(record_line(version))
-    except msgspec.MsgspecError:
-        return None
-    return None if record.band == Band.VOID else msgspec.structs.replace(record, band=band.value)
+def _gaps(heads: Sequence[SegmentHead], bands: frozenset[str], head: int) -> list[tuple[SegmentRange, str]]:
+    """The snapshots of bands that no segment covers, but for the newest ones if they are few."""
+    return [
+        (one, band)
+        for band in sorted(bands)
+        for one in uncovered([own for own in heads if own.band == band], head)
+        if one.until < head or len(one) > MAX_TAIL_SNAPSHOTS
+    ]

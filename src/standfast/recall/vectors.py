@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.recall.embedders import SignedBytes
+from standfast.recall.index_segment import NEVER
 from standfast.recall.item_trust import Flags, Numbers
-from standfast.recall.lexical_index import NEVER, IndexView
+from standfast.recall.lexical_index import IndexView
 from standfast.store.audit import checksummed
 from standfast.store.protocol import Vector
 from standfast.store.store import Store
@@ -202,9 +203,9 @@ class StoreVectors:
             return known[1]
         is_shown = arrays.shown(snapshot)
         found: Numbers = np.full(len(index.shown), -1, dtype=np.int64)
-        keys, numbers_of = index.index.keys, arrays.numbers_of
-        for row in np.flatnonzero(index.shown).tolist():
-            for number in reversed(numbers_of.get(keys[row], ())):
+        rows, numbers_of = np.flatnonzero(index.shown).tolist(), arrays.numbers_of
+        for row, key in zip(rows, index.index.keys_of(rows), strict=True):
+            for number in reversed(numbers_of.get(key, ())):
                 if is_shown[number]:
                     found[row] = number
                     break

@@ -9,6 +9,7 @@ import msgspec
 from standfast.clock import Clock
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
+from standfast.store.in_memory_segments import InMemorySegments
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -43,6 +44,7 @@ class InMemoryStorage:
         self._vectors: dict[RecordKey, list[Vector]] = {}
         self._vectors_since: dict[int, list[RecordKey]] = {}
         self.temporary = InMemoryTemporaryRows(clock)
+        self.segments = InMemorySegments(self._lock)
 
     @contextmanager
     def transaction(self) -> Iterator["InMemoryStorage"]:
@@ -95,6 +97,7 @@ class InMemoryStorage:
             ]
         for erasure in changes.erasures:
             self._erase(erasure)
+        self.segments.drop_erased(changes.erasures, self._versions)
         self._entries.extend(changes.entries)
         self._buffers.update({buffer.commit_id: buffer for buffer in changes.buffers})
         self._branches.update({branch.number: branch for branch in changes.branches})
@@ -144,6 +147,7 @@ class InMemoryStorage:
                     for version in self._versions.get(record_key, [])
                     if (query.at is None or version.memory_snapshot_id <= query.at)
                     and query.snapshot in (None, version.memory_snapshot_id)
+                    and (query.since is None or version.memory_snapshot_id > query.since)
                 ]
                 found += matching[-1:] if query.newest else matching
                 if query.limit is not None and len(found) >= query.limit:
@@ -157,6 +161,8 @@ class InMemoryStorage:
         candidates: Iterable[RecordKey] = self._versions
         if query.snapshot is not None:
             candidates = self._written[query.snapshot - 1] if 0 < query.snapshot <= len(self._written) else ()
+        elif query.since is not None:
+            candidates = {one for written in self._written[query.since : query.at] for one in written}
         return sorted(
             (namespace, key)
             for namespace, key in candidates

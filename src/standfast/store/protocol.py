@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.store.segments import SegmentTable
 from standfast.store.temporary import TemporaryRows
 from standfast.vocabulary import ActionType, BufferState, Value
 
@@ -174,6 +175,8 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only records behind this one."""
     snapshot: int | None = None
     """Only versions that the commit of this snapshot wrote."""
+    since: int | None = None
+    """Only versions that commits after this snapshot wrote."""
     at: int | None = None
     """Only versions of this snapshot or older ones."""
     newest: bool = False
@@ -203,6 +206,8 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
             require("(namespace, key) > (?, ?)", *self.after)
         if self.snapshot is not None:
             require(f"{snapshot} = ?", self.snapshot)
+        if self.since is not None:
+            require(f"{snapshot} > ?", self.since)
         if self.at is not None:
             require(f"{snapshot} <= ?", self.at)
         return " AND ".join(conditions), parameters
@@ -264,6 +269,11 @@ class Storage(Protocol):
     @property
     def temporary(self) -> TemporaryRows:
         """The temporary rows, which are no part of any snapshot."""
+        ...
+
+    @property
+    def segments(self) -> SegmentTable:
+        """The segments of derived indexes. ``append`` drops those that cover a version that it erases."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -52,6 +52,7 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
+from standfast.store.segments import SegmentTable
 from standfast.store.temporary import TemporaryRows
 from standfast.vocabulary import AbortReason, BufferState, Receipt
 
@@ -185,6 +186,20 @@ class Store:
     def vectors_of(self, snapshot: int) -> list[Vector]:
         """The vectors that the commit of a snapshot added and that are still there, verified."""
         return [verified_vector(one) for one in self._storage.vectors(VectorQuery(since=snapshot))]
+
+    def newest_of(self, namespace: str, keys: Sequence[str], *, at: int) -> list[Version]:
+        """The newest version of each of these keys as of a snapshot, expired ones too, by key, not verified."""
+        return self._storage.versions(VersionQuery(namespace=namespace, keys=keys, at=at, newest=True))
+
+    def versions_between(self, after: int, until: int) -> list[Version]:
+        """The versions that the commits after a snapshot wrote, up to another one, by snapshot, namespace and key, not verified."""
+        found = self._storage.versions(VersionQuery(since=after, at=until))
+        return sorted(found, key=lambda one: one.memory_snapshot_id)
+
+    @property
+    def segments(self) -> SegmentTable:
+        """The segments of derived indexes."""
+        return self._storage.segments
 
     def namespaces(self) -> list[str]:
         """Every namespace that ever held a record, sorted."""

@@ -15,6 +15,7 @@ from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
 from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_RECONNECT_SECONDS
 from standfast.store.packing import DICTIONARY
+from standfast.store.postgres import segment_table
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Row = tuple[Any, ...]
@@ -165,6 +166,7 @@ MIGRATIONS: Final = (
     );
     CREATE INDEX temporary_by_end ON temporary (expires_at);
     """,
+    segment_table.MIGRATION,
 )
 
 

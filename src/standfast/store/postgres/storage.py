@@ -17,6 +17,8 @@ from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS, MAX_IDLE_READERS
 from standfast.store.packing import packed, packed_contents, references_to, second_key, unpacked
+from standfast.store.postgres.segment_table import TABLES as SEGMENT_TABLES
+from standfast.store.postgres.segment_table import PostgresSegments, drop_erased
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
@@ -52,6 +54,7 @@ TABLES: Final = (
     "branches",
     "dictionaries",
     "temporary",
+    *SEGMENT_TABLES,
 )
 FLUSH_BYTES: Final = 4 << 20
 
@@ -180,6 +183,7 @@ class PostgresStorage:
         self._writer.open(self._server.connect(read_only=False))
         self._readers: list[ServerConnection] = []
         self.temporary = PostgresTemporaryRows(self._server)
+        self.segments = PostgresSegments(self._rows, self.transaction)
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
@@ -358,6 +362,14 @@ class PostgresTransaction:
         (((commit_id,),),) = self._connection.execute([(sql, (snapshot,))])
         return bytes(commit_id).hex()
 
+    def read(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The rows of statements, inside the transaction."""
+        return self._connection.execute(statements)
+
+    def add(self, statement: Statement) -> None:
+        """Send a statement with the COMMIT."""
+        self._changes.append(statement)
+
     def append(self, changes: Changes) -> None:
         """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are many."""
         if not self._reads:
@@ -379,6 +391,7 @@ class PostgresTransaction:
         if changes.vector_ends:
             given = _columns(list(map(astuple, changes.vector_ends)))
             self._changes.append((_END_VECTORS, [*given, *given]))
+        self._changes += drop_erased(changes.erasures)
         if changes.dropped:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
         self._collected_bytes += sum(len(version.content or b"") for version in changes.versions)

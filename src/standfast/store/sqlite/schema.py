@@ -12,6 +12,7 @@ from standfast.ledger.chain import Branch, Entry
 from standfast.limits import MAX_COMMIT_WRITES
 from standfast.store.packing import DICTIONARY, packed, packed_contents, unpacked
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
+from standfast.store.sqlite import segment_table
 from standfast.vocabulary import ActionType, BufferState
 
 FIRST_VERSION: Final = 10
@@ -109,6 +110,7 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX temporary_by_end ON temporary (expires_at);
     """,
+    segment_table.MIGRATION,
 )
 
 # A version's id is the snapshot that its commit made, shifted by this, and its number in the commit.
@@ -199,11 +201,15 @@ def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
     """The statement and the parameters of a query that names no keys."""
     condition, parameters = query.as_sql("?", snapshot="id >> 16")
     order = "namespace, key, id"
-    if query.snapshot is not None:
+    if query.snapshot is not None or query.since is not None:
         # By their ids, whatever else is asked for; without the signs SQLite might choose the index of places.
         condition = f"{condition.replace('namespace', '+namespace')} AND id BETWEEN ? AND ?"
         order = "+namespace, +key, id"
-        parameters += ids_of(query.snapshot)
+        if query.snapshot is not None:
+            parameters += ids_of(query.snapshot)
+        else:
+            last = _LAST_SNAPSHOT if query.at is None else query.at
+            parameters += (ids_of((query.since or 0) + 1)[0], ids_of(last)[1])
     parameters.append(-1 if query.limit is None else query.limit)
     if not query.newest:
         return f"SELECT {_VERSION} FROM versions WHERE {condition} ORDER BY {order} LIMIT ?", parameters

@@ -37,6 +37,7 @@ from standfast.store.sqlite.file import (
     translate,
     translated,
 )
+from standfast.store.sqlite.segment_table import SQLiteSegments, drop_erased
 from standfast.store.sqlite.temporary import SQLiteTemporaryRows
 
 
@@ -66,6 +67,7 @@ class SQLiteStorage:
         self._is_read_only = is_read_only(path)
         self._file_id: tuple[int, int] | None = None
         self.temporary = SQLiteTemporaryRows(lambda: _Reading(self), lambda: _Writing(self), clock)
+        self.segments = SQLiteSegments(lambda: _Reading(self), lambda: _Writing(self))
         self._open()
 
     def _open(self) -> None:
@@ -385,6 +387,7 @@ class SQLiteTransaction:
         for erasure in changes.erasures:
             self._erase(erasure)
         many(schema.ERASE_VECTORS, map(astuple, changes.erasures))
+        drop_erased(self._connection, changes.erasures)
         many(schema.PUT_BUFFER, map(astuple, changes.buffers))
         many(schema.PUT_BRANCH, map(astuple, changes.branches))
         for commit_id in changes.dropped:

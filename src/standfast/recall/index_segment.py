@@ -1,0 +1,409 @@
+"""Segments of the index of ``lexical-v1`` as bytes: postings in blocks of terms, columns of rows, and keys.
+
+A segment holds the rows of one band for a range of snapshots, in the order of snapshot, checksum of the key, and key. Its content is decided by the
+records alone, however it came about, so that it can be compared with them. Every part carries a checksum over its name and its segment.
+
+    columns   the numbers of each row, in as few bytes as they need
+    crc       the checksum of each key, to find a row by its key
+    tables    the scopes and threads that columns number, ids that differ from the key's, and which older rows end here
+    blocks    the first term of each block
+    post/N    block N: its terms, and for each the rows and how often it is in them
+    keys/N    the keys of the rows from N times 128 on, without their band
+"""
+
+import hashlib
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from standfast.limits import MAX_SEGMENT_ROWS
+from standfast.recall.item_trust import Numbers
+from standfast.store.segments import PartName, SegmentHead
+
+_Name = TypeVar("_Name", bound=Hashable)
+
+FORMAT: Final = "lexical-segment-1"
+FREQUENCY_BITS: Final = 20
+MAX_FREQUENCY: Final = (1 << FREQUENCY_BITS) - 1
+"""The most that a term frequency or a length counts, so that every product stays below 2^63."""
+NEVER: Final = (1 << 62) - 1
+COLUMNS: Final = (
+    "first",
+    "end",
+    "scope",
+    "thread",
+    "position",
+    "words",
+    "length",
+    "time",
+    "subject_words",
+    "speaker_words",
+    "trust",
+)
+"""What a segment says of each row in numbers. ``first`` and ``end`` are the snapshots between which it is shown."""
+KEYS_A_PART: Final = 128
+_BLOCK_BYTES: Final = 1 << 14
+_DIGEST_BYTES: Final = 8
+_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
+    1: np.dtype("<u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<i8"),
+}
+assert MAX_SEGMENT_ROWS <= 1 << 16, "a row of a segment fits two bytes"
+
+
+class SegmentLost(Exception):
+    """A part of a segment is missing or damaged. Its rows have to be read from the records."""
+
+    def __init__(self, segment_id: str, problem: str, *, is_damaged: bool) -> None:
+        super().__init__(problem)
+        self.segment_id = segment_id
+        self.is_damaged = is_damaged
+
+
+class RowEnd(NamedTuple):
+    """A row of another segment is shown no more from a snapshot on: the one of a key that an earlier snapshot wrote."""
+
+    previous: int
+    place: str
+    snapshot: int
+
+
+class SegmentTables(msgspec.Struct, frozen=True):
+    """What the columns of a segment number, and its exceptions."""
+
+    scopes: list[str]
+    threads: list[tuple[str, str]]
+    """Scope and session."""
+    ids: dict[int, tuple[str, str]]
+    """The scope and id of rows whose key says something else."""
+    ends: list[RowEnd]
+
+
+@dataclass(slots=True)
+class SegmentRows:
+    """The content of a segment: rows, postings by term, and which older rows end in its snapshots.
+
+    ``packed`` has the postings of all terms one after the other, ``lengths`` how many each term has.
+    """
+
+    columns: dict[str, Numbers]
+    places: list[str]
+    tables: SegmentTables
+    terms: list[str]
+    lengths: Numbers
+    packed: Numbers
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def crcs(self) -> Numbers:
+        """The checksum of each key."""
+        return np.array([crc_of(place) for place in self.places], dtype=np.int64)
+
+    def encoded(self) -> dict[str, bytes]:
+        """The parts, compressed, without the checksums that ``sealed`` adds."""
+        parts = {
+            "columns": _encoded_columns(self.columns),
+            "crc": self.crcs.astype("<u4").tobytes(),
+            "tables": msgspec.json.encode(self.tables),
+        }
+        for at in range(0, len(self.places), KEYS_A_PART):
+            parts[f"keys/{at // KEYS_A_PART}"] = "\n".join(self.places[at : at + KEYS_A_PART]).encode()
+        first_terms = []
+        for number, (start, end) in enumerate(_block_bounds(self.terms, self.lengths)):
+            first_terms.append(self.terms[start])
+            parts[f"post/{number}"] = self._block(start, end)
+        parts["blocks"] = "\n".join(first_terms).encode()
+        return parts
+
+    def _block(self, start: int, end: int) -> bytes:
+        before, lengths = int(self.lengths[:start].sum()), self.lengths[start:end]
+        packed = self.packed[before : before + int(lengths.sum())]
+        rows, counts = packed >> FREQUENCY_BITS, packed & MAX_FREQUENCY
+        steps = np.diff(rows, prepend=0)
+        starts = np.cumsum(lengths) - lengths
+        steps[starts] = rows[starts]
+        terms = "\n".join(self.terms[start:end]).encode()
+        width = _width_of(counts)
+        return b"".join(
+            [
+                struct.pack("<IIIB", end - start, len(terms), len(packed), width),
+                terms,
+                lengths.astype("<u4").tobytes(),
+                (steps & 0xFF).astype("<u1").tobytes(),
+                (steps >> 8).astype("<u1").tobytes(),
+                counts.astype(_WIDTHS[width]).tobytes(),
+            ]
+        )
+
+
+def crc_of(place: str) -> int:
+    """The checksum by which a row is found."""
+    return zlib.crc32(place.encode())
+
+
+def id_of(named: Sequence[str | int], parts: Mapping[str, bytes]) -> str:
+    """The id of a segment with these encoded parts."""
+    digest = hashlib.blake2b(msgspec.json.encode(named), digest_size=16)
+    for name in sorted(parts):
+        digest.update(msgspec.json.encode([name, len(parts[name])]) + parts[name])
+    return digest.hexdigest()
+
+
+def sealed(segment_id: str, parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Encoded parts as they are stored: compressed, each with its checksum."""
+    compressed = {name: zlib.compress(part, 6) for name, part in parts.items()}
+    return {name: _digest(segment_id, name, part) + part for name, part in compressed.items()}
+
+
+def _digest(segment_id: str, name: str, content: bytes) -> bytes:
+    named = f"{segment_id}\0{name}\0".encode()
+    return hashlib.blake2b(named + content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _width_of(values: Numbers) -> int:
+    greatest = int(values.max(initial=0))
+    return 1 if greatest < 1 << 8 else 2 if greatest < 1 << 16 else 4 if greatest < 1 << 32 else 8
+
+
+def _encoded_columns(columns: Mapping[str, Numbers]) -> bytes:
+    """All columns, each as steps from its least value, and snapshots and times as steps from row to row."""
+    encoded = []
+    for name in COLUMNS:
+        values = columns[name]
+        if name in ("first", "time"):
+            values = np.diff(values, prepend=0)
+        elif name == "end":
+            values = np.where(values == NEVER, 0, values - columns["first"])
+        least = int(values.min(initial=0))
+        values = values - least
+        width = _width_of(values)
+        encoded += [struct.pack("<qB", least, width), values.astype(_WIDTHS[width]).tobytes()]
+    return b"".join(encoded)
+
+
+def _decoded_columns(raw: bytes, rows: int) -> dict[str, Numbers]:
+    columns: dict[str, Numbers] = {}
+    at = 0
+    for name in COLUMNS:
+        least, width = struct.unpack_from("<qB", raw, at)
+        values = np.frombuffer(raw, _WIDTHS[width], rows, at + 9).astype(np.int64) + least
+        at += 9 + rows * width
+        if name in ("first", "time"):
+            values = np.cumsum(values)
+        elif name == "end":
+            values = np.where(values == 0, NEVER, values + columns["first"])
+        columns[name] = values
+    return columns
+
+
+def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int]]:
+    """Which terms stand together in a block: as many as have some bytes together, at least one."""
+    if not terms:
+        return []
+    sizes = 2 * lengths + np.array([len(term) for term in terms], dtype=np.int64)
+    numbers = (np.cumsum(sizes) - sizes) // _BLOCK_BYTES
+    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(terms)]
+    return list(pairwise(bounds))
+
+
+class Block(NamedTuple):
+    """Some terms in order, with how many rows each has, the rows as steps from one to the next, and how often it is in each."""
+
+    terms: list[str]
+    lengths: Numbers
+    steps: Numbers
+    counts: Numbers
+
+    @classmethod
+    def of(cls, raw: bytes) -> "Block":
+        """The block of a part."""
+        count, size, postings, width = struct.unpack_from("<IIIB", raw)
+        at = 13 + size
+        lengths = np.frombuffer(raw, "<u4", count, at).astype(np.int64)
+        at += 4 * count
+        low = np.frombuffer(raw, "<u1", postings, at).astype(np.int64)
+        high = np.frombuffer(raw, "<u1", postings, at + postings).astype(np.int64)
+        counts = np.frombuffer(raw, _WIDTHS[width], postings, at + 2 * postings).astype(np.int64)
+        return cls(raw[13 : 13 + size].decode().split("\n"), lengths, low | high << 8, counts)
+
+    def matching(self, term: str, *, as_prefix: bool = False) -> Iterator[tuple[Numbers, Numbers]]:
+        """The rows of a term, or of each that begins with it, and the counts there."""
+        start = bisect_left(self.terms, term)
+        for number in range(start, len(self.terms)):
+            if not (self.terms[number].startswith(term) if as_prefix else self.terms[number] == term):
+                return
+            before = int(self.lengths[:number].sum())
+            end = before + int(self.lengths[number])
+            yield np.cumsum(self.steps[before:end]), self.counts[before:end]
+
+
+def expanded(name: PartName, stored: Mapping[PartName, bytes]) -> bytes:
+    """A part that was read, checked and expanded; ``SegmentLost`` if it is missing or damaged."""
+    segment_id, part = name
+    if name not in stored:
+        raise SegmentLost(segment_id, f"its part {part} is missing", is_damaged=False)
+    digest, content = stored[name][:_DIGEST_BYTES], stored[name][_DIGEST_BYTES:]
+    if digest != _digest(segment_id, part, content):
+        raise SegmentLost(segment_id, f"its part {part} does not match its checksum", is_damaged=True)
+    return zlib.decompress(content)
+
+
+class Segment:
+    """A stored segment. Its columns are read when it is opened, its postings and keys by whoever needs them.
+
+    Args:
+        stored: At least the parts that ``needed`` names.
+    """
+
+    OPENED: Final = ("columns", "crc", "tables", "blocks")
+
+    def __init__(self, head: SegmentHead, stored: Mapping[PartName, bytes]) -> None:
+        self.head = head
+        columns, crcs, tables, blocks = (expanded((head.segment_id, name), stored) for name in self.OPENED)
+        self.columns = _decoded_columns(columns, head.rows)
+        self.crcs: Numbers = np.frombuffer(crcs, "<u4").astype(np.int64)
+        self.tables = _decode_tables(tables)
+        self._first_terms = blocks.decode().split("\n") if blocks else []
+
+    @classmethod
+    def needed(cls, heads: Iterable[SegmentHead]) -> list[PartName]:
+        """The parts that opening segments takes."""
+        return [(head.segment_id, name) for head in heads for name in cls.OPENED]
+
+    def blocks_of(self, term: str, *, as_prefix: bool = False) -> list[PartName]:
+        """The parts that may have the postings of a term, or of all that begin with it."""
+        start = max(0, bisect_right(self._first_terms, term) - 1)
+        end = start + 1 if self._first_terms and self._first_terms[0] <= term else start
+        while as_prefix and end < len(self._first_terms) and self._first_terms[end].startswith(term):
+            end += 1
+        return [(self.head.segment_id, f"post/{number}") for number in range(start, end)]
+
+    def keys_part(self, row: int) -> PartName:
+        """The part with the key of a row; it is at ``row % KEYS_A_PART`` there."""
+        return self.head.segment_id, f"keys/{row // KEYS_A_PART}"
+
+    def all_parts(self) -> list[PartName]:
+        """The names of all parts but those that were read already."""
+        keys = [f"keys/{number}" for number in range(-(-self.head.rows // KEYS_A_PART))]
+        posts = [f"post/{number}" for number in range(len(self._first_terms))]
+        return [(self.head.segment_id, name) for name in keys + posts]
+
+    def rows(self, stored: Mapping[PartName, bytes]) -> SegmentRows:
+        """The whole content, from ``all_parts``."""
+        places: list[str] = []
+        blocks: list[Block] = []
+        for name in self.all_parts():
+            raw = expanded(name, stored)
+            if name[1].startswith("keys/"):
+                places += raw.decode().split("\n")
+            else:
+                blocks.append(Block.of(raw))
+        lengths = np.concatenate([block.lengths for block in blocks] or [_NO_NUMBERS])
+        return SegmentRows(
+            columns=self.columns,
+            places=places,
+            tables=self.tables,
+            terms=[term for block in blocks for term in block.terms],
+            lengths=lengths,
+            packed=np.concatenate([_packed(block) for block in blocks] or [_NO_NUMBERS]),
+        )
+
+
+_NO_NUMBERS: Final[Numbers] = np.zeros(0, dtype=np.int64)
+_decode_tables: Final = msgspec.json.Decoder(SegmentTables).decode
+
+
+def _packed(block: Block) -> Numbers:
+    """Rows and counts of all postings of a block."""
+    sums = np.cumsum(block.steps)
+    starts = np.cumsum(block.lengths) - block.lengths
+    # Each term counts its rows from 0, so the sum of all steps before it is taken off.
+    before = np.repeat(sums[starts] - block.steps[starts], block.lengths)
+    packed: Numbers = (sums - before) << FREQUENCY_BITS | block.counts
+    return packed
+
+
+def merged(segments: Sequence[SegmentRows], first: int) -> SegmentRows:
+    """The rows of adjacent segments as those of one that begins with a snapshot."""
+    bases = np.cumsum([0, *(len(one) for one in segments)])
+    scopes, threads = Numbered[str](), Numbered[tuple[str, str]]()
+    columns: dict[str, list[Numbers]] = {name: [] for name in COLUMNS}
+    for one in segments:
+        for name in COLUMNS:
+            columns[name].append(one.columns[name])
+        columns["scope"][-1] = scopes.renumbered(one.tables.scopes, one.columns["scope"])
+        columns["thread"][-1] = threads.renumbered(one.tables.threads, one.columns["thread"])
+    joined = {name: np.concatenate(values) for name, values in columns.items()}
+    places = [place for one in segments for place in one.places]
+    ends = [end for one in segments for end in one.tables.ends]
+    _apply_ends(joined, places, [end for end in ends if end.previous >= first])
+    ids = {
+        row + int(base): names
+        for base, one in zip(bases, segments, strict=False)
+        for row, names in one.tables.ids.items()
+    }
+    kept = [end for end in ends if end.previous < first]
+    tables = SegmentTables(scopes.names, threads.names, ids, kept)
+    return SegmentRows(joined, places, tables, *_merged_postings(segments, bases))
+
+
+def _merged_postings(segments: Sequence[SegmentRows], bases: Numbers) -> tuple[list[str], Numbers, Numbers]:
+    terms = sorted({term for one in segments for term in one.terms})
+    number_of = {term: number for number, term in enumerate(terms)}
+    numbers = np.concatenate(
+        [
+            np.repeat(np.array([number_of[term] for term in one.terms], dtype=np.int64), one.lengths)
+            for one in segments
+        ]
+    )
+    packed = np.concatenate(
+        [one.packed + (int(base) << FREQUENCY_BITS) for base, one in zip(bases, segments, strict=False)]
+    )
+    # Stable: the postings of a term stay in the order of segments, and so of rows.
+    order = np.argsort(numbers, kind="stable")
+    return terms, np.bincount(numbers, minlength=len(terms)).astype(np.int64), packed[order]
+
+
+def _apply_ends(columns: Mapping[str, Numbers], places: Sequence[str], ends: Sequence[RowEnd]) -> None:
+    wanted = {end.place for end in ends}
+    firsts = columns["first"].tolist()
+    row_of = {(firsts[row], place): row for row, place in enumerate(places) if place in wanted}
+    for previous, place, snapshot in ends:
+        # A row that was erased is not there.
+        if (row := row_of.get((previous, place))) is not None:
+            columns["end"][row] = min(int(columns["end"][row]), snapshot)
+
+
+class Numbered(Generic[_Name]):
+    """Gives every name a number, from 0 on, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.names: list[_Name] = []
+        self._numbers: dict[_Name, int] = {}
+
+    def of(self, name: _Name) -> int:
+        """The number of a name."""
+        number = self._numbers.setdefault(name, len(self.names))
+        if number == len(self.names):
+            self.names.append(name)
+        return number
+
+    def find(self, name: _Name) -> int | None:
+        """The number of a name that has one."""
+        return self._numbers.get(name)
+
+    def renumbered(self, names: Sequence[_Name], numbers: Numbers) -> Numbers:
+        """Numbers of another list of names as numbers here; -1 stays."""
+        table = np.array([*(self.of(name) for name in names), -1], dtype=np.int64)
+        return table[numbers]

@@ -1,0 +1,264 @@
+"""Upkeep of the persisted index: makes segments of commits that none covers, merges small ones, compares them with the records.
+
+Segments are derived: whatever is missing, damaged or of another version is made anew. Each is put in a transaction of its own, never in that of a commit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from standfast.errors import Corruption
+from standfast.limits import MAX_SEGMENT_ROWS, MAX_TAIL_SNAPSHOTS, MERGED_SEGMENTS
+from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of
+from standfast.recall.index_builder import SegmentDraft, read_commits
+from standfast.recall.index_segment import (
+    FORMAT,
+    Segment,
+    SegmentLost,
+    SegmentRows,
+    expanded,
+    id_of,
+    merged,
+    sealed,
+)
+from standfast.store.segments import PartName, SegmentHead
+from standfast.store.store import Store
+from standfast.vocabulary import Band
+
+PERSISTED_BANDS: Final = (Band.LEDGER.value, Band.VAULT.value)
+"""What recall reads unless told otherwise. The index of another band is made by each process that asks for it."""
+Progress = Callable[[int, int], None]
+"""Called with the number of snapshots indexed so far, and the number of all."""
+_LEVELS: Final = (MAX_SEGMENT_ROWS // MERGED_SEGMENTS, MAX_SEGMENT_ROWS)
+
+
+class BandCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the persisted index has of one band."""
+
+    band: str
+    segments: int
+    rows: int
+    snapshot: int
+    """It covers all snapshots up to this one."""
+    size_bytes: int
+
+
+class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the persisted index of a namespace."""
+
+    namespace: str
+    analysis: str
+    head: int
+    bands: list[BandCoverage]
+    unused_segments: int
+    """Segments that another version of the analysis made."""
+
+    @property
+    def behind(self) -> int:
+        """How many of the newest snapshots are read from the records instead."""
+        return self.head - min((band.snapshot for band in self.bands), default=0)
+
+
+class SegmentRange(msgspec.Struct, frozen=True, order=True):
+    """Snapshots after one, up to another."""
+
+    after: int
+    until: int
+
+    def __len__(self) -> int:
+        return self.until - self.after
+
+
+class IndexUpkeep:
+    """Looks after the segments of one namespace."""
+
+    def __init__(self, store: Store, namespace: str, analyzer: Analyzer) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._analyzer = analyzer
+        self.analysis = f"{FORMAT}; {analyzer.name}"
+
+    def heads(self) -> list[SegmentHead]:
+        """The segments that can be used, by band and first snapshot."""
+        return [one for one in self._store.segments.heads(self._namespace) if one.analysis == self.analysis]
+
+    def read(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
+        """Parts of segments; ``SegmentLost`` if the storage finds one damaged."""
+        try:
+            return self._store.segments.parts(names)
+        except Corruption:
+            for name in names:
+                try:
+                    self._store.segments.parts([name])
+                except Corruption as error:
+                    raise SegmentLost(name[0], str(error), is_damaged=True) from None
+            raise
+
+    def status(self) -> IndexStatus:
+        """What the index covers."""
+        heads, head = self.heads(), self._store.head()
+        coverages = []
+        for band in PERSISTED_BANDS:
+            own = [one for one in heads if one.band == band]
+            open_ranges = uncovered(own, head)
+            coverages.append(
+                BandCoverage(
+                    band=band,
+                    segments=len(own),
+                    rows=sum(one.rows for one in own),
+                    snapshot=open_ranges[0].after if open_ranges else head,
+                    size_bytes=sum(one.size_bytes for one in own),
+                )
+            )
+        return IndexStatus(
+            namespace=self._namespace,
+            analysis=self.analysis,
+            head=head,
+            bands=coverages,
+            unused_segments=len(self._store.segments.heads(self._namespace)) - len(heads),
+        )
+
+    def fill(self, *, whole: bool = False, progress: Progress | None = None) -> None:
+        """Make segments of what none covers; of the newest snapshots only if they are many, or if ``whole``."""
+        head = self._store.head()
+        self._drop_unused()
+        heads = self.heads()
+        bands_of: dict[SegmentRange, list[str]] = {}
+        for band in PERSISTED_BANDS:
+            for one in uncovered([own for own in heads if own.band == band], head):
+                if whole or one.until < head or len(one) >= MAX_TAIL_SNAPSHOTS:
+                    bands_of.setdefault(one, []).append(band)
+        total, done = sum(map(len, bands_of)), 0
+        for one in sorted(bands_of):
+            for segment_head, parts in self.derived(bands_of[one], one):
+                if not self._store.segments.put(segment_head, parts, replaces=(), at=head):
+                    # Another process was faster, or something was erased meanwhile.
+                    return
+                if progress is not None:
+                    progress(min(total, done + segment_head.last - one.after), total)
+            done += len(one)
+        for band in PERSISTED_BANDS:
+            self._merge(band)
+
+    def rebuild(self, *, progress: Progress | None = None) -> IndexStatus:
+        """Drop all segments, and make them anew from the records."""
+        self._store.segments.drop([one.segment_id for one in self._store.segments.heads(self._namespace)])
+        self.fill(whole=True, progress=progress)
+        return self.status()
+
+    def _drop_unused(self) -> None:
+        """Drop what another version made: it would be in the way of what this one makes."""
+        unused = [
+            one.segment_id
+            for one in self._store.segments.heads(self._namespace)
+            if one.analysis != self.analysis
+        ]
+        if unused:
+            self._store.segments.drop(unused)
+
+    def derived(
+        self, bands: Sequence[str], snapshots: SegmentRange
+    ) -> Iterator[tuple[SegmentHead, dict[str, bytes]]]:
+        """Yield segments of bands from the records, each as soon as it is full."""
+        first = snapshots.after + 1
+        drafts = {band: SegmentDraft(self._analyzer, first) for band in bands}
+        snapshot = snapshots.after
+        for commit in read_commits(self._store, self._namespace, bands, snapshots.after, snapshots.until):
+            if any(len(draft) + len(commit) > MAX_SEGMENT_ROWS for draft in drafts.values()):
+                for band, draft in drafts.items():
+                    yield self._sealed(band, first, snapshot, draft.rows())
+                first = snapshot + 1
+                drafts = {band: SegmentDraft(self._analyzer, first) for band in bands}
+            for version in commit:
+                drafts[version.band].add(version)
+            snapshot += 1
+        for band, draft in drafts.items():
+            yield self._sealed(band, first, snapshot, draft.rows())
+
+    def _sealed(
+        self, band: str, first: int, last: int, rows: SegmentRows
+    ) -> tuple[SegmentHead, dict[str, bytes]]:
+        # The id follows from the content, so that two with one id are the same.
+        encoded = rows.encoded()
+        segment_id = id_of([self._namespace, band, self.analysis, first, last], encoded)
+        parts = sealed(segment_id, encoded)
+        size = sum(map(len, parts.values()))
+        head = SegmentHead(segment_id, self._namespace, band, self.analysis, first, last, len(rows), size)
+        return head, parts
+
+    def _merge(self, band: str) -> None:
+        """Merge runs of adjacent segments of about one size, the smallest first."""
+        for level, limit in enumerate(_LEVELS):
+            run: list[SegmentHead] = []
+            least = _LEVELS[level - 1] if level else 0
+            for one in [one for one in self.heads() if one.band == band]:
+                is_next = not run or run[-1].last + 1 == one.first
+                if not (least <= one.rows < limit and is_next):
+                    run = []
+                if least <= one.rows < limit:
+                    run.append(one)
+                if len(run) == MERGED_SEGMENTS:
+                    if not self._put_merged(run):
+                        return
+                    run = []
+
+    def _put_merged(self, heads: Sequence[SegmentHead]) -> bool:
+        while sum(one.rows for one in heads) > MAX_SEGMENT_ROWS:
+            heads = heads[:-1]
+        at = self._store.head()
+        try:
+            rows = merged([self._rows_of(one) for one in heads], heads[0].first)
+        except SegmentLost:
+            return False
+        head, parts = self._sealed(heads[0].band, heads[0].first, heads[-1].last, rows)
+        return self._store.segments.put(head, parts, replaces=[one.segment_id for one in heads], at=at)
+
+    def _rows_of(self, head: SegmentHead) -> SegmentRows:
+        segment = Segment(head, self.read(Segment.needed([head])))
+        return segment.rows(self.read(segment.all_parts()))
+
+    def problems(self) -> Iterator[str]:
+        """Yield one message for each segment that disagrees with the records, or can't be read."""
+        for head in self.heads():
+            title = f"the index of {self._namespace}/{head.band}, snapshots {head.first} to {head.last}"
+            advice = "run: standfast index rebuild"
+            try:
+                segment = Segment(head, self.read(Segment.needed([head])))
+                stored = self.read([*Segment.needed([head]), *segment.all_parts()])
+                parts = {name[1]: expanded(name, stored) for name in stored}
+            except SegmentLost as error:
+                yield f"{title}: {error}; {advice}"
+                continue
+            draft = SegmentDraft(self._analyzer, head.first)
+            commits = read_commits(
+                self._store, self._namespace, [head.band], head.first - 1, min(head.last, self._store.head())
+            )
+            for commit in commits:
+                for version in commit:
+                    draft.add(version)
+            is_current = any(one.segment_id == head.segment_id for one in self.heads())
+            if is_current and (draft.rows().encoded() != parts or len(draft) != head.rows):
+                yield f"{title}: it does not agree with the records; {advice}"
+
+
+def problems_of_index(store: Store) -> Iterator[str]:
+    """Yield one message for each segment of a store that disagrees with the records, or can't be read."""
+    analyzers = {f"{FORMAT}; {analyzer_of(one).name}": analyzer_of(one) for one in LANGUAGES}
+    found = {(one.namespace, one.analysis) for one in store.segments.heads()}
+    for namespace, analysis in sorted(found):
+        # What another version made is never used.
+        if analysis in analyzers:
+            yield from IndexUpkeep(store, namespace, analyzers[analysis]).problems()
+
+
+def uncovered(heads: Sequence[SegmentHead], until: int) -> list[SegmentRange]:
+    """The snapshots that segments of one band, by first snapshot, leave open."""
+    found, after = [], 0
+    for one in heads:
+        if one.first > after + 1:
+            found.append(SegmentRange(after, one.first - 1))
+        after = max(after, one.last)
+    if after < until:
+        found.append(SegmentRange(after, until))
+    return found

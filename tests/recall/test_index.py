@@ -1,0 +1,202 @@
+"""The stored index: whatever its state, recall gives what the records give, for any snapshot, scope, band and filter."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from standfast import Memory
+from standfast.errors import StoreFailed
+from standfast.recall import index_upkeep
+from standfast.recall.analysis import analyzer_of
+from standfast.recall.index_upkeep import IndexUpkeep, problems_of_index
+from standfast.store.store import open_store
+from tests.recall.histories import apply_writes, check, histories, indexed_answer, questions, shrink_segments
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories of a few commits have many segments and merges."""
+    shrink_segments(monkeypatch)
+
+
+@given(history=histories, question=questions, every=st.integers(1, 6))
+@settings(max_examples=20, deadline=None)
+def test_every_state_of_the_index_gives_what_the_records_give(
+    history: list[list[dict[str, Any]]], question: dict[str, Any], every: int
+) -> None:
+    store = open_store(":memory:", create=True)
+    warm, writer = Memory(store), Memory(store)
+    for number, writes in enumerate(history):
+        apply_writes(store, number, writes)
+        if number % every == 0:
+            indexed_answer(warm, store.head(), question)
+        writer.reader.after_commit(store.head())
+
+    check(store, [warm, writer, Memory(store), Memory(store, ceiling="read_only")], question)
+    assert list(problems_of_index(store)) == []
+    warm.reader.index.upkeep.rebuild()
+    check(store, [warm, Memory(store)], question)
+    assert list(problems_of_index(store)) == []
+
+
+QUESTION: dict[str, Any] = {"query": "refunds", "scopes": ["shared"], "bands": ("LEDGER",), "where": {}}
+
+
+def write_facts(memory: Memory, count: int, text: str = "EU refunds take {} days.") -> None:
+    start = memory.store.head()
+    for number in range(start, start + count):
+        fact = {
+            "name": f"n{number}",
+            "scope": "shared",
+            "band": "LEDGER",
+            "words": text.format(number).split(),
+            "position": None,
+            "tag": "eu",
+            "plan": 1,
+            "act": "write",
+        }
+        apply_writes(memory.store, number, [fact])
+        memory.reader.after_commit(memory.store.head())
+
+
+def parts_of(memory: Memory) -> dict[tuple[str, str], bytes]:
+    table = memory.store.segments
+    found: dict[tuple[str, str], bytes] = memory.store._storage.segments._parts  # type: ignore[attr-defined]  # In memory.
+    assert {name[0] for name in found} == {one.segment_id for one in table.heads()}
+    return found
+
+
+def test_commits_become_segments_and_these_are_merged() -> None:
+    memory = Memory.open(":memory:")
+    write_facts(memory, 20)
+    status = memory.reader.index.upkeep.status()
+    (ledger, vault) = status.bands
+
+    assert status.behind < 3
+    assert (ledger.rows, vault.rows, ledger.snapshot) == (20 - status.behind, 0, 20 - status.behind)
+    assert 1 < ledger.segments < 7
+    assert ledger.size_bytes > 0
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda _: b"",
+        lambda part: part[:-1],
+        lambda part: part[:-1] + bytes([part[-1] ^ 1]),
+        lambda _: None,
+    ],
+)
+@pytest.mark.parametrize("name", ["columns", "crc", "tables", "blocks", "post/0", "keys/0"])
+def test_a_damaged_segment_is_reported_and_the_records_answer(
+    harm: Callable[[bytes], bytes | None], name: str
+) -> None:
+    memory = Memory.open(":memory:")
+    write_facts(memory, 7)
+    parts = parts_of(memory)
+    victim = next(one.segment_id for one in memory.store.segments.heads() if one.rows)
+    harmed = harm(parts.pop((victim, name)))
+    if harmed is not None:
+        parts[victim, name] = harmed
+
+    assert len(list(memory.verify())) == 1
+    check(memory.store, [cold := Memory(memory.store)], {**QUESTION, "query": "eu refunds 14 take days"})
+    if name != "post/0":
+        assert "Recall reads the records instead." in cold.warnings[0]
+        assert not any(one.segment_id == victim for one in memory.store.segments.heads())
+
+
+def test_an_index_that_disagrees_with_the_records_is_found() -> None:
+    memory = Memory.open(":memory:")
+    write_facts(memory, 7)
+    (head, *_) = [one for one in memory.store.segments.heads() if one.rows]
+    upkeep = memory.reader.index.upkeep
+    rows = upkeep._rows_of(head)
+    rows.columns["length"][0] += 1
+    forged, parts = upkeep._sealed(head.band, head.first, head.last, rows)
+    assert memory.store.segments.put(forged, parts, replaces=[head.segment_id], at=memory.store.head())
+
+    (problem,) = memory.verify()
+    assert "does not agree with the records" in problem
+    assert "standfast index rebuild" in problem
+    upkeep.rebuild()
+    assert list(memory.verify()) == []
+
+
+def test_what_another_version_of_the_analysis_made_is_never_used() -> None:
+    memory = Memory.open(":memory:")
+    write_facts(memory, 7)
+    german = IndexUpkeep(memory.store, "default", analyzer_of("german"))
+
+    assert german.heads() == []
+    assert german.status().unused_segments == len(memory.store.segments.heads()) > 0
+    german.fill(whole=True)
+    assert {one.analysis for one in memory.store.segments.heads()} == {german.analysis}
+    check(memory.store, [Memory(memory.store)], QUESTION)
+
+
+def test_a_failing_index_fails_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory.open(":memory:")
+
+    def fail(*_: object, **__: object) -> bool:
+        raise StoreFailed(problem="the disk is full")
+
+    monkeypatch.setattr(memory.store.segments, "put", fail)
+    for number in range(8):
+        memory.remember(f"EU refunds take {number} days.", subject=f"policy/{number}")
+
+    assert memory.store.segments.heads() == []
+    check(memory.store, [memory], QUESTION)
+
+
+def test_a_segment_made_before_an_erasure_is_not_stored_after_it() -> None:
+    memory = Memory.open(":memory:")
+    write_facts(memory, 2)
+    upkeep = memory.reader.index.upkeep
+    before = memory.store.head()
+    drafts = list(upkeep.derived(["LEDGER"], index_upkeep.SegmentRange(0, before)))
+    apply_writes(
+        memory.store,
+        9,
+        [
+            {"name": "n0", "scope": "shared", "band": "LEDGER", "words": [], "act": "forget"}
+            | {"position": None, "tag": "", "plan": 1}
+        ],
+    )
+
+    assert not any(memory.store.segments.put(head, parts, replaces=(), at=before) for head, parts in drafts)
+    assert memory.store.segments.heads() == []
+
+
+def test_commits_recalls_and_forgetting_at_the_same_time_give_what_the_records_give(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store.db"), create=True)
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            memory = Memory(store)
+            for turn in range(6):
+                subject = f"policy/{number}-{turn}"
+                memory.remember(f"EU refunds take {turn} days in {number}.", subject=subject)
+                memory.recall("refunds", tokens=100)
+                if turn % 3 == 2:
+                    memory.forget(subject, reason="asked for")
+        except BaseException as error:  # noqa: BLE001  # Raised below, in the thread of the test.
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert store.segments.heads()
+    check(store, [Memory(store)], QUESTION)
+    assert list(problems_of_index(store)) == []
+    store.close()
