@@ -119,17 +119,7 @@ class Memory(ReadableMemory):
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
-        self.reader = SnapshotReader(
-            store,
-            namespace,
-            law_at=self.judging_cache.law_names_at,
-            controllers=controllers,
-            require_readable=self.require_readable,
-            vectors=self.vectors,
-            language=language,
-            may_write=self.ceiling.may_write,
-            warn=self._warn,
-        )
+        self.reader = self._reader_with(controllers, language)
         self._services = RunServices(
             store=store,
             namespace=namespace,
@@ -148,6 +138,19 @@ class Memory(ReadableMemory):
         self._signer = LedgerSigner(store, notary, warn=self._warn)
         self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
+
+    def _reader_with(self, controllers: ControllerRegistry | None, language: str) -> SnapshotReader:
+        return SnapshotReader(
+            self.store,
+            self.namespace,
+            law_at=self.judging_cache.law_names_at,
+            controllers=controllers,
+            require_readable=self.require_readable,
+            vectors=self.vectors,
+            language=language,
+            may_write=self.ceiling.may_write,
+            warn=self._warn,
+        )
 
     @classmethod
     def open(

@@ -5,7 +5,7 @@ gaps and each decision valid until it is stored. The server releases it with the
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
