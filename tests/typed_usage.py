@@ -11,6 +11,7 @@ from typing import Any, Literal, assert_type
 
 import standfast
 from standfast import bench
+from standfast.optimize import ProviderGuard, ScriptedProvider
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, apply_policy, estimate_bytes, write
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
@@ -195,6 +196,9 @@ class Shouting:
 
 def governing(record: standfast.Record) -> None:
     """Floors, the judge and who may sign."""
+    guard: standfast.Guard = ProviderGuard(ScriptedProvider({}))
+    model = standfast.ModelFloor(guard=guard, answers=standfast.AnswerFolder("answers"))
+    assert_type(model.version, str)
     registry = standfast.FloorRegistry.shipped()
     registry.register(Shouting())
     floor: standfast.Floor = Shouting()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from standfast.govern.approvals.queue import ApprovalQueue
     from standfast.govern.approvals.signers import Signers
     from standfast.govern.judge import Claim, Finding, Floor, FloorRegistry, Judge, Judgement, JudgingContext
+    from standfast.govern.judge.model_floor import AnswerFolder, Guard, ModelFloor
     from standfast.govern.patterns import AttackPattern
     from standfast.govern.policy import MemoryWritePolicy
     from standfast.govern.sweep import DueRecord
@@ -179,6 +180,7 @@ __all__ = [
     "AddedMessages",
     "AgentRun",
     "AgentTool",
+    "AnswerFolder",
     "AnthropicProvider",
     "Approval",
     "ApprovalError",
@@ -228,6 +230,7 @@ __all__ = [
     "FloorCheck",
     "FloorRegistry",
     "GateSettings",
+    "Guard",
     "HistoryEntry",
     "HttpEmbedder",
     "IdSource",
@@ -259,6 +262,7 @@ __all__ = [
     "MessageConflict",
     "MissingExtra",
     "ModelConfig",
+    "ModelFloor",
     "ModelJudge",
     "NoSuchSnapshot",
     "NotAllowed",
@@ -359,6 +363,7 @@ _MODULES = {
     "govern.approvals.queue": "ApprovalQueue",
     "govern.approvals.signers": "Signers",
     "govern.judge": "Claim Finding Floor FloorRegistry Judge Judgement JudgingContext",
+    "govern.judge.model_floor": "AnswerFolder Guard ModelFloor",
     "govern.patterns": "AttackPattern",
     "govern.policy": "MemoryWritePolicy",
     "govern.sweep": "DueRecord",

@@ -27,6 +27,24 @@ KEY_VARIABLE: Final = "STANDFAST_API_KEY"
 FILE_NAME: Final = "standfast.toml"
 
 
+class ModelFloorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table ``[model_floor]``: which model checks texts, and where its answers are kept.
+
+    Attributes:
+        provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted``.
+        script: The file of rules of the scripted provider.
+        cache: A folder for the answers; empty keeps them in memory only.
+        hard: Whether UNSAFE rejects a text. By default it needs review.
+    """
+
+    provider: Literal["openai", "anthropic", "scripted"]
+    model: str = ""
+    base_url: str = ""
+    script: str = ""
+    cache: str = ""
+    hard: bool = False
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of a deployment. The defaults are safe: runs write only if they ask to.
 
@@ -96,6 +114,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     floors: dict[str, dict[str, bool | int | float | str | list[str]]] = {}
     """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard``, ``allow``, ``allow_scopes``, ``allow_sources``, those of a
     single floor, and ``entry_point`` for a floor of your own."""
+
+    model_floor: ModelFloorSettings | None = None
+    """A model that checks each text before it is stored; none unless it is set."""
 
     origins: dict[str, Origin] = {}
     """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``. A kind that is not listed keeps its default."""

@@ -41,7 +41,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
     return Memory(
         store,
         namespace=namespace,
-        floors=FloorRegistry.shipped().configured(settings.floors),
+        floors=floors_of(settings),
         strict=settings.strict,
         allow_live=settings.allow_live_read_write,
         mode=settings.visibility_mode,
@@ -70,6 +70,24 @@ def embedder_of(settings: Settings) -> Embedder | None:
 @cache
 def _shared_embedder(spec: str, api_key: str) -> Embedder:
     return open_embedder(spec, api_key=api_key)
+
+
+def floors_of(settings: Settings) -> FloorRegistry:
+    """The floors that the settings describe: those that ship, your own, and a model's if one is named."""
+    registry = FloorRegistry.shipped().configured(settings.floors)
+    if (chosen := settings.model_floor) is not None:
+        from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor  # noqa: PLC0415  # Loaded only when used.
+        from standfast.optimize.providers.guard import ProviderGuard  # noqa: PLC0415  # As above.
+
+        provider = open_provider(
+            chosen.provider,
+            model=chosen.model or None,
+            base_url=chosen.base_url or None,
+            script=chosen.script or None,
+        )
+        answers = AnswerFolder(chosen.cache) if chosen.cache else {}
+        registry.register(ModelFloor(guard=ProviderGuard(provider), answers=answers, hard=chosen.hard))
+    return registry
 
 
 def budgets_of(settings: Settings) -> list[BandBudget]:

@@ -6,9 +6,10 @@ from standfast.cli.options import load_settings, scope_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.govern.admission import lenient_judgement
 from standfast.govern.authority import Role
-from standfast.govern.judge import Claim, FloorRegistry, Judge
+from standfast.govern.judge import Claim, Judge
 from standfast.origins import origin_of, origin_table
 from standfast.vocabulary import Band, Record, Verdict, normal_tags
+from standfast.wiring import floors_of
 
 
 @click.command("judge")
@@ -50,7 +51,7 @@ def command(
         tags=normal_tags(tags),
         band=Band.PHOENIX if propose else Band.LEDGER,
     )
-    judge = Judge(FloorRegistry.shipped().configured(settings.floors))
+    judge = Judge(floors_of(settings))
     claim = Claim(record=record, role=Role.HUMAN if as_human else Role.AGENT)
     judgement = judge.judge(claim)
     if not settings.strict:

@@ -144,6 +144,7 @@ if TYPE_CHECKING:
         ToolSpec,
     )
     from standfast.optimize.providers.anthropic import AnthropicProvider
+    from standfast.optimize.providers.guard import ProviderGuard
     from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
     from standfast.optimize.providers.scripted import ScriptedProvider, scripted_by
 
@@ -216,6 +217,7 @@ __all__ = [
     "PromptTemplate",
     "ProviderAdapter",
     "ProviderConfig",
+    "ProviderGuard",
     "RecallBudget",
     "RedisMailbox",
     "RedisMailboxResolver",
@@ -305,6 +307,7 @@ _NAMES_OF_MODULE = {
     "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig TokenUsage ToolSpec",
     "providers.anthropic": "AnthropicProvider",
     "providers.openai_compatible": "OpenAICompatibleProvider",
+    "providers.guard": "ProviderGuard",
     "providers.scripted": "ScriptedProvider scripted_by",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
