@@ -4,9 +4,9 @@ It needs numpy only, and gives the same bytes on every machine. ``tools/make_sta
 """
 
 import math
-import threading
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -51,13 +51,9 @@ class StaticEmbedder:
     weight_percent = 50
     floor_percent = 40
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: tuple[WordPiece, npt.NDArray[np.int8]] | None = None
-
     def embed(self, texts: Sequence[str]) -> SignedBytes:
         """One vector for each text: the sum over its tokens, scaled to one length."""
-        wordpiece, table = self._data()
+        wordpiece, table = _shipped_table()
         vectors = np.zeros((len(texts), STATIC_DIMENSIONS), dtype=np.int8)
         for row, text in enumerate(texts):
             plain = text if text.isascii() else text.translate(_without_symbols)
@@ -69,14 +65,14 @@ class StaticEmbedder:
                 vectors[row] = np.clip(scaled, -127, 127)
         return vectors
 
-    def _data(self) -> tuple[WordPiece, npt.NDArray[np.int8]]:
-        with self._lock:
-            if self._loaded is None:
-                folder = files("standfast.recall").joinpath("static_minilm")
-                wordpiece = WordPiece(folder.joinpath("vocab.txt").read_text(encoding="utf-8").split("\n"))
-                table = np.frombuffer(folder.joinpath("table.bin").read_bytes(), dtype=np.int8)
-                self._loaded = wordpiece, table.reshape(-1, STATIC_DIMENSIONS)
-            return self._loaded
+
+@cache
+def _shipped_table() -> tuple[WordPiece, npt.NDArray[np.int8]]:
+    """The vocabulary and the vector of each of its tokens. They are read once a process."""
+    folder = files("standfast.recall").joinpath("static_minilm")
+    wordpiece = WordPiece(folder.joinpath("vocab.txt").read_text(encoding="utf-8").split("\n"))
+    table = np.frombuffer(folder.joinpath("table.bin").read_bytes(), dtype=np.int8)
+    return wordpiece, table.reshape(-1, STATIC_DIMENSIONS)
 
 
 def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
