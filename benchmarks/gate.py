@@ -1,18 +1,22 @@
 """How often the gate accepts a prompt, against what the prompt really loses: choosing and confirming, simulated.
 
-The simulation drives the very functions that decide in production. Every scenario is seeded.
+The simulation drives the very functions that decide in production. Whole optimizations follow, with a scripted agent that loses what the
+scenario says when one sentence of its prompt is removed. Everything is seeded.
 """
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
+from standfast.optimize import Dataset, ModelRequest, Sample, ScriptedProvider, optimize
 from standfast.optimize.loops.gate import GateSettings, MoreRuns, Ruling, decide
 
 TITLE = "The gate: how often a prompt is accepted, against its true loss"
 SAMPLES = 100
 TRIALS = 250
+WHOLE_RUNS = 25
 LEVEL = GateSettings().level
 
 Rates = tuple[float, float]
@@ -130,6 +134,43 @@ def simulate_reuse(loss: float, *, prompts: int = 5, trials: int = TRIALS) -> fl
     return accepted / trials
 
 
+PROMPT = "You are a calculator.\n\nYou like the sea.\n\nAdd ${a} and ${b}."
+_NUMBER = re.compile(r"Add (\d+) and")
+
+
+def whole_run(scenario: Scenario, loss: float, seed: int) -> tuple[bool, int]:
+    """Optimize a prompt whose second sentence is worth this much; return whether it was removed, and the evaluations."""
+    chance = random.Random(f"whole/{scenario.name}/{loss}/{seed}")
+    rates = [scenario.rates(chance, loss) for _ in range(SAMPLES)]
+
+    def answer(request: ModelRequest) -> str:
+        found = _NUMBER.search(request.prompt)
+        assert found is not None
+        number, is_baseline = int(found[1]), "sea" in request.prompt
+        rate = rates[number][0 if is_baseline else 1] if "calculator" in request.prompt else 0.0
+        draw = random.Random(f"{seed}/{number}/{is_baseline}/{request.repeat}").random()
+        return str(number + 1) if draw < rate else "?"
+
+    samples = tuple(
+        Sample(id=f"s{number}", input={"a": number, "b": 1}, expected=str(number + 1))
+        for number in range(SAMPLES)
+    )
+    report = optimize(
+        PROMPT,
+        Dataset(samples=samples),
+        ScriptedProvider(answer),
+        strategies=["ablation"],
+        gate=GateSettings(remove_untested=True),
+    )
+    return report.has_modifications, report.evaluations
+
+
+def whole_runs(scenario: Scenario, loss: float, *, runs: int = WHOLE_RUNS) -> tuple[float, float]:
+    """Return the share of whole optimizations that accept the removal, and their evaluations on average."""
+    results = [whole_run(scenario, loss, seed) for seed in range(runs)]
+    return sum(accepted for accepted, _ in results) / runs, sum(count for _, count in results) / runs
+
+
 LOSSES = (0.0, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -148,4 +189,13 @@ def run() -> list[Ratio]:
                 ratios.append(shown(name, share, detail))
     reused = simulate_reuse(GateSettings().margin)
     name = "any of five prompts that lose the margin, all tested on the same held-out samples"
-    return [*ratios, at_most(name, reused, LEVEL, unit="")]
+    ratios.append(at_most(name, reused, LEVEL, unit=""))
+    for scenario in SCENARIOS:
+        for loss in (0.0, GateSettings().margin):
+            share, calls = whole_runs(scenario, loss)
+            name = f"whole optimizations, {scenario.name}, true loss {loss:.0%}"
+            detail = f"{calls:.0f} evaluations on average"
+            ratios.append(
+                at_most(name, share, LEVEL, detail, unit="") if loss else at_least(name, share, 0.8, detail)
+            )
+    return ratios

@@ -398,6 +398,8 @@ def test_a_report_can_be_read_by_people(tmp_path: Path) -> None:
     assert "&lt;<" in page or "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "placeholder_dropped" in page
+    assert "Operating curve" in page
+    assert "<polyline" in page
     assert "o200k_base" in summary_lines(report)[0]
     assert report.cost(input_price=1.0, output_price=2.0) > 0
 

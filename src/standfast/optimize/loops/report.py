@@ -5,7 +5,7 @@ import re
 from html import escape
 from typing import Final
 
-from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason
+from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason, loss_p_value
 from standfast.optimize.prompts.template import HexDigest, Path
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.vocabulary import Value
@@ -213,6 +213,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #d9dee3; vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 pre { white-space: pre-wrap; background: #f6f8fa; padding: .8rem; border-radius: .4rem; overflow-wrap: anywhere; }
+svg { max-width: 34rem; width: 100%; } svg text { font-size: 12px; fill: currentColor; }
 del { background: #ffd7d5; } ins { background: #c9f0d0; text-decoration: none; }
 @media (prefers-color-scheme: dark) { body { background: #14171a; color: #dfe3e8; } pre { background: #1e2329; }
 th, td { border-color: #343a41; } del { background: #6b2020; } ins { background: #1d4d2b; } }
@@ -235,6 +236,7 @@ def html_report(report: OptimizationReport) -> str:
         _rejected(report.rejected),
         _unchanged(report),
         _pareto(report.pareto),
+        _operating_curve(report.confirming_power),
         _power("Choosing samples", report.choosing_power),
         _power("Held-out samples", report.confirming_power),
         "</body></html>",
@@ -307,6 +309,37 @@ def _unchanged(report: OptimizationReport) -> str:
 def _pareto(points: tuple[ParetoPoint, ...]) -> str:
     rows = [[point.label, str(point.tokens), f"{point.pass_rate:.1%}"] for point in points]
     return "<h2>Tokens and pass rate</h2>" + _table(["prompt", "tokens", "pass rate"], rows) if rows else ""
+
+
+def _operating_curve(power: PowerStatement | None) -> str:
+    """Return a drawing of the probability of acceptance against the share of samples that a prompt really loses."""
+    if power is None or power.losses_allowed < 0:
+        return ""
+    width, height, most_loss = 480, 200, min(3 * power.margin, 0.99)
+
+    def place(loss: float, accepted: float) -> str:
+        return f"{40 + loss / most_loss * width:.1f},{10 + (1 - accepted) * height:.1f}"
+
+    losses = [max(step / 60 * most_loss, 1e-9) for step in range(61)]
+    line = " ".join(
+        place(loss, loss_p_value(samples=power.samples, losses=power.losses_allowed, margin=loss))
+        for loss in losses
+    )
+    at_margin = place(power.margin, 0).partition(",")[0]
+    marks = "".join(
+        f'<text x="{40 + share * width:.0f}" y="{height + 28}" text-anchor="middle">{share * most_loss:.0%}</text>'
+        for share in (0, 1 / 3, 2 / 3, 1)
+    )
+    level_y = place(0, power.level).partition(",")[2]
+    return (
+        "<h2>Operating curve</h2><p>The probability that the held-out samples accept a prompt, against the share of samples that it really "
+        f"loses. The dashed lines are the margin ({power.margin:.0%}) and the level ({power.level:.1%}) that this test spends.</p>"
+        f'<svg viewBox="0 0 {width + 60} {height + 40}" role="img" aria-label="Probability of acceptance against true loss">'
+        f'<path d="M40,10 V{height + 10} H{width + 40}" fill="none" stroke="currentColor"/>'
+        f'<path d="M{at_margin},10 V{height + 10} M40,{level_y} H{width + 40}" stroke="currentColor" stroke-dasharray="4"/>'
+        f'<polyline points="{line}" fill="none" stroke="#2f6fdd" stroke-width="2.5"/>'
+        f'<text x="34" y="16" text-anchor="end">1</text><text x="34" y="{height + 12}" text-anchor="end">0</text>{marks}</svg>'
+    )
 
 
 def _power(title: str, power: PowerStatement | None) -> str:
