@@ -15,6 +15,7 @@ from standfast.errors import StandfastError
 from standfast.server.app import build_app
 from standfast.server.edge.problems import STATUS_OF_CODE, status_of
 from standfast.server.http.endpoints import ENDPOINTS
+from standfast.server.http.events import EVENTS_PATH
 from standfast.server.http.openapi import openapi_document
 from tests.server.artifacts import artifact_harness
 from tests.server.harness import FACT, Harness
@@ -164,7 +165,8 @@ def test_the_description_is_served_and_names_every_route(app: ASGIApp) -> None:
 
     assert served == json.loads(json.dumps(openapi_document()))
     assert {(path, method) for path, methods in served["paths"].items() for method in methods} == {
-        (one.path, one.method.lower()) for one in ENDPOINTS
+        (EVENTS_PATH, "get"),
+        *((one.path, one.method.lower()) for one in ENDPOINTS),
     }
 
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.errors import UnsafeBind
 from standfast.limits import CLOSE_SECONDS, HEADERS_SECONDS, MAX_CONNECTIONS, MAX_HEADER_BYTES, STOP_SECONDS
+from standfast.server.edge.middleware import EdgeMiddleware
 
 KEEP_ALIVE_SECONDS: Final = 15
 BACKLOG: Final = 2_048
@@ -226,13 +227,15 @@ def server_config(
 class _Server(uvicorn.Server):
     """Stops on the first signal, in bounded time, and ends the process at once on the second."""
 
-    def __init__(self, config: uvicorn.Config, *, stop_seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, *, stopping: Callable[[], None], stop_seconds: float) -> None:
         super().__init__(config)
+        self._stopping = stopping
         self._stop_seconds = stop_seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop. From now on a signal has its default effect, even while this thread is busy."""
         super().handle_exit(sig, frame)
+        self._stopping()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         # Threads can't be interrupted, and the process waits for them. One that hangs in the store must not keep it alive.
@@ -260,7 +263,8 @@ def serve(
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = server_config(app, started=started, stop_seconds=stop_seconds)
     with _signals_only_stop():
-        _Server(config, stop_seconds=stop_seconds).run(sockets=[bound])
+        stopping = app.stop if isinstance(app, EdgeMiddleware) else lambda: None
+        _Server(config, stopping=stopping, stop_seconds=stop_seconds).run(sockets=[bound])
 
 
 @contextlib.contextmanager

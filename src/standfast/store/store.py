@@ -416,6 +416,10 @@ class Store:
         self._identity = None
         return branch
 
+    def entries_page(self, *, after: int, limit: int) -> list[Entry]:
+        """The first ``limit`` entries of the ledger behind a sequence number, in order."""
+        return self._storage.entries(after=after, limit=limit)
+
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """The entries of the ledger behind a sequence number, in order. They are read in pages."""
         while page := self._storage.entries(after=after, limit=SCAN_PAGE_RECORDS):

@@ -69,6 +69,7 @@ class Permission(StrEnum):
     READ_PROMPT = "read_prompt"
     CHANGE_PROMPT = "change_prompt"
     METRICS = "metrics"
+    EVENTS = "events"
     LIST_NAMESPACES = "list_namespaces"
     LIST_KEYS = "list_keys"
     CREATE_KEY = "create_key"
@@ -121,6 +122,7 @@ ROLES_OF_PERMISSION: Final = {
     Permission.READ_PROMPT: _ALL,
     Permission.CHANGE_PROMPT: _OPERATORS,
     Permission.METRICS: _OVERSEERS,
+    Permission.EVENTS: _ALL,
     Permission.LIST_NAMESPACES: _ALL,
     Permission.LIST_KEYS: _OVERSEERS,
     Permission.CREATE_KEY: _OPERATORS,
@@ -155,6 +157,7 @@ SCOPE_OF_PERMISSION: Final = {
     Permission.VERIFY: KeyScope.ANY,
     Permission.RECEIPT: KeyScope.ANY,
     Permission.METRICS: KeyScope.ANY,
+    Permission.EVENTS: KeyScope.ANY,
     Permission.LIST_NAMESPACES: KeyScope.ANY,
     Permission.LIST_KEYS: KeyScope.ANY,
     Permission.CREATE_KEY: KeyScope.ANY,

@@ -30,6 +30,7 @@ from standfast.server.logs import REQUEST_LOG
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"
 CALLER_IN_SCOPE: Final = "standfast.caller"
+STOPPING_IN_SCOPE: Final = "standfast.stopping"
 REQUEST_ID_IN_SCOPE: Final = "standfast.request_id"
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 _REQUEST_ID: Final = re.compile("[A-Za-z0-9._-]{1,64}")
@@ -175,6 +176,11 @@ class EdgeMiddleware:
         self._proxies = TrustedProxies(trusted_proxies)
         self._body_seconds = body_seconds
         self._buffered_bytes = 0
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Let responses that do not end by themselves end now."""
+        self._is_stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -182,6 +188,7 @@ class EdgeMiddleware:
             await self._app(scope, receive, send)
             return
         scope[REQUEST_ID_IN_SCOPE] = self._request_id(scope)
+        scope[STOPPING_IN_SCOPE] = lambda: self._is_stopping
         exchange = _Exchange(self, scope, receive, send)
         started = self._clock.monotonic()
         self._metrics.in_progress += 1

@@ -32,6 +32,7 @@ from standfast.server.edge.middleware import CALLER_IN_SCOPE, METRICS_TYPE, OPER
 from standfast.server.edge.problems import plain_problem, response_of
 from standfast.server.http.docs_page import docs_response
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
+from standfast.server.http.events import EVENTS_PATH, EventStreams
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
 from standfast.vocabulary import Value
@@ -51,6 +52,7 @@ class HttpApi:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self.runs = OpenRuns(context.gateway)
+        self._events = EventStreams(context)
 
     def routes(self) -> list[BaseRoute]:
         """All routes. Each path has one, so that a wrong method is answered with 405 and the right ones."""
@@ -63,6 +65,7 @@ class HttpApi:
             "/openapi.json": self._openapi,
             "/docs": self._docs,
             "/metrics": self._metrics,
+            EVENTS_PATH: self._events.respond,
         }
         return [
             *(Route(path, self._handler(by), methods=list(by)) for path, by in by_path.items()),

@@ -165,5 +165,9 @@ assert (
     == len({(one.method, one.path) for one in ENDPOINTS})
     == len(ENDPOINTS)
 )
-# PROPOSE is checked when the text to remember is known; METRICS belongs to a plain route.
-assert {one.permission for one in ENDPOINTS} == set(Permission) - {Permission.PROPOSE, Permission.METRICS}
+# PROPOSE is checked when the text to remember is known; METRICS and EVENTS belong to plain routes.
+assert {one.permission for one in ENDPOINTS} == set(Permission) - {
+    Permission.PROPOSE,
+    Permission.METRICS,
+    Permission.EVENTS,
+}

@@ -8,6 +8,8 @@ import msgspec
 from standfast.limits import MAX_NAME_CHARS
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
+from standfast.server.http.events import EVENTS_PATH, events_operation
+from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.gateway import VERSION
 
 # Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media type, host, headers).
@@ -19,13 +21,15 @@ _VERSION: Final = {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,14})"$'}
 @cache
 def openapi_document() -> dict[str, Any]:
     """The whole document, generated from the table of endpoints."""
-    kinds = {kind for one in ENDPOINTS for kind in (one.request, one.response)} | {Problem}
+    kinds = {kind for one in ENDPOINTS for kind in (one.request, one.response)} | {Problem, ServerEvent}
     _, components = msgspec.json.schema_components(
         sorted(kinds, key=lambda kind: kind.__name__), ref_template=_REF
     )
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
+    problems = {str(status): _problem() for status in PROBLEM_STATUSES}
+    paths[EVENTS_PATH] = {"get": events_operation(problems)}
     return {
         "openapi": "3.1.0",
         "info": {
