@@ -396,3 +396,16 @@ def test_settings_name_the_language_of_each_namespace() -> None:
     for wrong in ({"language": "klingon"}, {"languages": {"code": "klingon"}}):
         with pytest.raises(InvalidSettings, match="klingon"):
             Settings(**wrong)
+
+
+def test_ordering_a_few_at_a_time_gives_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    origins = ["ordinary", "untrusted", "trusted"]
+    records = [
+        record(f"m{at:02}", "refund " * (1 + at % 7) + "x " * (at % 5), origin=origins[at % 3])
+        for at in range(40)
+    ]
+    expected = answer(records, "refund", tokens=5_000, max_items=9)
+    monkeypatch.setattr("standfast.recall.lexical.ORDERED_AT_ONCE", 2)
+
+    assert len(expected.items) == 9
+    assert answer(records, "refund", tokens=5_000, max_items=9) == expected

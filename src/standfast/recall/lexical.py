@@ -40,6 +40,7 @@ BEST_SCORE: Final = 1 << 20
 FIELD_SIXTHS: Final = 3
 """What a term in tags, subject, source or speaker counts, in sixths of one in the text."""
 READ_AT_ONCE: Final = 64
+ORDERED_AT_ONCE: Final = 1_024
 
 
 def log2_fixed(numerator: int, denominator: int, bits: int = 16) -> int:
@@ -112,6 +113,8 @@ class RankedRows:
     """How many of them may not be chosen, by reason."""
     untrusted: Flags
     most_untrusted: int
+    best: int
+    """How many of the rows are in order. All that come after them have lower scores, in no order yet."""
 
     @classmethod
     def of(
@@ -153,11 +156,12 @@ class RankedRows:
         quarters = date_quarters(query.dates, view.days(rows))
         scores = scores * (4 + quarters) // 4 * trust_tenths(codes) // 10
         scores = scores * ceilings(codes, view.times(rows), now) // FULL_CEILING
-        order = np.argsort(-scores, kind="stable")[: int((scores > 0).sum())]
+        order = np.flatnonzero(scores > 0)
         untrusted = order[is_untrusted(codes[order])]
         if len(untrusted) > most_untrusted:
-            least = scores[untrusted[most_untrusted - 1]]
+            least = np.partition(scores[untrusted], -most_untrusted)[-most_untrusted]
             order = order[~is_untrusted(codes[order]) | (scores[order] >= least)]
+        order, best = _best_first(order, scores)
         return cls(
             view=view,
             weights=weights,
@@ -168,15 +172,15 @@ class RankedRows:
             matched=matched,
             left_out=left_out,
             untrusted=is_untrusted(codes[order]),
+            best=best,
             most_untrusted=most_untrusted,
         )
 
     def ordered(self) -> Iterator[Placed]:
         """Rows with their ranks, best first: by score, then by record id. Only what is asked for is ordered."""
-        bounds = [0, *(np.flatnonzero(np.diff(self.scores)) + 1).tolist(), len(self.rows)]
         rank = untrusted = 0
-        for start, end in pairwise(bounds):
-            for place in self._by_id(start, end):
+        for tied in self._tied():
+            for place in self._by_id(tied):
                 untrusted += int(self.untrusted[place])
                 if self.untrusted[place] and untrusted > self.most_untrusted:
                     continue
@@ -189,11 +193,34 @@ class RankedRows:
                     quarters=int(self.quarters[place]),
                 )
 
-    def _by_id(self, start: int, end: int) -> Iterator[int]:
+    def _tied(self) -> Iterator[Numbers]:
+        """Places of equal score, the best first."""
+        for start in (0, self.best):
+            places = np.arange(start, self.best if start == 0 else len(self.rows))
+            if start:
+                places = places[np.argsort(-self.scores[places], kind="stable")]
+            bounds = [0, *(np.flatnonzero(np.diff(self.scores[places])) + 1).tolist(), len(places)]
+            yield from (places[first:end] for first, end in pairwise(bounds) if end > first)
+            if self.best == len(self.rows):
+                return
+
+    def _by_id(self, places: Numbers) -> Iterator[int]:
         """Places of equal score in the order of their record ids."""
-        if end - start > 1:
-            return (start + at for at in self.view.index.by_id(self.rows[start:end]))
-        return iter(range(start, end))
+        if len(places) > 1:
+            return (int(places[at]) for at in self.view.index.by_id(self.rows[places]))
+        return iter(places.tolist())
+
+
+def _best_first(order: Numbers, scores: Numbers) -> tuple[Numbers, int]:
+    """Put the places with the best scores first, in order, and say how many they are. Few answers look at more."""
+    best = len(order)
+    if best > 2 * ORDERED_AT_ONCE:
+        least = np.partition(scores[order], -ORDERED_AT_ONCE)[-ORDERED_AT_ONCE]
+        is_best = scores[order] >= least
+        best = int(is_best.sum())
+        order = np.concatenate([order[is_best], order[~is_best]])
+    first = order[:best]
+    return np.concatenate([first[np.argsort(-scores[first], kind="stable")], order[best:]]), best
 
 
 class LexicalController:

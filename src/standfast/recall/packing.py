@@ -111,7 +111,7 @@ class Packing:
         self._now = now
         self._asks_for_then = asks_for_then
         self._not_valid = 0
-        is_estimate = isinstance(counter, EstimatedCounter)
+        self._is_estimate = is_estimate = isinstance(counter, EstimatedCounter)
         # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted at the end.
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
         self._left = request.tokens * (BYTES_PER_TOKEN if is_estimate else 1)
@@ -159,6 +159,9 @@ class Packing:
             self._excerpt_tokens,
             focus="" if self._focus is None else self._focus(looked.placed.row, looked.record.text),
         )
+        if self._is_estimate and len(looked.excerpt) > self._left:
+            # It does not fit without its frame either. Most candidates end here.
+            return False
         item = self._item(looked)
         cost = self._cost(excerpt_line(self._mark, item))
         if item.group not in self._groups:
