@@ -15,6 +15,7 @@ BENCHMARKS = [
     "poisoning",
     "traces",
     "memory",
+    "facts",
     "mailboxes",
     "governance",
     "gate",

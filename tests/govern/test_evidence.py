@@ -368,3 +368,38 @@ def test_an_empty_list_of_floor_checks_is_missing_though_its_hash_is_right() -> 
 
     assert (validation.valid, validation.missing_links) == (False, ["floor_checks"])
     assert (validation.hash_verified, validation.floor_check_present) == (True, False)
+
+
+@given(
+    st.lists(
+        st.builds(
+            FloorCheck,
+            floor=st.sampled_from(["content", "F1_Amanah", "ünï", "a\\b"]),
+            score=st.sampled_from([1.0, 0.5, 1, 0, True, 0.123456]),
+            passed=st.sampled_from([True, False, 1, "yes"]),
+            threshold=st.sampled_from([None, 0.5, 1]),
+            hard=st.sampled_from([None, True, 0]),
+            reason=st.sampled_from([None, "plain", "ä", '"', 7, ["a list"]]),
+        ),
+        max_size=3,
+    ),
+    st.sampled_from(["2026-01-15T10:30:00.000000Z", "2026-01-15", "ä", "\\"]),
+    st.sampled_from([None, Verdict.SEAL, Verdict.VOID]),
+    st.booleans(),
+)
+def test_evidence_reads_as_its_plain_form_does(
+    checks: list[FloorCheck], timestamp: str, verdict: Verdict | None, is_hashed: bool
+) -> None:
+    """The short way for sound evidence gives what the long one does, and no other evidence takes it."""
+    plain = {
+        "floor_checks": [
+            {name: value for name, value in msgspec.structs.asdict(check).items() if value is not None}
+            for check in checks
+        ],
+        "verdict": "SEAL",
+        "timestamp": timestamp,
+    }
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest() if is_hashed else "0" * 64
+    evidence = Evidence(floor_checks=tuple(checks), verdict=Verdict.SEAL, timestamp=timestamp, hash=digest)
+
+    assert read_chain(evidence, verdict) == read_chain({**plain, "hash": digest}, verdict)

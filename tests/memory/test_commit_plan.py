@@ -284,3 +284,12 @@ def test_a_commit_may_hold_exactly_as_many_writes_as_the_limit(monkeypatch: pyte
     monkeypatch.setattr("standfast.memory.commit_plan.MAX_COMMIT_WRITES", len(commit.writes) - 1)
     with pytest.raises(InvalidValue, match="one commit holds"):
         planned()
+
+
+def test_both_bands_hold_the_canonical_form_of_their_own_record(memory: Memory) -> None:
+    """The second one is made from the bytes of the first."""
+    memory.remember("EU refunds take 14 days.", subject="refunds", source={"kind": "doc", "id": "handbook"})
+    rows = memory.store.read("default", ["LEDGER/shared//refunds", "ACTIVE/shared//refunds"])
+
+    assert [record_of(row).band for row in rows.values()] == [Band.LEDGER, Band.ACTIVE]
+    assert all(row.content == canonical_bytes(record_of(row).as_json()) for row in rows.values())

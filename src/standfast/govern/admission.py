@@ -93,6 +93,11 @@ class JudgedRecord:
         return logged_record(self.record)
 
     @cached_property
+    def content_hash(self) -> str:
+        """The fingerprint of what the record says, the same in each of its bands."""
+        return content_fingerprint(self.record)
+
+    @cached_property
     def placed(self) -> tuple[Record, ...]:
         """The record as it is stored in each of its bands. In PHOENIX the proposal is stored instead."""
         if self.known is not None:

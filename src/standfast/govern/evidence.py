@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -110,12 +112,14 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict must be one of {', '.join(Verdict)}")
-    checks = tuple([_as_stored(check) for check in floor_checks])
+    checks = tuple([_as_stored_again(check) for check in floor_checks])
     if not checks:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
     timestamp = utc_text(at)
     # Stored checks are JSON within bounds, so that only the size of the text is left to check.
-    text = _hashed_text(_as_json({"floor_checks": checks, "verdict": read, "timestamp": timestamp}))
+    text = _plain_text_of(checks, read, timestamp)
+    if text is None:
+        text = _hashed_text(_as_json({"floor_checks": checks, "verdict": read, "timestamp": timestamp}))
     return Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
 
 
@@ -128,16 +132,19 @@ def content_fingerprint(record: Record) -> str:
 
 def content_check(record: Record) -> FloorCheck:
     """A floor check that holds the content's fingerprint, because the document's hash covers no content otherwise."""
-    reason = f"sha256:{content_fingerprint(record)}"
-    return FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=reason)
+    return _content_check(content_fingerprint(record))
 
 
-def is_bound(record: Record) -> bool:
-    """Whether a record's evidence is complete and was made for this content."""
+def _content_check(digest: str) -> FloorCheck:
+    return FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{digest}")
+
+
+def is_bound(record: Record, digest: str | None = None) -> bool:
+    """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known as ``digest``."""
     evidence = record.evidence
     if evidence is None or evidence.verdict is not record.verdict or read_chain(evidence).problems:
         return False
-    return content_check(record) in evidence.floor_checks
+    return _content_check(digest or content_fingerprint(record)) in evidence.floor_checks
 
 
 def logged_record(record: Record) -> Record:
@@ -206,6 +213,8 @@ def has_failed_hard_floor(record: Record) -> bool:
 def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
     """Reads a chain, given as an ``Evidence`` or as the document's dict; None counts as an empty one."""
     if isinstance(chain, Evidence):
+        if (sound := _sound_reading(chain, verdict)) is not None:
+            return sound
         chain = _set_fields(chain)
     if chain is None:
         chain = {}
@@ -217,6 +226,18 @@ def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
     except StandfastError as error:
         return ChainReading(malformed=(_problem("evidence_chain", error),))
     return _read_fields(chain, text, verdict)
+
+
+def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading | None:
+    """The reading of evidence without any problem, as ``build_evidence`` makes it; None for all other evidence."""
+    if type(evidence.verdict) is not Verdict or verdict not in (None, evidence.verdict):
+        return None
+    text = _plain_text_of(evidence.floor_checks, evidence.verdict, evidence.timestamp)
+    if text is None or _sha256(text) != evidence.hash or read_instant(evidence.timestamp) is None:
+        return None
+    return ChainReading(
+        text=text, hash=evidence.hash, verdict=evidence.verdict, hash_verified=True, floor_check_present=True
+    )
 
 
 def read_verdict(given: object) -> Verdict | None:
@@ -291,6 +312,60 @@ def _problems_of_checks(checks: object) -> list[str]:
         except StandfastError as error:
             return [_problem(f"floor_checks[{index}]", error)]
     return []
+
+
+def _plain_text_of(checks: object, verdict: Verdict, timestamp: object) -> str | None:
+    """The hashed text of checks that have their types and are in plain ASCII; None if something else has to be looked at."""
+    if type(checks) is not tuple or not checks or type(timestamp) is not str:
+        return None
+    texts = []
+    for check in checks:
+        if type(check) is not FloorCheck:
+            return None
+        try:
+            text = _plain_text_of_check(*msgspec.structs.astuple(check))
+        except TypeError:  # A field can't even be hashed, so it is of no type that it may have.
+            return None
+        if text is None:
+            return None
+        texts.append(text)
+    when = json.dumps(timestamp)
+    joined = f'{{"floor_checks": [{", ".join(texts)}], "timestamp": {when}, "verdict": "{verdict.value}"}}'
+    return None if "\\" in when or len(joined) > MAX_EVIDENCE_BYTES else joined
+
+
+# Most checks of most judgements are equal. The types are part of the key, because 1 and 1.0 are written differently.
+@lru_cache(maxsize=1 << 10, typed=True)
+def _plain_text_of_check(*fields: Any) -> str | None:
+    floor, score, passed, threshold, hard, reason = fields
+    if (
+        type(floor) is not str
+        or type(score) is not float
+        or type(passed) is not bool
+        or type(threshold) not in (float, NoneType)
+        or type(hard) not in (bool, NoneType)
+        or type(reason) not in (str, NoneType)
+        or not (0 <= score <= 1 and (threshold is None or 0 <= threshold <= 1))
+    ):
+        return None
+    named = zip(FloorCheck.__struct_fields__, fields, strict=True)
+    text = json.dumps({name: value for name, value in named if value is not None}, sort_keys=True)
+    return None if "\\" in text else text
+
+
+def _as_stored_again(check: FloorCheck) -> FloorCheck:
+    """``_as_stored``, which most checks went through before."""
+    if type(check) is not FloorCheck:
+        return _as_stored(check)
+    try:
+        return _stored_check(*msgspec.structs.astuple(check))
+    except TypeError:
+        return _as_stored(check)
+
+
+@lru_cache(maxsize=1 << 10, typed=True)
+def _stored_check(*fields: Any) -> FloorCheck:
+    return _as_stored(FloorCheck(**dict(zip(FloorCheck.__struct_fields__, fields, strict=True))))
 
 
 def _as_stored(check: FloorCheck) -> FloorCheck:

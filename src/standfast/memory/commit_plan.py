@@ -7,11 +7,12 @@
 Only ``plan_commit`` and ``only_budgets_changed`` read the store. Nothing here writes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from standfast.canon import canonical_bytes
 from standfast.errors import InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, require_write
@@ -29,11 +30,13 @@ from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
 from standfast.memory.band_budgets import BandBudgets
 from standfast.scopes import prefix_of
 from standfast.store.commit import Commit, Fact, Write
+from standfast.store.packing import borrowed_by
 from standfast.store.records import STREAM
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record, RunIdentity
 
 # Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not replace it.
+_OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
 _APPEND_ONLY: Final = (STREAM, prefix_of(Band.PHOENIX), prefix_of("mark"))
 
 
@@ -61,9 +64,9 @@ def plan_commit(
     counts = earlier_counts(store, namespace, at, (incident for incident, _ in incidents))
     patterns = detect_patterns([incident for incident, _ in incidents], counts)
     spending = budgets.spend(store, namespace, at, [r for one in allowed for r in one.placed], forgotten)
-    rows = {
+    rows: dict[str, dict[str, Any] | bytes] = {
         **spending.rows,
-        **{record.key: record.as_json() for record in spending.records},
+        **_contents_of(spending.records),
         **governance_rows(allowed, patterns, incidents),
     }
     keys = {key for key in rows if not key.startswith(_APPEND_ONLY)} | {*forgotten, *spending.expired}
@@ -84,6 +87,27 @@ def plan_commit(
         writes=[*writes, *extra_writes],
         facts=[*audit_facts(allowed), *spending.facts],
     )
+
+
+def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
+    """The contents of records by key. A record that is in two bands is written as canonical bytes once."""
+    contents: dict[str, bytes] = {}
+    base: tuple[Record, bytes] | None = None
+    for record in records:
+        content = None
+        if base is not None and record.band is Band.ACTIVE and _differ_only_in_band(record, base[0]):
+            content = borrowed_by(base[1])
+        if content is None:
+            content = canonical_bytes(record.as_json())
+        if record.band is Band.LEDGER:
+            base = record, content
+        contents[record.key] = content
+    return contents
+
+
+def _differ_only_in_band(one: Record, other: Record) -> bool:
+    """Whether they are copies of each other. Their fields are the same objects then."""
+    return all(getattr(one, name) is getattr(other, name) for name in _OTHER_FIELDS)
 
 
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
@@ -121,7 +145,7 @@ def governance_rows(
 
 
 def _require_governed(one: JudgedRecord) -> None:
-    if not one.decision.allowed or not is_bound(one.record):
+    if not one.decision.allowed or not is_bound(one.record, one.content_hash):
         raise NotGoverned(memory_id=one.record.memory_id, problem=one.decision.reason)
     for record in one.placed:
         require_write(Role.JUDGE, record.band)
@@ -129,7 +153,7 @@ def _require_governed(one: JudgedRecord) -> None:
 
 def writes_of(
     namespace: str,
-    rows: Mapping[str, dict[str, Any]],
+    rows: Mapping[str, dict[str, Any] | bytes],
     present: Mapping[str, str | None],
     *,
     forgotten: Mapping[str, str],
@@ -140,6 +164,7 @@ def writes_of(
     A row that is present with equal content needs no write; with other content it gets a new version (MERGE).
 
     Args:
+        rows: What is to be there: plain JSON, or its canonical bytes.
         present: The fingerprints of what the snapshot shows under the keys that may be replaced.
         forgotten: Keys to erase, with the reason.
         expired: Keys that budgets expire.
@@ -147,7 +172,8 @@ def writes_of(
     writes = []
     for key, row in rows.items():
         erases = forgotten.get(key)
-        write = Write.of(namespace, key, ActionType.WRITE, row, erases=erases)
+        content = row if isinstance(row, bytes) else canonical_bytes(row)
+        write = Write.of_content(namespace, key, ActionType.WRITE, content, erases=erases)
         if key not in present:
             writes.append(write)
         elif present[key] != write.fingerprint or erases is not None:
@@ -163,11 +189,7 @@ def writes_of(
 
 def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
     """Return what the ledger records of these judgements, in the document's form, in pages."""
-    entries = [
-        _audit_entry(one, record.band, record.memory_id, content_fingerprint(record))
-        for one in judged
-        for record in (*one.placed, *([one.witness] if one.witness else ()))
-    ]
+    entries = [entry for one in judged for entry in _audit_entries_of_rows(one)]
     entries += [
         _audit_entry(one, Band.PHOENIX, one.proposal.proposal_id, one.proposal.payload_fingerprint)
         for one in judged
@@ -175,6 +197,13 @@ def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
     ]
     pages = [entries[start : start + FACT_PAGE_WRITES] for start in range(0, len(entries), FACT_PAGE_WRITES)]
     return [Fact.of("audit", {"writes": page}) for page in pages]
+
+
+def _audit_entries_of_rows(one: JudgedRecord) -> Iterator[dict[str, Any]]:
+    for record in one.placed:
+        yield _audit_entry(one, record.band, record.memory_id, one.content_hash)
+    if (witness := one.witness) is not None:
+        yield _audit_entry(one, witness.band, witness.memory_id, content_fingerprint(witness))
 
 
 def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class Run:
         self._lock = threading.RLock()
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
+        self._own_origins: dict[tuple[str, str], Origin] = {}
+        self._noted_origins = 0
         self._forgotten: dict[str, str] = {}
         self._recalled: list[Recalled] = []
         self._judging: dict[str, RunJudgingContext] = {}
@@ -342,8 +344,12 @@ class Run:
         """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may be trusted."""
         services = self._services
         lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
-        own = {(one.record.scope, one.record.memory_id): one.record.origin for one in self._judged}
-        return lookup.origin_of(request, own, self.max_origin)
+        if len(self._judged) < self._noted_origins:
+            self._own_origins, self._noted_origins = {}, 0
+        for one in self._judged[self._noted_origins :]:
+            self._own_origins[one.record.scope, one.record.memory_id] = one.record.origin
+        self._noted_origins = len(self._judged)
+        return lookup.origin_of(request, self._own_origins, self.max_origin)
 
     def _note_judged(self, judged: JudgedRecord, claim: Claim, context: RunJudgingContext) -> None:
         self._judged.append(judged)

@@ -64,6 +64,13 @@ class Write(Value, frozen=True, kw_only=True):
     ) -> Self:
         """The change whose content is the canonical form of ``value``; EXPIRE has no content."""
         content = None if action == ActionType.EXPIRE else canonical_bytes(value)
+        return cls.of_content(namespace, key, action, content, erases=erases)
+
+    @classmethod
+    def of_content(
+        cls, namespace: str, key: str, action: ActionType, content: bytes | None, *, erases: str | None = None
+    ) -> Self:
+        """The change whose content is canonical already; None for EXPIRE."""
         return cls(
             namespace=namespace,
             key=key,

@@ -169,7 +169,7 @@ class JudgingContext:
         indexes = [*self.indexes, SimilarityIndex([_known_text(claim.record, claim.reading)])]
         while len(indexes) > 1 and len(indexes[-1].known) >= len(indexes[-2].known):
             last, before = indexes.pop(), indexes.pop()
-            indexes.append(SimilarityIndex([*before.known, *last.known]))
+            indexes.append(SimilarityIndex((), [before, last]))
         grown = replace(self, related=(*self.related, claim.record))
         self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "attack_days")
         grown.__dict__["indexes"] = tuple(indexes)
@@ -216,6 +216,13 @@ class JudgingContext:
 
         Of the claim's own record, only one with the very same text does: any other text is a new version of it.
         """
+        # Several floors ask for the same claim, one after the other.
+        asked: tuple[Claim, list[KnownText]] | None = self.__dict__.get("_asked")
+        if asked is None or asked[0] is not claim:
+            asked = self.__dict__["_asked"] = claim, self._similar_to(claim)
+        return list(asked[1])
+
+    def _similar_to(self, claim: Claim) -> list[KnownText]:
         found = [known for index in self.indexes for known in index.similar_to(claim.reading)]
         return sorted(
             (

@@ -7,7 +7,9 @@ adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
@@ -29,7 +31,7 @@ _MAX_MISSPELLINGS: Final = 4
 _ENDINGS: Final = word_set("s es d ed ing n en e er r t te ten")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownText:
     """A known record: its text, its independent sources, and whether it was rejected for what it says."""
 
@@ -42,7 +44,7 @@ class KnownText:
     scope: str = SHARED
     origin: Origin = Origin.ORDINARY
 
-    @property
+    @cached_property
     def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str, str]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
         return (
@@ -60,23 +62,28 @@ class KnownText:
 class _Vocabulary:
     """The words of some texts, for a quick check that another text has too many new ones."""
 
-    def __init__(self, readings: Iterable[TextReading]) -> None:
-        self._words = set(SMALL_WORDS)
+    def __init__(self, readings: Iterable[TextReading], others: Iterable["_Vocabulary"] = ()) -> None:
+        self.words: set[str] = set(SMALL_WORDS).union(*(other.words for other in others))
         for reading in readings:
-            self._words |= reading.vocabulary | reading.content
-            self._words.update(f"{word}s" for word in reading.content)
+            self.words |= reading.vocabulary | reading.content
+            self.words.update([f"{word}s" for word in reading.content])
 
     def count_new_words(self, reading: TextReading) -> int:
         """Counts words that are new whatever their ending. Numbers and words with an apostrophe are not counted."""
-        return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
+        return sum(map(str.isalpha, reading.vocabulary.difference(self.words)))
 
 
 class SimilarityIndex:
     """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
 
-    def __init__(self, known: Iterable[KnownText]) -> None:
-        self.known = tuple(sorted(known, key=lambda one: one.sort_key))
-        self._vocabulary = _Vocabulary(one.reading for one in self.known)
+    def __init__(self, known: Iterable[KnownText], merged: Sequence["SimilarityIndex"] = ()) -> None:
+        """Index these texts, and those of other indexes with them."""
+        new = tuple(known)
+        texts = [*new, *(one for other in merged for one in other.known)]
+        self.known: tuple[KnownText, ...] = tuple(sorted(texts, key=attrgetter("sort_key")))
+        self.vocabulary: _Vocabulary = _Vocabulary(
+            (one.reading for one in new), [other.vocabulary for other in merged]
+        )
         self._exact: dict[tuple[str, ...], list[int]] = {}
         self._places_by_word: dict[str, list[int]] = {}
         for place, one in enumerate(self.known):
@@ -86,7 +93,7 @@ class SimilarityIndex:
 
     def similar_to(self, reading: TextReading) -> list[KnownText]:
         """The known texts to which this text adds nothing, ordered by memory id."""
-        if self._vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
+        if self.vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
             return []
         places = set(self._exact.get(_key(reading), ()))
         for place in self._places_sharing_a_rare_word(reading):

@@ -1,0 +1,193 @@
+"""What a fact costs: bytes on disk and facts a second, next to an FTS5 table and LangGraph's SQLite store where it is installed.
+
+The texts are dialogue turns of about 130 bytes. Every write is synced. Ours is judged, with evidence and ledger.
+"""
+
+import hashlib
+import itertools
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from benchmarks.dialogue import dialogue_turns
+from benchmarks.measure import Ratio, at_least, at_most, shown
+from standfast.clock import RandomIds
+from standfast.memory import Memory
+from standfast.store.packing import unpacked
+
+TITLE = "A fact of 130 bytes: room and time"
+BULK, SINGLE, THREADS = 3_000, 300, 16
+PER_COMMIT = 1_000
+BULK_BYTES, SINGLE_BYTES = 1_200, 2_400
+BULK_MICROSECONDS = 250
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def _measured(facts: int, write: Callable[[list[str]], None], size: int) -> tuple[float, float]:
+    """Wall and CPU seconds a fact, written in portions."""
+    turns = list(itertools.islice(dialogue_turns(), facts))
+    wall, cpu = time.perf_counter(), time.process_time()
+    for start in range(0, facts, size):
+        write(turns[start : start + size])
+    return (time.perf_counter() - wall) / facts, (time.process_time() - cpu) / facts
+
+
+def ours(facts: int, size: int) -> tuple[float, float, float]:
+    """Bytes, wall seconds and CPU seconds a fact through ``Memory``."""
+    with _folder() as folder:
+        with Memory.open(str(folder / "memory.db")) as memory:
+            memory.remember("The benchmark begins.")
+
+            def write(turns: list[str]) -> None:
+                with memory.run(workflow="bench", mode="buffered_write") as run:
+                    for turn in turns:
+                        run.remember(turn)
+
+            wall, cpu = _measured(facts, write, size)
+        return _bytes_in(folder) / facts, wall, cpu
+
+
+def fts5(facts: int, size: int) -> tuple[float, float, float]:
+    """The same of a table of texts with SQLite's own text index."""
+    with _folder() as folder:
+        file = apsw.Connection(str(folder / "fts5.db"))
+        file.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL").fetchall()
+        file.execute("CREATE VIRTUAL TABLE facts USING fts5 (text)")
+
+        def write(turns: list[str]) -> None:
+            file.execute("BEGIN IMMEDIATE")
+            file.executemany("INSERT INTO facts VALUES (?)", [(turn,) for turn in turns])
+            file.execute("COMMIT")
+
+        wall, cpu = _measured(facts, write, size)
+        file.close()
+        return _bytes_in(folder) / facts, wall, cpu
+
+
+def langgraph(facts: int, size: int) -> tuple[float, float, float] | None:
+    """The same of LangGraph's SQLite store; None if it is not installed."""
+    try:
+        from langgraph.store.base import PutOp  # noqa: PLC0415  # A guest.
+        from langgraph.store.sqlite import SqliteStore  # noqa: PLC0415  # As above.
+    except ImportError:
+        return None
+    with _folder() as folder:
+        file = sqlite3.connect(folder / "langgraph.db", isolation_level=None, check_same_thread=False)
+        file.execute("PRAGMA journal_mode = WAL").fetchall()
+        file.execute("PRAGMA synchronous = FULL")
+        store, ids = SqliteStore(file), RandomIds()
+        store.setup()
+
+        def write(turns: list[str]) -> None:
+            store.batch([PutOp(("bench",), ids.new_id(), {"text": turn}) for turn in turns])
+
+        wall, cpu = _measured(facts, write, size)
+        file.close()
+        return _bytes_in(folder) / facts, wall, cpu
+
+
+def _threads(threads: int) -> float:
+    """Facts a second of several threads, each of which remembers one fact at a time."""
+    each = SINGLE // threads if threads > 1 else SINGLE // 3
+    with _folder() as folder, Memory.open(str(folder / "memory.db")) as memory:
+        memory.remember("The benchmark begins.")
+        portions = [list(itertools.islice(dialogue_turns(seed), each)) for seed in range(100, 100 + threads)]
+
+        def client(turns: list[str]) -> None:
+            for turn in turns:
+                memory.remember(turn)
+
+        workers = [threading.Thread(target=client, args=(turns,)) for turns in portions]
+        begun = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return threads * each / (time.perf_counter() - begun)
+
+
+def _verify_ratio() -> tuple[float, str]:
+    """CPU seconds of verifying a store, over reading and hashing each of its contents and entries once."""
+    with _folder() as folder:
+        with Memory.open(str(folder / "memory.db")) as memory:
+            turns = dialogue_turns()
+            for _ in range(BULK // PER_COMMIT):
+                with memory.run(workflow="bench", mode="buffered_write") as run:
+                    for turn in itertools.islice(turns, PER_COMMIT):
+                        run.remember(turn)
+            begun = time.process_time()
+            assert list(memory.store.verify()) == []
+            verifying = time.process_time() - begun
+        file = apsw.Connection(str(folder / "memory.db"), vfs="cksmvfs")
+        begun = time.process_time()
+        for table in ("versions", "ledger"):
+            for (content,) in file.execute(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
+                hashlib.sha256(unpacked(content)).hexdigest()
+        hashing = time.process_time() - begun
+        file.close()
+    return verifying / hashing, f"{verifying / BULK * 1e6:.0f} µs a fact against {hashing / BULK * 1e6:.0f}"
+
+
+def growth(sizes: list[int]) -> list[dict[str, float]]:
+    """How the cost of a fact grows with the size of the store: one line for each size."""
+    lines = []
+    for facts in sizes:
+        stored, wall, cpu = ours(facts, PER_COMMIT)
+        lines.append({"facts": facts, "bytes": stored, "microseconds": cpu * 1e6, "facts_a_second": 1 / wall})
+    return lines
+
+
+def run() -> list[Ratio]:
+    """Every figure of a fact."""
+    ratios = []
+    guests: dict[str, Callable[[int, int], tuple[float, float, float] | None]] = {
+        "LangGraph's SQLite store": langgraph,
+        "an FTS5 table": fts5,
+    }
+    singles: dict[str, float] = {}
+    for label, facts, size, bound in (
+        ("in commits of 1,000", BULK, PER_COMMIT, BULK_BYTES),
+        ("in a commit of its own", SINGLE, 1, SINGLE_BYTES),
+    ):
+        stored, wall, cpu = ours(facts, size)
+        detail = f"{1 / wall:,.0f} a second, {cpu * 1e6:,.0f} µs of CPU"
+        ratios.append(at_most(f"bytes on disk, {label}", stored, bound, detail, unit=" bytes"))
+        if size > 1:
+            name = "µs of CPU a fact, in commits of 1,000"
+            ratios.append(at_most(name, cpu * 1e6, BULK_MICROSECONDS, unit=" µs"))
+        else:
+            singles["ours"] = wall
+        for name, guest in guests.items():
+            if (found := guest(facts, size)) is None:
+                continue
+            stored, wall, cpu = found
+            singles[name] = wall
+            detail = f"{1 / wall:,.0f} a second, {cpu * 1e6:,.0f} µs of CPU"
+            ratios.append(shown(f"bytes on disk, {label}: {name}", stored, detail))
+    with suppress(KeyError):
+        name = "LangGraph's SQLite store"
+        ratios.append(at_least(f"one fact, rate over {name}", singles[name] / singles["ours"], 1))
+    one, many = _threads(1), _threads(THREADS)
+    ratios.append(at_least("16 threads over one", many / one, 3, f"{many:,.0f} a second against {one:,.0f}"))
+    ratio, detail = _verify_ratio()
+    ratios.append(at_most("verify over hashing", ratio, 3, detail))
+    return ratios
