@@ -1,5 +1,7 @@
 """Evidence: the document's hash, the three kinds of problems, and chains that survive being stored."""
 
+import hashlib
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 

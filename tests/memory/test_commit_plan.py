@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from standfast.canon import canonical_bytes
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord, admit
@@ -17,9 +18,11 @@ from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingCon
 from standfast.govern.patterns import Incident, detect_patterns, incidents_of, refused_key
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import MAX_COMMIT_WRITES
+from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import incidents_in, plan_commit
 from standfast.store.commit import Commit
+from standfast.store.records import record_of
 from standfast.store.store import Store, open_store
 from standfast.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 
