@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from standfast.cli import main
-from tests.project.cli_reference import reference
+from tests.project import cli_reference, error_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -82,14 +82,23 @@ def test_links_to_files_resolve(page: Path) -> None:
 
 
 def test_the_command_reference_is_the_commands_own_help() -> None:
-    assert (DOCS / "cli.md").read_text(encoding="utf-8") == reference(), "run: make cli-docs"
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == cli_reference.reference(), "run: make cli-docs"
+
+
+def test_the_page_of_error_codes_is_made_from_the_error_classes() -> None:
+    kinds = list(error_reference.kinds())
+
+    assert len({kind.code for kind in kinds}) == len(kinds)
+    assert (DOCS / "errors.md").read_text(encoding="utf-8") == error_reference.reference(), (
+        "run: make cli-docs"
+    )
 
 
 def test_every_docs_page_is_in_the_index_once() -> None:
     trees = _fences(DOCS / "index.md", "{toctree}")
     lines = [line for tree in trees for line in tree.content.splitlines()]
     entries = [line for line in lines if line and not line.startswith(":")]
-    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES if "docs" in page.parts}
+    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES if page.is_relative_to(DOCS)}
     times = Counter(page for page in pages for entry in entries if fnmatch(page, entry))
 
     assert pages - {"index"} - set(times) == set()
