@@ -49,3 +49,20 @@ def test_what_was_rejected_is_told_and_gives_exit_code_1() -> None:
     assert call("session", "nobody").exit_code == 1
     assert call("add", "-", stdin="no json").exit_code == 2
     assert "Error: message 0 is invalid: role must be one of" in call("add", "-", stdin='{"role": 1}').output
+
+
+def test_a_whole_scope_is_forgotten_after_a_rehearsal() -> None:
+    call("add", "-", "--session", "s", "--scope", "user/ada", stdin=json.dumps(CHAT))
+    plan = call("forget", "--scope", "user/ada", "--dry-run")
+    told = json.loads(call("forget", "--scope", "user/ada", "--dry-run", "--json").output)
+    done = call("forget", "--scope", "user/ada", "--reason", "request 17", "--yes")
+    nothing = call("forget", "--source", "doc:handbook", "--reason", "withdrawn", "--yes")
+
+    assert plan.output.startswith("scope user/ada: 2 records (")
+    assert told["records"] == 2
+    assert done.output.startswith("scope user/ada: forgotten; 2 records in 3 commits; snapshot ")
+    assert nothing.exit_code == 2
+    assert "there is nothing of doc:handbook in every scope" in nothing.output
+    assert call("forget", "--reason", "x", "--yes").exit_code == 2
+    assert call("forget", "a", "--yes").exit_code == 2
+    assert call("session", "s", "--scope", "user/ada").exit_code == 1

@@ -19,6 +19,10 @@ MAX_PASSAGE_CHARS: Final = 4_000
 MAX_MESSAGE_POSITION: Final = 10**9 - 1
 MESSAGES_PER_COMMIT: Final = 500
 
+# Forgetting everything of a scope or a source.
+ERASED_ROWS_PER_COMMIT: Final = 2_000
+MAX_LISTED_LAW: Final = 1_000
+
 # Scopes and the caller's own fields of a record.
 MAX_SCOPE_SEGMENTS: Final = 8
 MAX_SCOPE_BYTES: Final = 200
@@ -250,6 +254,9 @@ assert MAX_RECONNECT_SECONDS < CALL_MEMORY_SECONDS, "a call that is tried again 
 assert MAX_VISIBILITY_SECONDS < REPLY_MAILBOX_SECONDS, "a reply can take as long as the work that it tells of"
 assert (MESSAGES_PER_COMMIT + 2 * MAX_MESSAGE_CHARS // MAX_PASSAGE_CHARS) * 5 < MAX_COMMIT_WRITES, (
     "a page of messages, the last one of the greatest length, fits one commit in all its bands"
+)
+assert ERASED_ROWS_PER_COMMIT * 2 < MAX_COMMIT_WRITES, (
+    "a page of rows, with the rows of budgets, is one commit"
 )
 assert MAX_RUN_ITEMS < MAX_COMMIT_WRITES // 4, (
     "what one run of a caller holds must fit one commit, in all its bands"

@@ -38,7 +38,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
 
     Give a notary to one memory of a store only: it signs the ledger of the whole store.
     """
-    return Memory(
+    memory = Memory(
         store,
         namespace=namespace,
         floors=floors_of(settings),
@@ -55,6 +55,8 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         embedder=embedder_of(settings),
         language=settings.languages.get(namespace, settings.language),
     )
+    memory.finish_forgetting()
+    return memory
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

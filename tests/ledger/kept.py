@@ -103,7 +103,7 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
     source = {"kind": "doc", "id": f"handbook#{number}"}
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         subject = f"fact/{number % 40}"
-        if number % 9 == 4:
+        if number % 18 == 4:
             with suppress(NotAuthorised, InvalidValue):  # It may have become law, or be gone already.
                 run.forget(f"fact/{(number - 4) % 40}", reason="asked for by the customer")
         elif number % 9 == 7:

@@ -249,7 +249,7 @@ def test_a_deleted_entry_is_named(kept: Kept, ram_folder: Path, seq: int) -> Non
         assert first_break(problems)[1] == seq
 
 
-@pytest.mark.parametrize("snapshot", [1, 77, 400])
+@pytest.mark.parametrize("snapshot", [1, 77, 350])
 @pytest.mark.parametrize("table", ["commits", "versions"])
 def test_deleted_commits_and_records_are_told(
     kept: Kept, ram_folder: Path, table: str, snapshot: int

@@ -9,7 +9,16 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue
-from standfast.memory import AgentRun, AsyncMemory, AsyncRun, AsyncSnapshotView, Memory, Run, SnapshotView
+from standfast.memory import (
+    AgentRun,
+    AsyncMemory,
+    AsyncRun,
+    AsyncSnapshotView,
+    Forgotten,
+    Memory,
+    Run,
+    SnapshotView,
+)
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import ClaimVerdict
 from standfast.traces.replay import ReplayedRun, replay
@@ -90,6 +99,7 @@ def test_every_verb_gives_what_the_synchronous_one_gives() -> None:
         with pytest.raises(InvalidValue, match="notary"):
             await memory.receipt(1)
         receipt = await memory.forget("a", reason="asked for")
+        assert isinstance(receipt, Forgotten)
         assert receipt.memory_snapshot_id == plain.store.head()
         async with memory.run(workflow="w", mode="buffered_write") as run:
             await run.remember("UK refunds take 28 days.", source=HANDBOOK)
@@ -107,7 +117,7 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
 
     left_out = {
         Memory: set(),
-        Run: {"agent", "resume"},
+        Run: {"agent", "forgotten_rows", "resume"},
         SnapshotView: {"answer", "sources", "history", "record_at", "redacted_request", "retrieval_facts"},
     }
     pairs: list[tuple[type, type]] = [

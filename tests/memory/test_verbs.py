@@ -66,9 +66,11 @@ def test_what_is_forgotten_is_erased_when_the_call_returns(memory: Memory) -> No
 
 
 def test_each_verb_is_a_run_of_its_own(tmp_path: Path) -> None:
+    """The trace of the text that is forgotten goes with it."""
     folder = TraceFolder(tmp_path, ids=RandomIds())
     memory = Memory.open(":memory:", ids=CountedIds(), traces=folder)
     memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    memory.remember("UK refunds take 28 days.", subject="b", source=HANDBOOK)
     memory.forget("a", reason="x", workflow="cleaning")
     with pytest.raises(InvalidValue):
         memory.forget("a", reason="again")

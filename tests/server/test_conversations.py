@@ -44,9 +44,9 @@ def test_a_client_adds_messages_once_and_reads_them_back(
             client.add(MORE, scope="user/ada", session="s", position=0)
         with pytest.raises(RequestReused):
             client.add(MORE, scope="user/bob", session="s", request_key="turn")
-        for wrong in ([], "Hello", [{"role": "robot"}]):
+        for odd in ([], "Hello", [{"role": "robot"}]):
             with pytest.raises(InvalidValue):
-                client.add(wrong)
+                client.add(odd)
 
 
 def test_a_long_conversation_takes_several_requests_and_pages(
@@ -61,6 +61,43 @@ def test_a_long_conversation_takes_several_requests_and_pages(
         assert [one.position for one in added.messages] == list(range(260))
         assert again.added == 0
         assert [one.position for one in client.session("s")] == list(range(260))
+
+
+def test_a_whole_scope_and_a_source_are_forgotten_through_every_door(
+    served: Served, request: pytest.FixtureRequest
+) -> None:
+    async def forget(namespace: str) -> None:
+        async with over_http(served, served.key) as tools:
+            plan = await told(
+                tools, "memory_forget", scope="user/eve", reason="x", rehearse=True, namespace=namespace
+            )
+            done = await told(tools, "memory_forget", scope="user/eve", reason="x", namespace=namespace)
+            assert (plan["records"], plan["receipt"], done["records"]) == (2, None, 2)
+        async with AsyncClient(served.address, key=served.key, namespace=namespace) as client:
+            assert (await client.forget(scope="user/bob", rehearse=True)).records == 2
+
+    namespace = request.node.name[:100]
+    with Client(served.address, key=served.key, namespace=namespace) as client:
+        for name in ("ada", "bob", "eve"):
+            client.add(CHAT, scope=f"user/{name}", session="s")
+        client.remember("Tea is warm.", source={"kind": "doc", "id": "book#1"})
+        done = client.forget(scope="user/ada", reason="asked for", request_key="17")
+        again = client.forget(scope="user/ada", reason="asked for", request_key="17")
+        book = client.forget(source={"kind": "doc", "id": "book"}, reason="withdrawn")
+
+        assert (done.records, done.law) == (2, ())
+        assert again.receipt is not None
+        assert again.receipt.replayed
+        assert book.records == 1
+        assert client.sessions(scope="user/ada") == []
+        assert list(client.records(scope="user/ada")) == list(client.records()) == []
+        with pytest.raises(InvalidValue):
+            client.forget(reason="x")
+        with pytest.raises(InvalidValue):
+            client.forget("a", source={"kind": "a", "id": "b"}, reason="x")
+        with client.run(workflow="w", mode="buffered_write") as run, pytest.raises(InvalidValue):
+            run.forget("nobody", reason="x")
+        anyio.run(forget, namespace)
 
 
 def test_an_async_client_has_the_same_verbs(served: Served, request: pytest.FixtureRequest) -> None:

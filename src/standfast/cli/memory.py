@@ -15,6 +15,7 @@ from standfast.cli.options import (
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.govern.authority import Role
+from standfast.memory.erasing import ErasurePlan
 from standfast.store.records import HistoryEntry
 from standfast.vocabulary import Band, Receipt, Remembered, Verdict
 
@@ -71,14 +72,12 @@ def remember_command(
 
     The store is created if it does not exist.
     """
-    kind, colon, name = (source or "").partition(":")
-    if source and not (kind and colon and name):
-        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    said_by = _source_of(source or None)
     with opened_memory(store_url, namespace, create=True) as memory:
         remembered = memory.remember(
             text,
             subject=subject,
-            source={"kind": kind, "id": name} if source else None,
+            source=said_by,
             tags=tags,
             propose=propose,
             hold=hold,
@@ -120,36 +119,91 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 
 
 @click.command("forget")
-@click.argument("subject")
-@click.option("--reason", required=True, help="Why; recorded in the ledger.")
+@click.argument("subject", required=False)
+@click.option("--reason", help="Why; recorded in the ledger. Needed unless --dry-run.")
+@click.option(
+    "--scope", help="The scope of SUBJECT (default: shared). Without SUBJECT: forget all of it and below it."
+)
+@click.option("--memory-id", help="A memory id, instead of SUBJECT.")
+@click.option("--source", help="Forget all from this source, as KIND:ID, in --scope or everywhere.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
-@scope_option
 @store_option
 @namespace_option
 @json_option
 def forget_command(
-    subject: str,
+    subject: str | None,
     *,
-    reason: str,
+    reason: str | None,
+    scope: str | None,
+    memory_id: str | None,
+    source: str | None,
+    dry_run: bool,
     yes: bool,
     run_id: str | None,
-    scope: str,
     store_url: str | None,
     namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Erase SUBJECT (or a memory id) from memory and from every snapshot. Law stays: only a person can end it."""
-    if not yes:
-        click.confirm(f"Erase everything stored about {subject}?", abort=True, err=True)
+    """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every snapshot.
+
+    Any number of records is erased, in several commits if needed; a command that was interrupted is finished by the next one. Law
+    stays: only a person can end it.
+    """
+    what = subject or memory_id or source or (f"scope {scope}" if scope else "")
+    if not what:
+        raise click.UsageError("name a SUBJECT, --memory-id or --source, or only --scope to forget all of it")
+    named_source = _source_of(source)
+    if not dry_run and not reason:
+        raise click.UsageError("--reason is needed: it is recorded in the ledger")
+    if not (yes or dry_run):
+        click.confirm(f"Erase everything stored about {what}?", abort=True, err=True)
     with opened_memory(store_url, namespace) as memory:
-        receipt = memory.forget(subject, reason=reason, scope=scope, workflow=WORKFLOW, run_id=run_id)
-    if as_json:
-        print_json({"subject": subject, "receipt": receipt.as_json()})
+        if dry_run:
+            plan = memory.forget(
+                subject, rehearse=True, memory_id=memory_id, scope=scope, source=named_source
+            )
+        else:
+            done = memory.forget(
+                subject,
+                reason=reason or "",
+                memory_id=memory_id,
+                scope=scope,
+                source=named_source,
+                workflow=WORKFLOW,
+                run_id=run_id,
+            )
+    if dry_run:
+        _print_plan(what, plan, as_json=as_json)
+    elif as_json:
+        numbers = {name: getattr(done, name) for name in ("records", "rows", "traces", "law")}
+        print_json({"subject": subject, **numbers, "receipt": done.receipt.as_json()})
     else:
+        count = "" if subject or memory_id else f"; {done.records} records in {done.commits} commits"
         click.echo(
-            f"{subject}: forgotten; snapshot {receipt.memory_snapshot_id}, ledger entry {receipt.ledger_seq}"
+            f"{what}: forgotten{count}; snapshot {done.memory_snapshot_id}, ledger entry {done.ledger_seq}"
         )
+        for key in done.law:
+            click.echo(f"  stays, because it is law: {key}")
+
+
+def _print_plan(what: str, plan: ErasurePlan, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plan.as_json())
+        return
+    click.echo(f"{what}: {plan.records} records ({plan.rows} rows) and {plan.traces} traces would be erased")
+    for key in plan.law:
+        click.echo(f"  stays, because it is law: {key}")
+
+
+def _source_of(source: str | None) -> dict[str, str] | None:
+    if source is None:
+        return None
+    kind, colon, name = source.partition(":")
+    if not (kind and colon and name):
+        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    return {"kind": kind, "id": name}
 
 
 @click.command("history")

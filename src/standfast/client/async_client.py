@@ -38,6 +38,7 @@ from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
+from standfast.server.operations.bench_schemas import BenchResponse
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
@@ -195,11 +196,26 @@ class AsyncClient:
         )
 
     async def forget(
-        self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
+        self,
+        subject: str | None = None,
+        *,
+        reason: str = "",
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: bool = False,
+        request_key: str | None = None,
     ) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) of a scope and erase its content."""
+        """Erase a subject, all of a scope, or all from a source; see ``Client.forget``."""
         return await self._threads.run(
-            self._client.forget, subject, reason=reason, scope=scope, request_key=request_key
+            self._client.forget,
+            subject,
+            reason=reason,
+            scope=scope,
+            memory_id=memory_id,
+            source=source,
+            rehearse=rehearse,
+            request_key=request_key,
         )
 
     # Reading.
@@ -317,7 +333,7 @@ class AsyncClient:
         """The recorded traces of the server."""
         return AsyncRemoteTraces(self._threads, self._client.traces())
 
-    async def bench(self, *, budget_bytes: int | None = None) -> schemas.BenchResponse:
+    async def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
         """The benchmark leaderboard of the server, and a report for each policy."""
         return await self._threads.run(self._client.bench, budget_bytes=budget_bytes)
 

@@ -9,6 +9,7 @@ import msgspec
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_BODY_BYTES, MAX_RUN_ITEMS
 from standfast.memory.conversations import AddedMessages
+from standfast.memory.erasing import ForgetRequest
 from standfast.memory.messages import read_messages
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
@@ -143,4 +144,29 @@ def joined(added: AddedMessages, more: AddedMessages) -> AddedMessages:
     """The answers to two requests that add one after the other to a session, as one."""
     return msgspec.structs.replace(
         added, messages=added.messages + more.messages, receipts=added.receipts + more.receipts
+    )
+
+
+def forget_body(
+    subject: str | None,
+    *,
+    reason: str,
+    scope: str | None,
+    memory_id: str | None,
+    source: Mapping[str, str] | None,
+    rehearse: bool,
+) -> schemas.ForgetBody:
+    """The body of a request to forget, from the arguments of ``Client.forget``."""
+    ForgetRequest.of(
+        subject=subject, memory_id=memory_id, scope=scope, source=source, reason=reason, rehearse=rehearse
+    )
+    return schemas.ForgetBody.from_json(
+        {
+            "subject": subject,
+            "reason": reason or "rehearsal",
+            "scope": scope,
+            "memory_id": memory_id,
+            "source": None if source is None else dict(source),
+            "rehearse": rehearse,
+        }
     )

@@ -14,7 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from standfast.client.bodies import add_body, joined, message_pages, recall_body, remember_body
+from standfast.client.bodies import add_body, forget_body, joined, message_pages, recall_body, remember_body
 from standfast.client.remote_resources import (
     RemoteApprovals,
     RemoteKeys,
@@ -36,6 +36,7 @@ from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED
 from standfast.server.operations import schemas
+from standfast.server.operations.bench_schemas import BenchQuery, BenchResponse
 from standfast.server.operations.conversation_schemas import (
     SessionPage,
     SessionQuery,
@@ -199,10 +200,20 @@ class Client:
         return added
 
     def forget(
-        self, subject: str, *, reason: str, scope: str | None = None, request_key: str | None = None
+        self,
+        subject: str | None = None,
+        *,
+        reason: str = "",
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: bool = False,
+        request_key: str | None = None,
     ) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) of a scope and erase its content. Sealed records stay."""
-        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason, "scope": scope})
+        """Erase a subject (or memory id) of a scope, all of a scope, or all from a source; see ``Memory.forget``. Sealed records stay."""
+        body = forget_body(
+            subject, reason=reason, scope=scope, memory_id=memory_id, source=source, rehearse=rehearse
+        )
         return self._calls.post("/forget", schemas.ForgetResponse, body, request_key=self._key(request_key))
 
     # Reading.
@@ -352,10 +363,10 @@ class Client:
         """The recorded traces of the server."""
         return RemoteTraces(self._calls)
 
-    def bench(self, *, budget_bytes: int | None = None) -> schemas.BenchResponse:
+    def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
         """The benchmark leaderboard of the server, and a report for each policy."""
         return self._calls.get(
-            "/v1/bench", schemas.BenchResponse, schemas.BenchQuery.from_json({"budget_bytes": budget_bytes})
+            "/v1/bench", BenchResponse, BenchQuery.from_json({"budget_bytes": budget_bytes})
         )
 
     def prompts(self) -> RemotePrompts:

@@ -136,13 +136,22 @@ class _Audit:
             f"its seal was already used in snapshot {snapshot}",
         )
 
+    def _was_forgotten(self, version: Version) -> bool:
+        """Whether the content of a row was erased, here or by this version. The ledger records who asked for it and why."""
+        versions = self._store.history(self._namespace, version.key, verify=False)
+        return version.erased_by is not None or any(
+            one.erased_by == version.memory_snapshot_id for one in versions
+        )
+
     def _check_proposal(self, version: Version) -> None:
         """Checks that a waiting proposal has the proposed record, and that one that ended was decided."""
         proposal_id = version.key.partition("/")[2]
         if version.content is None:
             snapshot, _ = self._decisions.get(proposal_id, (0, None))
             ended = version.action is ActionType.EXPIRE and snapshot == version.memory_snapshot_id
-            _require(ended, "Proposal", "it was removed without a human's decision")
+            _require(
+                ended or self._was_forgotten(version), "Proposal", "it was removed without a human's decision"
+            )
             return
         waiting = WaitingProposal.from_json(parse(version.content))
         proposal, record = waiting.proposal, waiting.record
@@ -160,8 +169,10 @@ class _Audit:
 
     def _check_decision(self, version: Version) -> None:
         """Verifies a decision again, against the list of signers of its time, and checks that its nonce is used up."""
-        _require(version.content is not None, "Decision", "it was removed; decisions are permanent")
-        decided = DecidedProposal.from_json(parse(version.content or b""))
+        if version.content is None:
+            _require(self._was_forgotten(version), "Decision", "it was removed; decisions are permanent")
+            return
+        decided = DecidedProposal.from_json(parse(version.content))
         proposal, statement = decided.proposal, decided.approval.statement
         at = read_instant(decided.decided_at)
         _require(at is not None, "Decision", "it has no valid time")

@@ -11,6 +11,7 @@
     band_budgets.py     what the byte budgets of bands keep of it
     snapshot_view.py    SnapshotView.recall: memory as of a snapshot  111_SENSE
     embedding.py        memory.vectors: vectors of new records and queries, filled in where they are missing
+    erasing.py          Memory.forget of a scope or a source, in as many commits as it takes
     idempotency.py      a request that arrives twice takes effect once
     retry.py            Memory.retry: after a conflict, who waited longest goes first
     signing.py          the ledger's head, signed
@@ -23,6 +24,7 @@ from standfast.memory.async_memory import AsyncMemory
 from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessage, AddedMessages
 from standfast.memory.embedding import MemoryVectors, VectorStatus
+from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
 from standfast.memory.run import AgentRun, Run
@@ -36,6 +38,8 @@ __all__ = [
     "AsyncMemory",
     "AsyncRun",
     "AsyncSnapshotView",
+    "ErasurePlan",
+    "Forgotten",
     "IdempotencyRecord",
     "Memory",
     "MemoryVectors",

@@ -42,3 +42,10 @@ def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
     if isinstance(floors, Judge):
         return floors
     return Judge(FloorRegistry.shipped() if floors is None else floors)
+
+
+def checked_url(url: str) -> str:
+    """The path or URL of a store, if it may be one; ``InvalidValue`` otherwise."""
+    if not isinstance(url, str) or not url:
+        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
+    return url

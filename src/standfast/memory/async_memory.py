@@ -25,6 +25,7 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRI
 from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.embedding import MemoryVectors
+from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
@@ -221,24 +222,37 @@ class AsyncMemory:
 
     async def forget(
         self,
-        subject: str,
+        subject: str | None = None,
         *,
-        reason: str,
-        scope: str = SHARED,
+        reason: str = "",
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: bool = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
-    ) -> Receipt:
-        """Erase every version of a subject; see ``Memory.forget``."""
-        return await _in_thread(
-            self._memory.forget,
-            subject,
-            reason=reason,
-            scope=scope,
-            workflow=workflow,
-            agent=agent,
-            run_id=run_id,
+    ) -> Forgotten | ErasurePlan:
+        """Erase a subject, all of a scope or all from a source, or say what would be erased; see ``Memory.forget``."""
+        erase: Callable[..., Forgotten | ErasurePlan] = self._memory.forget
+        return await asyncio.shield(
+            _in_thread(
+                erase,
+                subject,
+                reason=reason,
+                scope=scope,
+                memory_id=memory_id,
+                source=source,
+                rehearse=rehearse,
+                workflow=workflow,
+                agent=agent,
+                run_id=run_id,
+            )
         )
+
+    async def finish_forgetting(self) -> list[Forgotten]:
+        """Finish what processes that died had begun to forget; see ``Memory.finish_forgetting``."""
+        return await _in_thread(self._memory.finish_forgetting)
 
     async def retry(
         self, attempt: Callable[[], Awaitable[_R]], *, key: str = "", attempts: int = MAX_RETRIES

@@ -25,10 +25,10 @@ from standfast.policies.band_budget import (
     step_row,
 )
 from standfast.scopes import prefix_of
-from standfast.store.commit import Fact
+from standfast.store.commit import Fact, Write
 from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Record
+from standfast.vocabulary import ActionType, Band, Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +243,13 @@ def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str])
             since = row["rows"] + 1
             rows[f"budget/{band}"] = row | {"erased": row["erased"] + count, "rows": since, "since": since}
     return rows
+
+
+def restarted_writes(store: Store, namespace: str, at: int, erased: Sequence[str]) -> list[Write]:
+    """Return the same rows as writes, for a commit that erases these keys and is planned elsewhere."""
+    rows = restarted_rows(store, namespace, at, erased)
+    actions = {key: ActionType.WRITE if key.startswith(STREAM) else ActionType.MERGE for key in rows}
+    return [Write.of(namespace, key, actions[key], row) for key, row in rows.items()]
 
 
 def _stream_prefix(band: str, epoch: int) -> str:

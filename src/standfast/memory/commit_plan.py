@@ -7,7 +7,7 @@
 Only ``plan_commit`` and ``only_budgets_changed`` read the store. Nothing here writes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -108,6 +108,12 @@ def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
 def _differ_only_in_band(one: Record, other: Record) -> bool:
     """Whether they are copies of each other. Their fields are the same objects then."""
     return all(getattr(one, name) is getattr(other, name) for name in _OTHER_FIELDS)
+
+
+def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
+    """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets, and notes about it."""
+    in_bands = sum(2 if record.band in budgeted else 1 for record in one.placed)
+    return in_bands + 2 * len(one.incidents) + 4
 
 
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:

@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar, overload
 
 import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
-from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
+from standfast.errors import AboveCeiling, NotAllowed
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, Judge
@@ -24,11 +24,18 @@ from standfast.limits import (
     MAX_RETRIES,
     MAX_WARNINGS,
 )
-from standfast.memory.arguments import checked_ceiling, checked_mode, checked_namespace, judge_of
-from standfast.memory.band_budgets import BandBudgets, restarted_rows
+from standfast.memory.arguments import (
+    checked_ceiling,
+    checked_mode,
+    checked_namespace,
+    checked_url,
+    judge_of,
+)
+from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.memory.committing import RunServices
 from standfast.memory.conversations import AddedMessages, AddRequest, Conversations
 from standfast.memory.embedding import MemoryVectors, named_embedder
+from standfast.memory.erasing import Eraser, ErasurePlan, ForgetRequest, Forgotten
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.readable_memory import ReadableMemory
 from standfast.memory.retry import RetryLines
@@ -43,12 +50,10 @@ from standfast.recall.index_upkeep import problems_of_index
 from standfast.recall.registry import ControllerRegistry
 from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
 from standfast.store.commit import Write
-from standfast.store.records import STREAM
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import (
-    ActionType,
     JsonScalar,
     Receipt,
     Remembered,
@@ -133,6 +138,7 @@ class Memory(ReadableMemory):
             warn=self._warn,
         )
         self.traces = traces
+        self._eraser = Eraser(self._services, policy_set_id=self.policy_set_id)
         self._conversations = Conversations(self._services, policy_set_id=self.policy_set_id)
         self._allow_live = allow_live
         self._signer = LedgerSigner(store, notary, warn=self._warn)
@@ -188,13 +194,11 @@ class Memory(ReadableMemory):
         origin_table(origins or {})
         analyzer_of(language)
         embedder = named_embedder(embedder)
-        if not isinstance(url, str) or not url:
-            raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
-        store = open_store(url, create=create, clock=clock, ids=ids)
+        store = open_store(checked_url(url), create=create, clock=clock, ids=ids)
         try:
             if notary == "auto":
                 notary = Notary.for_store(url, store.entries, store.branches)
-            return cls(
+            memory = cls(
                 store,
                 namespace=namespace,
                 floors=judge,
@@ -210,9 +214,11 @@ class Memory(ReadableMemory):
                 embedder=embedder,
                 language=language,
             )
+            memory.finish_forgetting()
         except BaseException:
             store.close()
             raise
+        return memory
 
     # Writing.
 
@@ -319,26 +325,94 @@ class Memory(ReadableMemory):
         )
         return self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
 
+    @overload
     def forget(
         self,
-        subject: str,
+        subject: str | None = None,
         *,
         reason: str,
-        scope: str = SHARED,
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: Literal[False] = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
-    ) -> Receipt:
-        """Erase every version of a subject or memory id, in a run of its own; see ``Run.forget``.
+    ) -> Forgotten: ...
+
+    @overload
+    def forget(
+        self,
+        subject: str | None = None,
+        *,
+        reason: str = "",
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: Literal[True],
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+        run_id: str | None = None,
+    ) -> ErasurePlan: ...
+
+    def forget(
+        self,
+        subject: str | None = None,
+        *,
+        reason: str = "",
+        scope: str | None = None,
+        memory_id: str | None = None,
+        source: Mapping[str, str] | None = None,
+        rehearse: bool = False,
+        workflow: str = DEFAULT_WORKFLOW,
+        agent: str | None = None,
+        run_id: str | None = None,
+    ) -> Forgotten | ErasurePlan:
+        """Erase every version of what is named, everywhere: a subject or memory id, all of a scope, or all from a source.
+
+            memory.forget("preference/language", scope="user/ada", reason="asked for")
+            memory.forget(scope="user/ada", reason="erasure request 17")
+
+        A scope or a source may have any number of records. They are erased in as many commits as it takes; if the process ends in
+        between, repeating the call or opening the memory again finishes it. Law stays, and is listed in the answer.
 
         Args:
+            subject: A subject (or memory id) of one scope, by default of ``"shared"``. ``memory_id`` means the same.
+            reason: Why; recorded in the ledger.
+            scope: Without anything else: everything in it and below it.
+            source: Everything from a source such as ``{"kind": "doc", "id": "handbook"}``, in the scope and below it, by default
+                everywhere.
+            rehearse: Only say what would be erased.
             run_id: An idempotency key, as for ``remember``.
+
+        Raises:
+            InvalidValue: There is nothing to forget, or the arguments name nothing.
+            NotAuthorised: The subject is law, which only a human's signature ends.
         """
+        request = ForgetRequest.of(
+            subject=subject, memory_id=memory_id, scope=scope, source=source, reason=reason, rehearse=rehearse
+        )
+        if request.target is not None:
+            if rehearse:
+                return self._eraser.plan(request.target)
+            if not self.ceiling.may_write:
+                raise AboveCeiling(ceiling=self.ceiling.value, operation="forget")
+            by = agent or workflow
+            return self._eraser.erase(request.target, reason=reason, by=by, key=run_id)
+        if rehearse:
+            return self._eraser.plan_one(request.memory_id, request.scope)
         run = self._writing_run(workflow, agent, run_id)
         with run:
-            run.forget(subject, reason=reason, scope=scope)
+            run.forget(request.memory_id, reason=reason, scope=request.scope)
         assert run.receipt is not None, "a forgotten record is always written"
-        return run.receipt
+        traces = self._eraser.forget_traces(request.memory_id, request.scope)
+        return Forgotten(**run.receipt.as_json(), records=1, rows=run.forgotten_rows, traces=traces)
+
+    def finish_forgetting(self) -> list[Forgotten]:
+        """Finish what processes that died had begun to forget. ``Memory.open``, the commands and the server do so."""
+        if not self.ceiling.may_write:
+            return []
+        return [self._eraser.finish(intent) for intent in self._eraser.abandoned()]
 
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
@@ -468,10 +542,7 @@ class Memory(ReadableMemory):
         return sweep(self.store, self.namespace, self.store.clock.now(), extra_writes=self._restarted)
 
     def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
-        """Return the rows of budgets that must be written when these keys are erased."""
-        rows = restarted_rows(self.store, self.namespace, at, erased)
-        actions = {key: ActionType.WRITE if key.startswith(STREAM) else ActionType.MERGE for key in rows}
-        return [Write.of(self.namespace, key, actions[key], row) for key, row in rows.items()]
+        return restarted_writes(self.store, self.namespace, at, erased)
 
     # Proving.
 

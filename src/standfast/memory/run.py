@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -24,8 +24,10 @@ from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.redaction import redacted_request
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
+from standfast.memory.commit_plan import rows_needed
 from standfast.memory.committing import RunServices, commit_judged
+from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import RunJudgingContext
 from standfast.memory.origin_lookup import OriginLookup
@@ -39,7 +41,6 @@ from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
 from standfast.store.commit import Commit, Write
-from standfast.store.records import keys_with_content_of
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import EventDraft, Lane
@@ -55,7 +56,6 @@ from standfast.vocabulary import (
     VisibilityMode,
 )
 
-FORGETTABLE_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS, Band.VOID)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _A = TypeVar("_A", bound=Remembered | None)
@@ -97,6 +97,7 @@ class Run:
         self._judged: list[JudgedRecord] = []
         self._own_origins: dict[tuple[str, str], Origin] = {}
         self._noted_origins = 0
+        self._rows = 0
         self._forgotten: dict[str, str] = {}
         self._recalled: list[Recalled] = []
         self._judging: dict[str, RunJudgingContext] = {}
@@ -352,11 +353,23 @@ class Run:
         return lookup.origin_of(request, self._own_origins, self.max_origin)
 
     def _note_judged(self, judged: JudgedRecord, claim: Claim, context: RunJudgingContext) -> None:
+        self._require_room(judged)
         self._judged.append(judged)
         if judged.is_accepted:
             context.accept(claim)
         elif judged.witness is not None:
             context.accept(Claim(record=judged.witness))
+
+    def _require_room(self, judged: JudgedRecord) -> None:
+        """Count the rows of a record. One that no longer fits the commit is refused at once; what is buffered stays."""
+        rows = rows_needed(judged, self._services.budgets.budgets)
+        if not self._is_live and self._rows + len(self._forgotten) + rows > MAX_COMMIT_WRITES:
+            problem = (
+                f"it has buffered {len(self._judged):,} records, the most that one commit holds. Commit now and go on in a new run, "
+                "or use memory.add(), which commits in parts"
+            )
+            raise InvalidValue(what=f"run {self.identity.run_id}", problem=problem)
+        self._rows += rows
 
     def _own_word(self, role: str) -> dict[str, str]:
         """The source of a text that names none: whoever wants it remembered."""
@@ -394,9 +407,7 @@ class Run:
                 self._snapshot = store.head()
             if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
                 raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            keys = keys_with_content_of(
-                store, namespace, subject, FORGETTABLE_BANDS, scope=scope, at=self._snapshot
-            )
+            keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
             if not keys:
                 place = "" if scope == SHARED else f" and scope {scope}"
                 problem = f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was forgotten"
@@ -536,6 +547,11 @@ class Run:
     def answers(self) -> list[Remembered]:
         """What the calls of ``remember`` were answered, as committed; only of a run whose id the caller gave."""
         return [] if self._call_log is None else self._call_log.answers
+
+    @property
+    def forgotten_rows(self) -> int:
+        """How many rows the run erases, or has erased."""
+        return len(self._forgotten)
 
     @property
     def _is_live(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -168,6 +169,25 @@ class Store:
         """
         versions = self._storage.versions(VersionQuery(namespace=namespace, keys=[key]))
         return [verified(version) for version in versions] if verify else versions
+
+    def versions_by_key(
+        self, namespace: str, *, prefix: str = "", after: str = ""
+    ) -> Iterator[list[Version]]:
+        """Every version of each record in a range of keys, by key; a record's oldest first. They are not verified."""
+        limit = SCAN_PAGE_RECORDS
+        while True:
+            query = VersionQuery(namespace=namespace, prefix=prefix, after=(namespace, after), limit=limit)
+            page = self._storage.versions(query)
+            groups = [list(group) for _, group in groupby(page, key=lambda version: version.key)]
+            is_last = len(page) < limit
+            if not is_last and len(groups) == 1:
+                limit *= 2
+                continue
+            # The last record of a full page may have further versions.
+            yield from groups if is_last else groups[:-1]
+            if is_last:
+                return
+            after, limit = groups[-2][0].key, SCAN_PAGE_RECORDS
 
     def versions_of(self, snapshot: int) -> list[Version]:
         """The versions that the commit of a snapshot wrote, by namespace and key, not verified."""

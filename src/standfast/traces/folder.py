@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,6 +88,12 @@ class TraceFolder:
         except OSError as error:
             raise _failed(self.path, error) from error
         yield from (self.path / name for name in names if name.endswith(_SUFFIX) and name[0] != ".")
+
+    def readable(self) -> Iterator[tuple[Path, Trace]]:
+        """Yield the traces that can be read, each with its file, by file name."""
+        for file in self.run_files():
+            with suppress(TraceError):
+                yield file, Trace.read(read_artifact(file))
 
     def expire(self, *, now: datetime, rehearse: bool = False) -> TraceSweep:
         """Remove the traces that are past the folder's retention period; see ``sweep``."""

@@ -203,14 +203,14 @@ class OpenRuns:
     ) -> schemas.ForgetResponse:
         """Forget a subject when the run commits."""
         memory = self._gateway.authorize(caller, Permission.FORGET, namespace)
-        size_bytes = len(body.subject.encode())
+        size_bytes = len(body.name.encode())
 
         def work(opened: _OpenRun) -> schemas.ForgetResponse:
             opened.require_room(FORGET, size_bytes)
             return memory_operations.forget_in(opened.run, body)
 
         request = _Request(request_key, [FORGET, body.as_json()], size_bytes)
-        answer = schemas.ForgetResponse(subject=body.subject)
+        answer = schemas.ForgetResponse(subject=body.name)
         return self._call(
             row_id_of(caller.key_id, namespace, run_id), memory, request, work, lambda _: answer
         )

@@ -294,7 +294,7 @@ def forget_together(place: Place, bodies: list[ForgetBody]) -> None:
                 memory_operations.forget_in(run, body)
 
     if bodies:
-        memory.retry(attempt, key=min(body.subject for body in bodies))
+        memory.retry(attempt, key=min(body.name for body in bodies))
 
 
 def _said(text: str | None, messages: list[ConversationMessage] | None) -> list[ConversationMessage]:

@@ -302,15 +302,33 @@ class OwnTools:
 
     def memory_forget(  # noqa: PLR0917  # The SDK calls by name.
         self,
-        subject: str,
         reason: Annotated[str, Field(description="The reason; it is recorded in the ledger.")],
         context: AnyContext,
-        scope: ToolScope = None,
+        subject: Annotated[str | None, Field(description="The subject or memory id to forget.")] = None,
+        scope: Annotated[
+            str | None,
+            Field(
+                description="The scope of the subject. Without a subject: forget all of this scope and below it."
+            ),
+        ] = None,
+        memory_id: Annotated[str | None, Field(description="A memory id, instead of a subject.")] = None,
+        source: Annotated[
+            dict[str, str] | None,
+            Field(description='Forget all from this source, such as {"kind": "doc", "id": "handbook"}.'),
+        ] = None,
+        rehearse: Annotated[bool, Field(description="Only say what would be erased.")] = False,
         request_key: RequestKey = None,
         namespace: Namespace = None,
     ) -> Answer:
-        """Forget a subject (or memory id) and erase its content for good. Sealed records stay."""
-        body = {"subject": subject, "reason": reason, "scope": scope}
+        """Forget a subject, all of a scope or all from a source, and erase its content for good. Sealed records stay."""
+        body = {
+            "subject": subject,
+            "reason": reason,
+            "scope": scope,
+            "memory_id": memory_id,
+            "source": source,
+            "rehearse": rehearse,
+        }
         return self._call(
             context,
             Permission.FORGET,

@@ -388,27 +388,43 @@ def forget(
     request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
 ) -> ForgetResponse:
-    """Forget a subject and erase its content. Sealed records stay."""
+    """Forget a subject, all of a scope or all from a source, and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
+    if body.rehearse:
+        plan = memory.forget(
+            body.subject, memory_id=body.memory_id, scope=body.scope, source=body.source, rehearse=True
+        )
+        return ForgetResponse(
+            subject=body.subject, records=plan.records, rows=plan.rows, traces=plan.traces, law=plan.law
+        )
     with request_run_id(caller, namespace, request_key, "forget") as run_id:
-        receipt = memory.retry(
+        done = memory.retry(
             lambda: memory.forget(
                 body.subject,
                 reason=body.reason,
-                scope=body.scope or SHARED,
+                scope=body.scope,
+                memory_id=body.memory_id,
+                source=body.source,
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
             ),
-            key=body.subject,
+            key=body.subject or "",
         )
-    return ForgetResponse(subject=body.subject, receipt=receipt)
+    return ForgetResponse(
+        subject=body.subject,
+        receipt=done.receipt,
+        records=done.records,
+        rows=done.rows,
+        traces=done.traces,
+        law=done.law,
+    )
 
 
 def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
     """Forget a subject when an open run commits."""
-    run.forget(body.subject, reason=body.reason, scope=body.scope)
-    return ForgetResponse(subject=body.subject)
+    run.forget(body.name, reason=body.reason, scope=body.scope)
+    return ForgetResponse(subject=body.name)
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Self
 import msgspec
 from msgspec import Meta
 
-from standfast.bench.leaderboard import LeaderboardRow
-from standfast.bench.statistics import Mean
+from standfast.errors import InvalidValue
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal
 from standfast.limits import (
@@ -141,11 +140,25 @@ class RememberBatchBody(Value, frozen=True, kw_only=True):
 
 
 class ForgetBody(Value, frozen=True, kw_only=True):
-    """A subject (or memory id) to forget, and the reason."""
+    """What to forget, and the reason: a subject or memory id of a scope, all from a source, or all of a scope and below it.
 
-    subject: Name
+    ``rehearse`` only says what would be erased. In a run, only a subject or memory id can be forgotten.
+    """
+
+    subject: Name | None = None
     reason: Name
     scope: Scope | None = None
+    memory_id: Name | None = None
+    source: dict[str, str] | None = None
+    rehearse: bool = False
+
+    @property
+    def name(self) -> str:
+        """The subject or memory id; ``InvalidValue`` if there is none."""
+        name = self.subject or self.memory_id
+        if name is None or self.rehearse:
+            raise InvalidValue(what="forget", problem="a run forgets a subject or a memory id; name one")
+        return name
 
 
 class OpenRunBody(Value, frozen=True, kw_only=True):
@@ -263,10 +276,14 @@ class RememberBatchResponse(Value, frozen=True, kw_only=True):
 
 
 class ForgetResponse(Value, frozen=True, kw_only=True):
-    """The subject that was forgotten. In an open run there is no receipt yet."""
+    """What was forgotten, in numbers, and the law that stays. In an open run, and in a rehearsal, there is no receipt."""
 
-    subject: str
+    subject: str | None = None
     receipt: Receipt | None = None
+    records: int = 1
+    rows: int = 0
+    traces: int = 0
+    law: tuple[str, ...] = ()
 
 
 class RunResponse(Value, frozen=True, kw_only=True):
@@ -511,12 +528,6 @@ class ComparisonQuery(Value, frozen=True, kw_only=True):
     right: Name
 
 
-class BenchQuery(Value, frozen=True, kw_only=True):
-    """The budget to rank at. Without one it is 10 KB, or the middle budget of the grid."""
-
-    budget_bytes: int | None = None
-
-
 class PromptQuery(Value, frozen=True, kw_only=True):
     """Which tag of a prompt to return."""
 
@@ -561,34 +572,3 @@ class TracesPage(Value, frozen=True, kw_only=True):
 
     traces: list[TraceSummary]
     next: str | None = None
-
-
-class BudgetReport(Value, frozen=True, kw_only=True):
-    """The scores of a policy at one budget; the counts are sums over all episodes."""
-
-    budget_bytes: int
-    recall: Mean
-    f1: Mean
-    utility_per_kb: Mean
-    true_positives: int
-    false_positives: int
-    false_negatives: int
-    true_negatives: int
-
-
-class PolicyReport(Value, frozen=True, kw_only=True):
-    """The scores of one policy, smallest budget first."""
-
-    policy: str
-    track: str
-    budgets: list[BudgetReport]
-
-
-class BenchResponse(Value, frozen=True, kw_only=True):
-    """The finished benchmark: the leaderboard at one budget, and the report of each policy at all budgets."""
-
-    budget_bytes: int
-    budgets_bytes: list[int]
-    episodes: int
-    leaderboard: list[LeaderboardRow]
-    reports: list[PolicyReport]

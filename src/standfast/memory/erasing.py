@@ -1,0 +1,480 @@
+"""Erasing all of a scope, or of a source, however much it is: in as many commits as it takes, and to the end.
+
+The intent is stored first, as ``forgetting/<id>`` in the system namespace. Each commit erases a page of rows and moves the intent's
+cursor, so that a process that dies loses nothing, and any other one goes on from there. The last commit replaces the intent by
+``forgotten/<id>``, what was erased in numbers, and its receipt is the receipt of the whole.
+
+Law is listed and stays: it ends by a signature.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Self
+
+from msgspec.structs import replace
+
+from standfast.canon import fingerprint, parse, utc_text
+from standfast.errors import InvalidValue, StandfastError
+from standfast.govern.admission import witness_prefix
+from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
+from standfast.govern.evidence import read_instant
+from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.patterns import said_key
+from standfast.limits import ERASED_ROWS_PER_COMMIT, LEASE_SECONDS, MAX_LISTED_LAW
+from standfast.memory.committing import RunServices, commit_judged
+from standfast.scopes import (
+    ALL_SCOPES,
+    SHARED,
+    checked_scope,
+    is_within,
+    key_parts,
+    name_in,
+    prefix_of,
+    scope_in,
+    scoped_key,
+)
+from standfast.store.commit import Commit, Fact, Write
+from standfast.store.protocol import Version
+from standfast.store.records import SESSION, STREAM, is_band_row, keys_with_content_of, record_of
+from standfast.store.store import Store
+from standfast.traces.artifact import ToolCall
+from standfast.traces.recorder import REMEMBER
+from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, Value, VisibilityMode
+
+_OPEN: Final = "forgetting/"
+_DONE: Final = "forgotten/"
+ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
+_NOTES: Final = ("said", "refused", "mark", SESSION)
+# Bands come last, because what stands about a record elsewhere is recognised by the record.
+_STAGES: Final = (*_NOTES, Band.PHOENIX, DECISION_PREFIX.rstrip("/"), STREAM.rstrip("/"), *ERASED_BANDS)
+
+
+class ErasurePlan(Value, frozen=True, kw_only=True):
+    """What forgetting would erase: how many records and rows, and the law that would stay."""
+
+    records: int
+    rows: int
+    traces: int
+    law: tuple[str, ...] = ()
+
+
+class Forgotten(Receipt, frozen=True, kw_only=True):
+    """The receipt of forgetting: that of its last commit, with what was erased in numbers, and the law that stays."""
+
+    records: int = 0
+    rows: int = 0
+    traces: int = 0
+    commits: int = 1
+    law: tuple[str, ...] = ()
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt alone."""
+        return Receipt(**{name: getattr(self, name) for name in Receipt.__struct_fields__})
+
+
+class ErasureTarget(Value, frozen=True, kw_only=True):
+    """What to erase: everything in a scope and below it, or only what comes from a source there."""
+
+    scope: str
+    source: dict[str, str] | None = None
+
+    def is_source_of(self, record: Record) -> bool:
+        """Whether a record comes from the source. A document is the source of what comes from a place in it."""
+        if self.source is None:
+            return True
+        source = record.source if isinstance(record.source, dict) else {}
+        name = str(source.get("id", ""))
+        return source.get("kind") == self.source["kind"] and self.source["id"] in (
+            name,
+            name.partition("#")[0],
+        )
+
+    def __str__(self) -> str:
+        place = "every scope" if self.scope == ALL_SCOPES else f"scope {self.scope}"
+        return place if self.source is None else f"{self.source['kind']}:{self.source['id']} in {place}"
+
+
+class ForgetRequest(Value, frozen=True, kw_only=True):
+    """What a caller asks to forget, checked: one record of a scope, or a target of any size."""
+
+    scope: str
+    memory_id: str = ""
+    target: ErasureTarget | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        subject: str | None,
+        memory_id: str | None,
+        scope: str | None,
+        source: Mapping[str, str] | None,
+        reason: str,
+        rehearse: bool,
+    ) -> Self:
+        """Check the arguments of ``Memory.forget``."""
+        if not rehearse and not (isinstance(reason, str) and reason.strip()):
+            raise InvalidValue(what="reason", problem=f"it must be a non-empty string, not {reason!r:.80}")
+        named = [one for one in (subject, memory_id, source) if one is not None]
+        if len(named) > 1 or not (named or scope is not None):
+            problem = "name one of subject, memory_id and source, or only a scope to forget all of it"
+            raise InvalidValue(what="forget", problem=problem)
+        within = None if scope is None else checked_scope(scope)
+        if source is not None:
+            if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
+                problem = (
+                    f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {source!r:.80}'
+                )
+                raise InvalidValue(what="source", problem=problem)
+            plain = {"kind": str(source["kind"]), "id": str(source["id"])}
+            return cls(scope=SHARED, target=ErasureTarget(scope=within or ALL_SCOPES, source=plain))
+        if not named:
+            assert within is not None
+            return cls(scope=within, target=ErasureTarget(scope=within))
+        if not (isinstance(named[0], str) and named[0].strip()):
+            raise InvalidValue(what="subject", problem=f"it must be a non-empty string, not {named[0]!r:.80}")
+        return cls(scope=within or SHARED, memory_id=named[0])
+
+
+class _Intent(Value, frozen=True, kw_only=True):
+    """How far an erasure has come. ``at`` is when its last page was committed."""
+
+    erasure_id: str
+    namespace: str
+    target: ErasureTarget
+    reason: str
+    by: str
+    at: str
+    stage: int = 0
+    after: str = ""
+    records: int = 0
+    rows: int = 0
+    commits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    keys: tuple[str, ...]
+    records: int
+    stage: int
+    after: str
+
+
+class Eraser:
+    """Erases from one namespace."""
+
+    def __init__(self, services: RunServices, *, policy_set_id: str) -> None:
+        self._services = services
+        self._store = services.store
+        self._namespace = services.namespace
+        self._policy_set_id = policy_set_id
+
+    def plan(self, target: ErasureTarget) -> ErasurePlan:
+        """What erasing would reach now. Changes nothing."""
+        at, stage, after, rows, records = self._store.head(), 0, "", 0, 0
+        while stage < len(_STAGES):
+            page = self._page(target, at, stage, after)
+            stage, after = page.stage, page.after
+            rows, records = rows + len(page.keys), records + page.records
+        return ErasurePlan(
+            records=records, rows=rows, traces=len(self._traces(target)), law=self._law(target, at)
+        )
+
+    def plan_one(self, memory_id: str, scope: str) -> ErasurePlan:
+        """What forgetting one record would erase now."""
+        at = self._store.head()
+        rows = rows_about(self._store, self._namespace, memory_id, scope=scope, at=at)
+        law = scoped_key(Band.VAULT, scope, memory_id)
+        return ErasurePlan(
+            records=1 if rows else 0,
+            rows=len(rows),
+            traces=len(self._traces(ErasureTarget(scope=scope), memory_id)),
+            law=tuple(self._store.read(self._namespace, [law], at=at)),
+        )
+
+    def forget_traces(self, memory_id: str, scope: str) -> int:
+        """Remove the traces that record a text under this subject or id. Returns how many there were."""
+        removals = self._traces(ErasureTarget(scope=scope), memory_id)
+        for remove in removals:
+            remove()
+        return len(removals)
+
+    def erase(self, target: ErasureTarget, *, reason: str, by: str, key: str | None) -> Forgotten:
+        """Erase, or go on with an erasure of the same target that did not end.
+
+        Args:
+            key: An idempotency key: an erasure with this key that ended gives its receipt.
+
+        Raises:
+            InvalidValue: There is nothing to erase, or the key was used for another target.
+        """
+        wanted = fingerprint(
+            ["erasure/v1", self._namespace, target.as_json(), key or self._store.ids.new_id()]
+        )
+        if key is not None and (done := self._done(wanted[:32])) is not None:
+            return done
+        intent = next((one for one in self._open_intents() if one.target == target), None)
+        if intent is None:
+            plan = self.plan(target)
+            if not plan.rows:
+                stays = f"; {len(plan.law)} records of law stay" if plan.law else ""
+                problem = f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
+                raise InvalidValue(what="forget", problem=problem)
+            intent = _Intent(
+                erasure_id=wanted[:32],
+                namespace=self._namespace,
+                target=target,
+                reason=reason,
+                by=by,
+                at=utc_text(self._store.clock.now()),
+            )
+            self._commit_intent(intent)
+        return self.finish(intent)
+
+    def abandoned(self) -> list[_Intent]:
+        """The erasures that no process works on any more."""
+        now = self._store.clock.now()
+        begun = ((intent, read_instant(intent.at)) for intent in self._open_intents())
+        return [one for one, at in begun if at is None or (now - at).total_seconds() > LEASE_SECONDS]
+
+    def finish(self, intent: _Intent) -> Forgotten:
+        """Erase what is left. Another process may do so at the same time; then each page is erased by one of them."""
+        while intent.stage < len(_STAGES):
+            at = self._store.head()
+            current = self._intent(intent.erasure_id, at)
+            if current is None:
+                done = self._done(intent.erasure_id)
+                assert done is not None, "an erasure ends with what was erased"
+                return done
+            page = self._page(current.target, at, current.stage, current.after)
+            intent = replace(
+                current,
+                stage=page.stage,
+                after=page.after,
+                records=current.records + page.records,
+                rows=current.rows + len(page.keys),
+                commits=current.commits + 1,
+                at=utc_text(self._store.clock.now()),
+            )
+            if not self._erase_page(intent, page, at):
+                intent = current
+        return self._end(intent)
+
+    def _erase_page(self, intent: _Intent, page: _Page, at: int) -> bool:
+        """Erase a page and move the cursor, in one commit. False if something changed meanwhile."""
+        if not page.keys:
+            return True
+        run = self._identity(f"{intent.erasure_id}-{intent.stage}-{fingerprint(page.keys)[:16]}", at)
+        row = self._row(_OPEN, intent, ActionType.MERGE)
+        with self._services.budgets_lock():
+            try:
+                commit_judged(
+                    self._services,
+                    [],
+                    dict.fromkeys(page.keys, intent.reason),
+                    run=run,
+                    extra_writes=lambda _: [row],
+                )
+            except StandfastError as error:
+                if error.code != "commit_aborted":
+                    raise
+                return False
+        return True
+
+    def _end(self, intent: _Intent) -> Forgotten:
+        traces = self._traces(intent.target)
+        for remove in traces:
+            remove()
+        at = self._store.head()
+        if self._intent(intent.erasure_id, at) is None:
+            done = self._done(intent.erasure_id)
+            assert done is not None, "an erasure ends with what was erased"
+            return done
+        law = self._law(intent.target, at)
+        told = {
+            "commits": intent.commits + 1,
+            "law": list(law),
+            "records": intent.records,
+            "rows": intent.rows,
+            "traces": len(traces),
+        }
+        done_row = Write.of(SYSTEM_NAMESPACE, f"{_DONE}{intent.erasure_id}", ActionType.WRITE, told)
+        open_row = Write.of(SYSTEM_NAMESPACE, f"{_OPEN}{intent.erasure_id}", ActionType.EXPIRE)
+        body = {**told, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
+        run = self._identity(f"{intent.erasure_id}-end", at)
+        self._store.commit(_commit_of(run, [done_row, open_row], Fact.of("forgotten", body)))
+        done = self._done(intent.erasure_id, replayed=False)
+        assert done is not None, "it was just committed"
+        return done
+
+    # The intents.
+
+    def _commit_intent(self, intent: _Intent) -> None:
+        at = self._store.head()
+        body = {"by": intent.by, "reason": intent.reason, "target": intent.target.as_json()}
+        run = self._identity(f"{intent.erasure_id}-begin", at)
+        row = self._row(_OPEN, intent, ActionType.WRITE)
+        self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
+
+    def _row(self, prefix: str, intent: _Intent, action: ActionType) -> Write:
+        return Write.of(SYSTEM_NAMESPACE, f"{prefix}{intent.erasure_id}", action, intent.as_json())
+
+    def _open_intents(self) -> list[_Intent]:
+        rows = self._store.scan(SYSTEM_NAMESPACE, prefix=_OPEN)
+        intents = (_Intent.from_json(parse(row.content or b"")) for row in rows)
+        return [intent for intent in intents if intent.namespace == self._namespace]
+
+    def _intent(self, erasure_id: str, at: int) -> _Intent | None:
+        key = f"{_OPEN}{erasure_id}"
+        found = self._store.read(SYSTEM_NAMESPACE, [key], at=at)
+        return _Intent.from_json(parse(found[key].content or b"")) if key in found else None
+
+    def _done(self, erasure_id: str, *, replayed: bool = True) -> Forgotten | None:
+        key = f"{_DONE}{erasure_id}"
+        found = self._store.read(SYSTEM_NAMESPACE, [key])
+        if key not in found:
+            return None
+        receipt = self._store.receipt_of(found[key].memory_snapshot_id)
+        return Forgotten.from_json(
+            {**receipt.as_json(), **parse(found[key].content or b""), "replayed": replayed}
+        )
+
+    def _identity(self, run_id: str, at: int) -> RunIdentity:
+        return RunIdentity(
+            run_id=f"forget-{run_id}",
+            workflow_id="forget",
+            memory_snapshot_id=at,
+            visibility_mode=VisibilityMode.BUFFERED_WRITE,
+            policy_set_id=self._policy_set_id,
+        )
+
+    # What is erased.
+
+    def _page(self, target: ErasureTarget, at: int, stage: int, after: str) -> _Page:
+        """The next rows to erase behind a place, and the place behind them."""
+        keys: list[str] = []
+        records = 0
+        while stage < len(_STAGES):
+            for versions in self._store.versions_by_key(
+                self._namespace, prefix=self._prefix(target, stage), after=after
+            ):
+                after = versions[0].key
+                if self._is_erased(target, stage, versions, at):
+                    keys.append(after)
+                    records += _STAGES[stage] in (Band.LEDGER, Band.VOID)
+                if len(keys) == ERASED_ROWS_PER_COMMIT:
+                    return _Page(tuple(keys), records, stage, after)
+            stage, after = stage + 1, ""
+        return _Page(tuple(keys), records, stage, after)
+
+    def _prefix(self, target: ErasureTarget, stage: int) -> str:
+        name = _STAGES[stage]
+        is_scoped = name in (*_NOTES, *ERASED_BANDS)
+        return prefix_of(name, target.scope) if is_scoped else f"{name}/"
+
+    def _is_erased(self, target: ErasureTarget, stage: int, versions: list[Version], at: int) -> bool:
+        """Whether a row belongs to the target and still holds content."""
+        held = [one for one in versions if one.content is not None]
+        if not held:
+            return False
+        name, key = _STAGES[stage], held[-1].key
+        if name in ERASED_BANDS:
+            return target.source is None or any(target.is_source_of(record_of(one)) for one in held)
+        if name == "said":
+            return target.source is None or self._is_of_source(
+                target, Band.LEDGER, scope_in(key), _said_id(key)
+            )
+        if name in _NOTES:
+            return target.source is None
+        row = parse(held[-1].content or b"")
+        return self._is_row_of(target, row, at)
+
+    def _is_row_of(self, target: ErasureTarget, row: dict[str, Any], at: int) -> bool:
+        """Whether a proposal, a decision or a row of a stream is about the target. Decisions about law stay with the law."""
+        key = row["proposal"]["key"] if "proposal" in row else row.get("key", "")
+        parts = key_parts(key)
+        if parts is None or not is_within(parts.scope, target.scope):
+            return False
+        if "approval" in row and self._store.read(self._namespace, [key], at=at):
+            return False
+        if target.source is None:
+            return True
+        if isinstance(row.get("record"), dict):
+            return target.is_source_of(Record.from_json(row["record"]))
+        return any(self._is_of_source(target, band, parts.scope, parts.name) for band in ERASED_BANDS)
+
+    def _is_of_source(self, target: ErasureTarget, band: Band, scope: str, memory_id: str) -> bool:
+        versions = self._store.history(self._namespace, f"{band}/{scope}//{memory_id}")
+        return any(target.is_source_of(record_of(one)) for one in versions if one.content is not None)
+
+    def _law(self, target: ErasureTarget, at: int) -> tuple[str, ...]:
+        """The keys of the law of the target, as many as are listed."""
+        rows = self._store.scan(self._namespace, prefix=prefix_of(Band.VAULT, target.scope), at=at)
+        keys = (row.key for row in rows if target.is_source_of(record_of(row)))
+        return tuple(key for key, _ in zip(keys, range(MAX_LISTED_LAW), strict=False))
+
+    def _traces(self, target: ErasureTarget, memory_id: str | None = None) -> list[Callable[[], None]]:
+        """For each trace that records a text of the target, the function that removes it."""
+        folder = self._services.traces
+        if folder is None:
+            return []
+        return [
+            partial(file.unlink, missing_ok=True)
+            for file, trace in folder.readable()
+            if any(
+                _is_call_about(call, target, memory_id) for event in trace.events for call in event.tool_calls
+            )
+        ]
+
+
+def _is_call_about(call: ToolCall, target: ErasureTarget, memory_id: str | None) -> bool:
+    """Whether a recorded call remembered a text of the target; with an id, one of that record."""
+    args = call.normalized_args
+    if call.tool_name != REMEMBER.tool_name or not isinstance(args, Mapping):
+        return False
+    scope = str(args.get("scope", SHARED))
+    if memory_id is not None:
+        result = call.result if isinstance(call.result, Mapping) else {}
+        return scope == target.scope and memory_id in (args.get("subject"), result.get("memory_id"))
+    source = args.get("source")
+    asked = Record(memory_id="asked", text="", source=dict(source) if isinstance(source, Mapping) else None)
+    return is_within(scope, target.scope) and target.is_source_of(asked)
+
+
+def _commit_of(run: RunIdentity, writes: list[Write], fact: Fact) -> Commit:
+    return Commit.of(
+        run_id=run.run_id,
+        memory_snapshot_id=run.memory_snapshot_id,
+        policy_set_id=run.policy_set_id,
+        writes=writes,
+        facts=[fact],
+    )
+
+
+def _said_id(key: str) -> str:
+    return name_in(key).partition("/")[2]
+
+
+def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: int) -> list[str]:
+    """Every key that still holds content of one record: in bands, in streams of budgets, and what stands about it elsewhere."""
+    own = keys_with_content_of(store, namespace, memory_id, ERASED_BANDS, scope=scope, at=at)
+    law = scoped_key(Band.VAULT, scope, memory_id)
+    prefix = scoped_key(Band.WITNESS, scope, witness_prefix(memory_id))
+    texts = {
+        record_of(version).text
+        for key in own
+        if is_band_row(key)
+        for version in store.history(namespace, key)
+        if version.content is not None
+    }
+    notes = [said_key(scope, TextReading(text).fingerprint, memory_id) for text in sorted(texts)]
+    decided = [
+        row.key
+        for place in (prefix_of(Band.PHOENIX), DECISION_PREFIX)
+        for row in store.scan(namespace, prefix=place, at=at)
+        if parse(row.content or b"").get("proposal", {}).get("key") == law
+    ]
+    witnesses = [row.key for row in store.scan(namespace, prefix=prefix, at=at)]
+    return [*own, *store.read(namespace, notes, at=at), *decided, *witnesses]
