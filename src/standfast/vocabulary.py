@@ -10,7 +10,9 @@ of the documents, so ``as_json`` and ``from_json`` need no translation.
 """
 
 import re
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias
@@ -64,6 +66,18 @@ JsonScalar: TypeAlias = str | int | float | bool | None
 """A value of a record's metadata."""
 
 
+_PREPARED: Final[set[type]] = set()
+_PREPARING: Final = threading.Lock()
+
+
+def _prepare(kind: type) -> None:
+    """Let msgspec look at a type once, in one thread: two threads that do so at the same time can crash the interpreter."""
+    with _PREPARING:
+        with suppress(msgspec.ValidationError):
+            msgspec.convert(None, kind)
+        _PREPARED.add(kind)
+
+
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base class of frozen values that validate themselves."""
 
@@ -75,6 +89,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @classmethod
     def from_json(cls, plain: object) -> Self:
         """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
+        if cls not in _PREPARED:
+            _prepare(cls)
         try:
             return msgspec.convert(plain, cls)
         except msgspec.ValidationError as error:

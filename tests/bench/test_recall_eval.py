@@ -94,3 +94,25 @@ def test_the_command_prints_figures_and_draws_them(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(main, ["eval", "recall", "--plot", "recall.gif"])
     assert wrong.exit_code == 2
     assert CliRunner().invoke(main, ["eval", "recall", "--controller", "none-v1"]).exit_code == 2
+
+
+def test_hybrid_recall_is_measured_with_the_shipped_table() -> None:
+    answer = CliRunner().invoke(
+        main,
+        [
+            "eval",
+            "recall",
+            "--controller",
+            "hybrid-v1",
+            "--controller",
+            "lexical-v1",
+            "--tokens",
+            "200",
+            "--json",
+        ],
+    )
+    scores = {one["controller"]: one for one in json.loads(answer.stdout)["scores"]}
+
+    assert answer.exit_code == 0
+    assert scores.keys() == {"hybrid-v1", "lexical-v1"}
+    assert scores["hybrid-v1"]["recall"]["value"] > 0.5

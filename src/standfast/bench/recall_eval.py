@@ -27,8 +27,10 @@ from standfast.canon import utc_text
 from standfast.clock import Clock, ManualClock, SystemClock
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.controller import Package
+from standfast.recall.embedders import Embedder
 from standfast.recall.recall_package import RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.scopes import SHARED, scoped_key
@@ -178,6 +180,7 @@ def evaluate_recall(
     budgets: Sequence[int] = DEFAULT_BUDGETS,
     max_items: int = DEFAULT_MAX_ITEMS,
     registry: ControllerRegistry | None = None,
+    embedder: Embedder | str | None = None,
     clock: Clock | None = None,
     progress: Callable[[int, int], None] = lambda _, __: None,
 ) -> list[RecallScore]:
@@ -185,6 +188,7 @@ def evaluate_recall(
 
     Args:
         registry: Where controllers are found; by default those that ship.
+        embedder: Makes the vectors that ``hybrid-v1`` needs.
         clock: Measures the time of each recall.
         progress: Called with the number of recalls that are done, and of all.
     """
@@ -196,7 +200,7 @@ def evaluate_recall(
     total = len(asked) * sum(len(corpus.questions) for corpus in corpora)
     for corpus in corpora:
         with closing(open_store(":memory:", create=True, clock=ManualClock())) as store:
-            view = _filled(store, corpus, known)
+            view = _filled(store, corpus, known, named_embedder(embedder))
             for (name, tokens), answers in asked.items():
                 is_first = True
                 for question in corpus.questions:
@@ -224,7 +228,10 @@ class _Asked(msgspec.Struct):
     seconds: float | None
 
 
-def _filled(store: Store, corpus: EvalCorpus, controllers: ControllerRegistry) -> SnapshotView:
+def _filled(
+    store: Store, corpus: EvalCorpus, controllers: ControllerRegistry, embedder: Embedder | None
+) -> SnapshotView:
+    vectors = MemoryVectors(store, _NAMESPACE, embedder, warn=lambda _: None)
     for part in range(0, len(corpus.records), _COMMIT_RECORDS):
         writes = [
             Write.of(
@@ -240,7 +247,9 @@ def _filled(store: Store, corpus: EvalCorpus, controllers: ControllerRegistry) -
                 run_id=f"part-{part}", memory_snapshot_id=store.head(), policy_set_id="none", writes=writes
             )
         )
-    reader = SnapshotReader(store, _NAMESPACE, law_at=lambda _: (), controllers=controllers)
+    if embedder is not None:
+        vectors.fill(by="standfast eval recall")  # It raises what a commit would only warn of.
+    reader = SnapshotReader(store, _NAMESPACE, law_at=lambda _: (), controllers=controllers, vectors=vectors)
     return SnapshotView(reader, store.head())
 
 

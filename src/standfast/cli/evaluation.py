@@ -42,6 +42,10 @@ def command() -> None:
     help="At most this many excerpts.",
 )
 @click.option(
+    "--embedder",
+    help="Who makes the vectors of hybrid-v1, in the form of the setting `embedder`.  [default: static, if hybrid-v1 is measured]",
+)
+@click.option(
     "--plot",
     "plot_path",
     type=click.Path(dir_okay=False),
@@ -54,6 +58,7 @@ def recall_command(
     controllers: tuple[str, ...],
     budgets: tuple[int, ...],
     max_items: int,
+    embedder: str | None,
     plot_path: str | None,
     as_json: bool,
 ) -> None:
@@ -75,6 +80,7 @@ def recall_command(
             controllers=tuple(dict.fromkeys(controllers)),
             budgets=sorted(set(budgets)),
             max_items=max_items,
+            embedder=embedder or ("static" if "hybrid-v1" in controllers else None),
             progress=progress,
         )
     if plot_path:
