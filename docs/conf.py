@@ -1,10 +1,30 @@
 """Sphinx settings: builds the Markdown files of this folder as HTML. Nothing is downloaded."""
 
+from sphinx.application import Sphinx
+
 project = "Standfast"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
 html_theme = "furo"
 html_title = "Standfast"
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 # Links to files outside docs/ are checked by tests/project/test_docs.py.
 suppress_warnings = ["myst.xref_missing"]
+
+
+def _mark_examples(
+    _app: object, _what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Indented blocks of a docstring are code."""
+    for index in range(len(lines) - 1, 1, -1):
+        if lines[index].startswith("    ") and not lines[index - 1] and not lines[index - 2].startswith(" "):
+            lines[index:index] = ["::", ""]
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx. The priority puts examples before the sections of arguments are read."""
+    app.connect("autodoc-process-docstring", _mark_examples, priority=400)

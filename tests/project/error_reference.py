@@ -30,12 +30,12 @@ except StandfastError as error:
 memory.close()
 ```
 
-Words in braces stand for facts. An error is also caught by the classes that it belongs to, up to `StandfastError`.
+Words in braces stand for facts. The errors of a section are all caught by the class that the section is named after.
 """
 
 
 def kinds() -> Iterator[type[StandfastError]]:
-    """Every exported error class, by code."""
+    """Every error class, by code."""
     exported = vars(errors).values()
     yield from sorted(
         (kind for kind in exported if inspect.isclass(kind) and issubclass(kind, StandfastError)),
@@ -47,21 +47,29 @@ def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip().replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
+def _family(kind: type[StandfastError]) -> str:
+    """The last class before ``StandfastError``, if other errors belong to it too."""
+    last = [parent for parent in kind.__mro__ if issubclass(parent, StandfastError)][-2:][0]
+    return last.__name__ if last.__subclasses__() and last is not StandfastError else ""
+
+
 def _row(kind: type[StandfastError]) -> str:
-    parents = [
-        f"`{parent.__name__}`"
-        for parent in kind.__mro__[1:]
-        if issubclass(parent, StandfastError) and parent is not StandfastError
-    ]
-    summary = inspect.getdoc(kind) or ""
-    first = _cell(summary.partition("\n\n")[0].replace("``", "`"))
-    return f"| `{kind.code}` | `{kind.__name__}` | {', '.join(parents)} | {first} | {_cell(kind.says)} |"
+    when = _cell((inspect.getdoc(kind) or "").partition("\n\n")[0].replace("``", "`"))
+    return f"| `{kind.code}`<br>{kind.__name__} | {when}<br>*{_cell(kind.says)}* |"
 
 
 def reference() -> str:
     """The text of docs/errors.md."""
-    table = "| code | class | belongs to | when | message |\n|---|---|---|---|---|\n"
-    return HEADER + "\n" + table + "\n".join(_row(kind) for kind in kinds()) + "\n"
+    families: dict[str, list[str]] = {}
+    for kind in sorted(kinds(), key=lambda kind: (_family(kind), kind.code)):
+        families.setdefault(_family(kind), []).append(_row(kind))
+    sections = [
+        f"\n## {family or 'General'}\n\n| code and class | when, and the message |\n|---|---|\n"
+        + "\n".join(rows)
+        + "\n"
+        for family, rows in families.items()
+    ]
+    return HEADER + "".join(sections)
 
 
 if __name__ == "__main__":
