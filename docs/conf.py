@@ -10,6 +10,8 @@ autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 html_theme = "furo"
 html_title = "Standfast"
+html_show_copyright = False
+html_show_sphinx = False
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 # Links to files outside docs/ are checked by tests/project/test_docs.py.
@@ -21,7 +23,8 @@ def _mark_examples(
 ) -> None:
     """Indented blocks of a docstring are code."""
     for index in range(len(lines) - 1, 1, -1):
-        if lines[index].startswith("    ") and not lines[index - 1] and not lines[index - 2].startswith(" "):
+        before, blank, line = lines[index - 2 : index + 1]
+        if line.startswith("    ") and not blank and not before.startswith(" ") and not before.endswith("::"):
             lines[index:index] = ["::", ""]
 
 
