@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from standfast.server.app import build_full_app
 from standfast.server.edge.context import WorkerThreads
-from standfast.server.edge.middleware import TrustedProxies
+from standfast.server.edge.middleware import ServerMetrics, TrustedProxies
 from standfast.server.logs import LogFormat, logging_to
 from standfast.settings import Settings
 from tests.server.harness import Harness
@@ -184,3 +184,37 @@ def test_refusals_name_the_peer_behind_the_proxy_also_when_they_are_only_counted
 
     assert {fact["refused"]["peer"] for fact in told if "refused" in fact} == {"203.0.113.0", "203.0.113.1"}
     assert {group["peer"]: group["times"] for group in counts} == {"203.0.113.0": 10, "203.0.113.1": 10}
+
+
+def test_metrics_count_authorized_calls_by_namespace_and_show_a_key_its_own(harness: Harness) -> None:
+    app, _ = build_full_app(harness.gateway)
+    with TestClient(app, base_url="http://localhost") as client:
+        for namespace in ("default", "legal"):
+            client.get(f"/v1/namespaces/{namespace}/status", headers=harness.headers("agent", namespace))
+        client.get("/v1/namespaces/secret/status", headers=harness.headers("agent", "default"))
+        client.get("/v1/namespaces/default/record", headers=harness.headers("agent", "default"))
+        whole = client.get("/metrics", headers=harness.headers("auditor", "*")).text
+        own = client.get("/metrics", headers=harness.headers("auditor", "legal")).text
+
+    assert 'standfast_namespace_requests_total{namespace="default",status="200"} 1' in whole
+    assert 'standfast_namespace_requests_total{namespace="default",status="422"} 1' in whole
+    assert 'standfast_namespace_requests_total{namespace="legal",status="200"} 1' in own
+    assert 'standfast_namespace_request_seconds_total{namespace="legal"}' in own
+    assert 'namespace="default"' not in own
+    assert "secret" not in whole
+
+
+def test_namespaces_beyond_the_first_are_counted_together() -> None:
+    metrics = ServerMetrics(max_namespaces=2)
+    for namespace in ("a", "\n", 'b"\\', "c", "d" * 10_000, "c", "a"):
+        metrics.finished("status", 200, 0.25, namespace)
+    text = metrics.text_by_namespace(lambda _: True)
+
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'standfast_namespace_requests_total{namespace="",status="200"} 4',
+        'standfast_namespace_requests_total{namespace="a",status="200"} 2',
+        r'standfast_namespace_requests_total{namespace="b\"\\",status="200"} 1',
+        'standfast_namespace_request_seconds_total{namespace=""} 1.000000',
+        'standfast_namespace_request_seconds_total{namespace="a"} 0.500000',
+        r'standfast_namespace_request_seconds_total{namespace="b\"\\"} 0.250000',
+    ]

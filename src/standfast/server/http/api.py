@@ -28,7 +28,12 @@ from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import ApiContext
-from standfast.server.edge.middleware import CALLER_IN_SCOPE, METRICS_TYPE, OPERATION_IN_SCOPE
+from standfast.server.edge.middleware import (
+    CALLER_IN_SCOPE,
+    METRICS_TYPE,
+    NAMESPACE_IN_SCOPE,
+    OPERATION_IN_SCOPE,
+)
 from standfast.server.edge.problems import plain_problem, response_of
 from standfast.server.http.docs_page import docs_response
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
@@ -98,6 +103,7 @@ class HttpApi:
         caller = request.scope.get(CALLER_IN_SCOPE)
         if caller is None:
             caller = context.authorize(request, endpoint.permission, namespace)
+        request.scope[NAMESPACE_IN_SCOPE] = namespace
         if endpoint.has_body and not _is_json(request):
             return plain_problem(415, "Send the body as application/json.")
         arguments = self._arguments(request, endpoint, caller, body)
@@ -156,7 +162,7 @@ class HttpApi:
     def _metrics_text(self, request: Request) -> Response:
         context = self._context
         try:
-            context.authorize(request, Permission.METRICS, None)
+            caller = context.authorize(request, Permission.METRICS, None)
         except StandfastError as error:
             return context.refuse(error, request, Permission.METRICS.value, None)
         gauges = {
@@ -168,7 +174,8 @@ class HttpApi:
                 float(context.threads.in_progress),
             ),
         }
-        return Response(context.metrics.text(gauges), headers={"Content-Type": METRICS_TYPE})
+        text = context.metrics.text(gauges) + context.metrics.text_by_namespace(caller.covers)
+        return Response(text, headers={"Content-Type": METRICS_TYPE})
 
 
 def _is_json(request: Request) -> bool:
