@@ -108,3 +108,16 @@ def test_no_machine_path_and_no_registry_is_named() -> None:
     ]
 
     assert named == []
+
+
+def test_no_mark_of_a_merge_is_left() -> None:
+    marks = tuple(mark * 7 + " " for mark in "<>")
+    left = [
+        f"{_name(path)}:{number}"
+        for path in TRACKED
+        if path.suffix not in (".png", ".ico")
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if line.startswith(marks)
+    ]
+
+    assert left == []
