@@ -44,13 +44,14 @@ _MOMENTS: Final = {
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What a child does and when it dies: at its ``die_at``-th moment, or after so many seconds, or never."""
+    """What a child does and when it dies: at its ``die_at``-th moment, in a phase, after so many seconds, or never."""
 
     path: str
     scenario: str
     seed: int
     die_at: int = 0
     die_after_seconds: float = 0.0
+    die_in: str = ""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -87,6 +88,7 @@ class Doomed(Watcher):
 
     def __init__(self, job: Job, out: int) -> None:
         self._die_at = job.die_at
+        self._die_in = job.die_in
         self._out = out
         self._moments: list[str] = []
         self._lock = threading.Lock()
@@ -96,7 +98,7 @@ class Doomed(Watcher):
         """One more moment; perhaps the last."""
         with self._lock:
             self._moments.append(f"{self.doing}: {moment}")
-            if len(self._moments) == self._die_at:
+            if len(self._moments) == self._die_at or self._moments[-1] == self._die_in:
                 self.tell(Told("dies", name=self._moments[-1]))
                 os.kill(os.getpid(), signal.SIGKILL)
 
