@@ -80,8 +80,10 @@ class SampleServer:
         subject = f"payload{self.payload}"
         pages: dict[str, tuple[str, dict[str, Any]]] = {
             "overview": ("", {}),
+            "search": ("search", {}),
+            "found": ("search", {"q": f"refunds {self.payload}"}),
             "memory": ("memory", {}),
-            "search": ("memory", {"q": f"refunds {self.payload}"}),
+            "recall": ("memory", {"q": f"refunds {self.payload}"}),
             "past": ("memory", {"at": 5}),
             "void": ("memory", {"band": "VOID"}),
             "record": ("record", {"id": "policy/eu-refunds"}),

@@ -23,8 +23,10 @@ from tests.server.harness import make_gateway
 WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
     "overview",
-    "memory",
     "search",
+    "found",
+    "memory",
+    "recall",
     "past",
     "void",
     "record",
@@ -49,7 +51,9 @@ PAGES = [
 SAYS = {
     "overview": "Growth by snapshot",
     "memory": "Parcels to Bergen leave at noon.",
-    "search": "1 match",
+    "search": "Somebody should look at this.",
+    "found": "Refunds over 500 euros take two signatures.",
+    "recall": "1 match",
     "past": "as of snapshot 5",
     "void": "secret/deploy",
     "record": "EU refunds take 14 30 days , and nobody need ask .",
@@ -336,7 +340,7 @@ def test_verdicts_and_bands_are_plain_words(operator: BrowserClient, harness: Sa
 
 
 def test_a_search_explains_scores_and_trust(operator: BrowserClient, harness: SampleServer) -> None:
-    text = words_of(operator.get(harness.pages()["search"]))
+    text = words_of(operator.get(harness.pages()["recall"]))
 
     assert " matches refund " in text
     assert "trust at most 0.85" in text

@@ -4,7 +4,8 @@ routes.py          the table of pages, and what every request passes: session, f
 page_request.py    one request as the pages see it, and the page that answers it
 login.py           sign-in, sign-out, signed session cookies, form tokens
 band_stats.py      records and bytes of each band, and their growth, for the overview
-memory_pages.py    overview, records and search, history of a record, snapshots, differences
+search.py          what matches the words and filters of a search; search_pages.py shows it
+memory_pages.py    overview, records and recall, history of a record, snapshots, differences
 approval_pages.py  proposals and their signatures
 audit_pages.py     the ledger, receipts, verification
 trace_pages.py     traces of runs, and the comparison of two

@@ -31,7 +31,6 @@ from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
 SEARCH_TOKENS: Final = 4_000
 RECENT_SNAPSHOTS: Final = 8
 SEARCHED_SNAPSHOTS: Final = 200
-LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 VERDICTS: Final = (*(verdict.value for verdict in Verdict), UNJUDGED)
 
 
@@ -130,7 +129,7 @@ def memory(request: PageRequest) -> Page:
         "band": query.band,
         "query": query.q.strip(),
         "scope": query.scope or None,
-        "bands": LISTED_BANDS,
+        "bands": memory_operations.readable_bands(request.caller),
         "head": head,
         "at": head if query.at is None else query.at,
         "page": None,
@@ -158,6 +157,8 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
     )
     view = request.memory(Permission.RECALL).at(at)
     bands: Sequence[Band] = RECALLED_BANDS if query.band is None else (query.band,)
+    if not set(bands) <= {*memory_operations.readable_bands(request.caller)}:
+        raise NotFound(what=f"band {query.band} for your key")
     found = view.explain(
         body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=query.scope or SHARED
     )
@@ -219,7 +220,11 @@ def record(request: PageRequest) -> Page:
     context = {
         "subject": subject,
         "scope": query.scope,
-        "current_records": memory_operations.records_of(memory, subject, scope=query.scope),
+        "current_records": [
+            one
+            for one in memory_operations.records_of(memory, subject, scope=query.scope)
+            if memory_operations.may_read(request.caller, one.key)
+        ],
         "versions": versions[::-1],
         "next": history.next,
     }

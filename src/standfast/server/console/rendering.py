@@ -41,6 +41,7 @@ STATIC_TYPES: Final = {
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
+_MADE_ID: Final = re.compile("m-[0-9a-f]{16,}")
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -90,8 +91,10 @@ def _environment() -> Environment:
         "timestamp": timestamp_text,
         "visible": visible,
         "short_id": short_id,
+        "short_name": short_name,
         "json_text": json_text,
         "json_line": json_line,
+        "source_text": source_text,
         "verdict_label": verdict_label,
         "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
         "state_label": lambda name: "waiting" if name == "pending" else name,
@@ -138,6 +141,11 @@ def short_id(text: str) -> str:
     return text if len(text) <= 16 else f"{text[:12]}…"
 
 
+def short_name(name: str) -> str:
+    """The name of a record: a subject as it is, an id that was made for it shortened."""
+    return short_id(name) if _MADE_ID.fullmatch(name) else name
+
+
 def json_text(value: object) -> str:
     """A value as indented JSON."""
     return visible(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True))
@@ -146,6 +154,13 @@ def json_text(value: object) -> str:
 def json_line(value: object) -> str:
     """A value as JSON on one line."""
     return visible(json.dumps(value, ensure_ascii=False, sort_keys=True))
+
+
+def source_text(source: Mapping[str, Any]) -> str:
+    """A source as ``kind:id``, as the command line writes it; one of another form as JSON."""
+    if {"kind", "id"} <= set(source):
+        return visible(f"{source['kind']}:{source['id']}")
+    return json_line(dict(source))
 
 
 def word_pieces(before: str, after: str) -> list[tuple[str, str]]:

@@ -13,7 +13,14 @@ from starlette.routing import BaseRoute, Route
 from standfast.canon import normal_string
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
 from standfast.server.access.permissions import Caller
-from standfast.server.console import approval_pages, audit_pages, bench_pages, memory_pages, trace_pages
+from standfast.server.console import (
+    approval_pages,
+    audit_pages,
+    bench_pages,
+    memory_pages,
+    search_pages,
+    trace_pages,
+)
 from standfast.server.console.band_stats import StatsCache
 from standfast.server.console.login import ConsoleSession, Login
 from standfast.server.console.page_request import Page, PageHandler, PageRequest
@@ -44,6 +51,7 @@ class PageRoute:
 
 PAGES: Final = (
     PageRoute("", "Overview", memory_pages.overview, in_menu=True),
+    PageRoute("search", "Search", search_pages.search, in_menu=True),
     PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
     PageRoute("record", "Record", memory_pages.record),
     PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),

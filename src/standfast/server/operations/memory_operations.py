@@ -64,15 +64,16 @@ DEFAULT_WORKFLOW: Final = "server"
 _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 
 
-def _listed_bands(caller: Caller) -> tuple[Band, ...]:
+def readable_bands(caller: Caller) -> tuple[Band, ...]:
     """The bands whose records the caller may read. Rejected content is for people, not for agents."""
     if caller.role is KeyRole.AGENT:
         return tuple(band for band in _LISTED_BANDS if band is not Band.VOID)
     return _LISTED_BANDS
 
 
-def _may_read(caller: Caller, key: str) -> bool:
-    return prefix_in(key) in (*_listed_bands(caller), Band.PHOENIX)
+def may_read(caller: Caller, key: str) -> bool:
+    """Whether the caller may read the record with a key."""
+    return prefix_in(key) in (*readable_bands(caller), Band.PHOENIX)
 
 
 class _RecallOptions(TypedDict):
@@ -160,7 +161,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
         at, after = decode_place(query.cursor)
         if prefix_in(after) not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
-    bands = [band for band in _listed_bands(caller) if query.band in (None, band)]
+    bands = [band for band in readable_bands(caller) if query.band in (None, band)]
     page, cursor = paginate(
         _rows(memory, bands, listed_scope(query.scope), at, after),
         limit=query.limit,
@@ -185,7 +186,7 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
     memory.require_readable("read records")
     at = existing_snapshot(memory, query.at)
     found = records_of(memory, query.memory_id, at, scope=checked_scope(query.scope))
-    records = [record for record in found if _may_read(caller, record.key)]
+    records = [record for record in found if may_read(caller, record.key)]
     if not records:
         raise NotFound(what=f"record {query.memory_id!r:.80} in snapshot {at}")
     return RecordsPage(memory_snapshot_id=at, records=records)
@@ -206,7 +207,7 @@ def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuer
         (
             chapter
             for chapter in memory.history(query.subject, scope=query.scope)
-            if _position(chapter) > after and _may_read(caller, chapter.key)
+            if _position(chapter) > after and may_read(caller, chapter.key)
         ),
         limit=query.limit,
         size=lambda chapter: len(chapter.record.text) if chapter.record else 0,
@@ -249,7 +250,7 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
         problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
         raise InvalidValue(what="diff", problem=problem)
     found = memory.diff(old, new, scope=query.scope)
-    return DiffResponse(old=old, new=new, changes=[one for one in found if _may_read(caller, one.key)])
+    return DiffResponse(old=old, new=new, changes=[one for one in found if may_read(caller, one.key)])
 
 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:

@@ -1,0 +1,394 @@
+"""Search over everything that a caller may see: records of all readable bands, and proposals, in all namespaces of the key.
+
+A search reads rows in their stored order and keeps what matches, so that it finds parts of words, names and sources that no
+index knows. One request reads a bounded number of rows; a cursor goes on from there.
+"""
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from standfast.casing import lowered
+from standfast.errors import Corruption, InvalidValue
+from standfast.govern.approvals.approvals import Proposal, ProposalState
+from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
+from standfast.memory import Memory
+from standfast.recall.timestamps import MISSING, time_of
+from standfast.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.server.operations.pages import decode_name, encode_cursor, wrong_cursor
+from standfast.store.protocol import Version
+from standfast.vocabulary import Band, Record, Value, Verdict
+
+USER_SCOPE: Final = "user"
+"""Where a user's memory is: ``user/ada``."""
+_WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
+_DAY_MICROSECONDS: Final = 86_400_000_000
+_PROPOSALS: Final = "PHOENIX/"
+
+
+class SearchOrder(StrEnum):
+    """How the results are sorted."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    NAME = "name"
+
+
+class SearchKind(StrEnum):
+    """What is searched."""
+
+    RECORDS = "records"
+    PROPOSALS = "proposals"
+
+
+class SearchQuery(Value, frozen=True, kw_only=True):
+    """The words of a search and its filters; everything that is given must hold. All of it is in the address of the page.
+
+    Args:
+        q: Words and "quoted phrases" that the text, id, subject, tags, source, speaker, session, scope or metadata contain.
+        within: One namespace; without it, all that the key is for.
+        scope: A scope, with all below it.
+        user: What is in ``user/NAME``, or was said by this speaker.
+        source: The kind of the source, its id, or ``kind:id``.
+        since: The first day, as ``2026-01-31``.
+        until: The last day.
+        begin: The index of the first result to show.
+        cursor: Where an earlier search stopped reading.
+    """
+
+    q: str = ""
+    within: str = ""
+    scope: str = ""
+    user: str = ""
+    tag: str = ""
+    source: str = ""
+    since: str = ""
+    until: str = ""
+    verdict: Verdict | None = None
+    band: Band | None = None
+    kind: SearchKind | None = None
+    sort: SearchOrder = SearchOrder.NEWEST
+    begin: int = 0
+    cursor: str = ""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The words and filters that are set, for the addresses of other pages of the results."""
+        named = {name: str(getattr(self, name) or "") for name in self.__struct_fields__}
+        return {name: text for name, text in named.items() if text and name not in ("begin", "cursor")}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is searched for, so that everything matches."""
+        return not self.fields.keys() - {"sort"}
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether more than words is given."""
+        return bool(self.fields.keys() - {"q", "sort"}) or self.sort is not SearchOrder.NEWEST
+
+
+class _StoredFields(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a stored record that a search looks at. Decoding only them is an order of magnitude faster."""
+
+    memory_id: str
+    text: str
+    ts_utc: str | None = None
+    tags: tuple[str, ...] = ()
+    subject: str | None = None
+    source: dict[str, Any] | None = None
+    verdict: str | None = None
+    metadata: dict[str, Any] = {}
+    session: str | None = None
+    speaker: str | None = None
+
+
+@dataclass(slots=True)
+class SearchHit:
+    """A record, with the bands that hold this text of it; or a proposal."""
+
+    namespace: str
+    scope: str
+    name: str
+    text: str
+    ts_utc: str | None
+    tags: tuple[str, ...]
+    source: dict[str, Any] | None
+    verdict: str | None
+    speaker: str | None = None
+    bands: list[str] = field(default_factory=list)
+    proposal: Proposal | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """A unique place among all results."""
+        identity = self.proposal.proposal_id if self.proposal else f"{self.verdict} {self.text}"
+        return self.namespace, self.scope, self.name, identity
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """One page of results, how many there are, and where to go on if not everything was read."""
+
+    hits: list[SearchHit]
+    found: int
+    read: int
+    facets: dict[str, list[tuple[str, int]]]
+    next_begin: int | None
+    next_cursor: str | None
+
+
+class _Matcher:
+    """Decides which rows match a query. Raises ``InvalidValue`` for a query that can't match anything."""
+
+    def __init__(self, query: SearchQuery) -> None:
+        self._query = query
+        self._words = [lowered(phrase or word) for phrase, word in _WORDS.findall(query.q)]
+        self.scope = checked_scope(query.scope) if query.scope else ALL_SCOPES
+        self._since = time_of(_day(query.since, "since").isoformat()) if query.since else None
+        self._until = _end_of(_day(query.until, "until")) if query.until else None
+        self._user_scope = checked_scope(f"{USER_SCOPE}/{query.user}", what="user") if query.user else ""
+        kind, colon, name = query.source.partition(":")
+        self._source = (kind, name) if colon else None
+
+    def fits(self, row: _StoredFields, scope: str, more: Iterable[str] = ()) -> bool:
+        """Whether a row matches; ``more`` are further texts that may contain the words."""
+        query = self._query
+        return (
+            is_within(scope, self.scope)
+            and (not query.tag or lowered(query.tag) in row.tags)
+            and (query.verdict is None or row.verdict == query.verdict)
+            and (not query.user or self._is_of_user(row, scope))
+            and (not query.source or self._is_from(row.source))
+            and (self._since is self._until is None or self._is_in_time(row.ts_utc))
+            and (not self._words or self._has_words(row, scope, more))
+        )
+
+    def _is_of_user(self, row: _StoredFields, scope: str) -> bool:
+        return is_within(scope, self._user_scope) or lowered(row.speaker or "") == lowered(self._query.user)
+
+    def _is_from(self, source: dict[str, Any] | None) -> bool:
+        kind, name = str((source or {}).get("kind", "")), str((source or {}).get("id", ""))
+        wanted = self._query.source
+        return wanted in (kind, name) or (
+            self._source is not None and self._source[0] == kind and name.startswith(self._source[1])
+        )
+
+    def _is_in_time(self, ts_utc: str | None) -> bool:
+        time = MISSING if ts_utc is None else time_of(ts_utc)
+        return (
+            time != MISSING
+            and (self._since is None or time >= self._since)
+            and (self._until is None or time < self._until)
+        )
+
+    def _has_words(self, row: _StoredFields, scope: str, more: Iterable[str]) -> bool:
+        named = (row.memory_id, row.subject, scope, row.text, row.session, row.speaker, *row.tags, *more)
+        values = (*(row.source or {}).values(), *row.metadata.values())
+        haystack = lowered("\n".join([*(text for text in named if text), *map(str, values)]))
+        return all(word in haystack for word in self._words)
+
+
+def _day(text: str, what: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidValue(
+            what=what, problem=f"it must be a day such as 2026-01-31, not {text!r:.40}"
+        ) from None
+
+
+def _end_of(day: date) -> int:
+    return time_of(day.isoformat()) + _DAY_MICROSECONDS
+
+
+class Search:
+    """One search over several namespaces.
+
+    Args:
+        namespaces: The namespaces to search.
+        open_memory: Opens the memory of a namespace for the caller. Only those that are read are opened.
+        bands: The bands that the caller may read.
+    """
+
+    def __init__(
+        self,
+        query: SearchQuery,
+        *,
+        namespaces: Iterable[str],
+        open_memory: Callable[[str], Memory],
+        bands: Sequence[Band],
+    ) -> None:
+        self._query = query
+        self._namespaces = sorted(namespaces)
+        self._open_memory = open_memory
+        self._last_read = ("", "")
+        self._matcher = _Matcher(query)
+        self._read = 0
+        self._hits: dict[tuple[str, ...], SearchHit] = {}
+        self._next_cursor: str | None = None
+        self._prefixes = self._wanted_prefixes(bands)
+
+    def _wanted_prefixes(self, bands: Sequence[Band]) -> list[str]:
+        query = self._query
+        readable = sorted(
+            band
+            for band in bands
+            if query.band in (None, band) and query.kind is not SearchKind.PROPOSALS and band != Band.PHOENIX
+        )
+        prefixes = [prefix_of(band, self._matcher.scope) for band in readable]
+        if query.kind is not SearchKind.RECORDS and query.band in (None, Band.PHOENIX):
+            prefixes.append(_PROPOSALS)
+        return prefixes
+
+    def run(self) -> SearchResults:
+        """Read rows up to the limit, and return one page of what matches."""
+        after_namespace, after = _place(self._query.cursor)
+        for namespace in self._namespaces:
+            if namespace >= after_namespace and self._next_cursor is None:
+                self._search_in(self._open_memory(namespace), after if namespace == after_namespace else "")
+        begin = max(0, self._query.begin)
+        ordered = self._ordered(begin + CONSOLE_PAGE_ITEMS)
+        found = len(self._hits)
+        return SearchResults(
+            hits=ordered[begin:],
+            found=found,
+            read=self._read,
+            facets=_facets(self._hits.values()),
+            next_begin=begin + CONSOLE_PAGE_ITEMS if begin + CONSOLE_PAGE_ITEMS < found else None,
+            next_cursor=self._next_cursor,
+        )
+
+    def _ordered(self, count: int) -> list[SearchHit]:
+        """The first results. Records without a time come last, whatever the order."""
+        sign = -1 if self._query.sort is SearchOrder.NEWEST else 1
+
+        def key(hit: SearchHit) -> tuple[Any, ...]:
+            if self._query.sort is SearchOrder.NAME:
+                return (hit.name, *hit.place)
+            time = MISSING if hit.ts_utc is None else time_of(hit.ts_utc)
+            return (time == MISSING, sign * time, *hit.place)
+
+        return heapq.nsmallest(count, self._hits.values(), key=key)
+
+    def _search_in(self, memory: Memory, after: str) -> None:
+        for prefix in self._prefixes:
+            if prefix == _PROPOSALS:
+                self._search_proposals(memory)
+                continue
+            if after and prefix < after and not after.startswith(prefix):
+                continue
+            start = after if after.startswith(prefix) else ""
+            for version in memory.store.scan(memory.namespace, prefix=prefix, after=start):
+                if self._read >= MAX_CONSOLE_SEARCHED_ROWS:
+                    self._next_cursor = encode_cursor("\n".join(self._last_read))
+                    return
+                self._read += 1
+                self._last_read = memory.namespace, version.key
+                self._consider(memory.namespace, version)
+
+    def _consider(self, namespace: str, version: Version) -> None:
+        row, scope = _decoded(version), scope_in(version.key)
+        if not self._matcher.fits(row, scope):
+            return
+        band = version.key.partition("/")[0]
+        # The same text in two bands is one result, under its subject: the id may have a suffix that only one band needs.
+        name = row.subject or row.memory_id
+        identity = (namespace, scope, name, row.text, row.verdict or "")
+        hit = self._hits.get(identity)
+        if hit is None:
+            hit = self._hits[identity] = SearchHit(
+                namespace=namespace,
+                scope=scope,
+                name=name,
+                text=row.text,
+                ts_utc=row.ts_utc,
+                tags=row.tags,
+                source=row.source,
+                verdict=row.verdict,
+                speaker=row.speaker,
+            )
+        if band not in hit.bands:
+            hit.bands.append(band)
+
+    def _search_proposals(self, memory: Memory) -> None:
+        queue = memory.approvals()
+        for waiting in queue.waiting():
+            self._read += 1
+            self._consider_proposal(memory.namespace, waiting.proposal, waiting.record)
+        for decided in queue.decided():
+            self._read += 1
+            self._consider_proposal(memory.namespace, decided.proposal, None)
+
+    def _consider_proposal(self, namespace: str, proposal: Proposal, record: Record | None) -> None:
+        scope, name = scope_in(proposal.key), name_in(proposal.key)
+        row = _StoredFields(
+            memory_id=name,
+            text=record.text if record else proposal.summary or "",
+            ts_utc=proposal.proposed_at,
+            tags=record.tags if record else (),
+            subject=record.subject if record else None,
+            source=record.source if record else None,
+            verdict=proposal.verdict.value,
+            speaker=record.speaker if record else None,
+        )
+        if self._matcher.fits(row, scope, [proposal.author, proposal.proposal_id]):
+            self._hits[namespace, proposal.proposal_id] = SearchHit(
+                namespace=namespace,
+                scope=scope,
+                name=name,
+                text=row.text,
+                ts_utc=row.ts_utc,
+                tags=row.tags,
+                source=row.source,
+                verdict=row.verdict,
+                bands=[Band.PHOENIX.value] if proposal.state is ProposalState.PENDING else [],
+                proposal=proposal,
+            )
+
+
+def _decoded(version: Version) -> _StoredFields:
+    try:
+        return msgspec.json.decode(version.content or b"", type=_StoredFields)
+    except msgspec.DecodeError as error:
+        raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    """The namespace and the key at which an earlier search stopped."""
+    if not cursor:
+        return "", ""
+    try:
+        namespace, newline, key = decode_name(cursor).partition("\n")
+    except ValueError:
+        raise wrong_cursor() from None
+    if not newline:
+        raise wrong_cursor()
+    return namespace, key
+
+
+def _facets(hits: Iterable[SearchHit]) -> dict[str, list[tuple[str, int]]]:
+    """How many results there are of each scope, tag, source, verdict and band: the most frequent of each."""
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in ("scope", "tag", "source", "verdict", "band")
+    }
+    for hit in hits:
+        counts["scope"][hit.scope] += 1
+        counts["tag"].update(hit.tags)
+        counts["band"].update(hit.bands)
+        if kind := (hit.source or {}).get("kind"):
+            counts["source"][str(kind)] += 1
+        if hit.verdict:
+            counts["verdict"][hit.verdict] += 1
+    return {name: _most_common(count) for name, count in counts.items()}
+
+
+def _most_common(count: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(count.items(), key=lambda one: (-one[1], one[0]))[:MAX_CONSOLE_FACETS]
