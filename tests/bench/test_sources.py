@@ -14,8 +14,16 @@ from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line
 from standfast.bench.runner import PricedEpisode
 from standfast.bench.sources.adversarial import generate_against
+from standfast.bench.sources.git_history import file_version, git_versions
+from standfast.bench.sources.interfaces import (
+    InterfaceVersion,
+    interface_episode,
+    interface_versions,
+    operation_changes,
+)
 from standfast.bench.sources.labelling import CLASS_OF_KIND, CRITICAL, UTILITY
 from standfast.bench.sources.markdown import (
+    SUFFIXES,
     ChangelogNote,
     changelog_episode,
     docs_episode,
@@ -23,15 +31,7 @@ from standfast.bench.sources.markdown import (
     read_notes,
     section_changes,
 )
-from standfast.bench.sources.openapi import (
-    SpecVersion,
-    load_description,
-    openapi_episode,
-    operation_changes,
-    operations,
-    parse_description,
-    versions_from_git,
-)
+from standfast.bench.sources.openapi import operations, parse_description, read_openapi
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.cli import main
 from standfast.errors import BadFile
@@ -209,7 +209,8 @@ def test_real_descriptions_give_the_expected_changes(expected: Path) -> None:
     expected_changes = json.loads(expected.read_text(encoding="utf-8"))
     sides = []
     for side in ("old", "new"):
-        document = load_description(str(expected).replace(".expected.", f".{side}."))
+        file = str(expected).replace(".expected.", f".{side}.")
+        document = parse_description(Path(file).read_bytes(), file)
         sides.append(
             operations(
                 document, source=expected_changes["source"], with_host=expected_changes["source"] == "twilio"
@@ -241,7 +242,8 @@ def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
             "PATH": "/usr/bin:/bin:/usr/local/bin",
         }
         subprocess.run([*git, "commit", "-qm", "x"], check=True, env=environment)
-    episode = openapi_episode(versions_from_git(str(tmp_path), "api.json"), source="pay", redundancy=1.0)
+    versions = interface_versions(git_versions(str(tmp_path), "api.json"), read_openapi, source="pay")
+    episode = interface_episode(versions, source="pay", redundancy=1.0)
 
     assert list(episode.labels.raw["event_kinds"].values()) == [
         ["required_relaxed"],
@@ -252,15 +254,15 @@ def test_a_history_in_git_becomes_an_episode(tmp_path: Path) -> None:
     assert episode.labels.critical_steps == {2}
     assert episode.steps[2].observation["version"] == "2026-01-03"
     with pytest.raises(BadFile, match="no commit touches"):
-        list(versions_from_git(str(tmp_path), "nothing.json"))
+        list(git_versions(str(tmp_path), "nothing.json"))
     with pytest.raises(BadFile):
-        list(versions_from_git(str(tmp_path / "nowhere"), "api.json"))
+        list(git_versions(str(tmp_path / "nowhere"), "api.json"))
 
 
 def test_two_equal_versions_are_refused() -> None:
-    same = [SpecVersion(label=label, document=_with(BODY)) for label in "ab"]
+    same = [InterfaceVersion(label=label, operations=operations(_with(BODY), source="x")) for label in "ab"]
     with pytest.raises(InvalidValue, match="nothing changed"):
-        openapi_episode(same, source="x")
+        interface_episode(same, source="x")
 
 
 LOG = """# Changelog
@@ -381,7 +383,7 @@ def test_a_page_that_becomes_a_notebook_lives_on(tmp_path: Path) -> None:
     (tmp_path / "v3/other.md").write_text("New.", encoding="utf-8")
     reported: list[str] = []
     episode = docs_episode(
-        [str(tmp_path / version) for version in ("v1", "v2", "v3")],
+        [file_version(str(tmp_path / version), SUFFIXES) for version in ("v1", "v2", "v3")],
         source="d",
         skipped=lambda what, why: reported.append(f"{Path(what).name} {why}"),
     )
@@ -454,7 +456,9 @@ def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
     for version, text in (("v1", old), ("v2", new)):
         (tmp_path / version).mkdir()
         (tmp_path / version / "page.md").write_text(text, encoding="utf-8")
-    episode = docs_episode([str(tmp_path / "v1"), str(tmp_path / "v2")], source="d")
+    episode = docs_episode(
+        [file_version(str(tmp_path / name), SUFFIXES) for name in ("v1", "v2")], source="d"
+    )
     kinds = {
         step.observation["api"]: episode.labels.raw["event_kinds"][str(step.t)]
         for step in episode.steps

@@ -18,43 +18,55 @@ from standfast.bench.metrics import EpisodeMetrics
 from standfast.bench.report import write_report
 from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
 from standfast.bench.sources.adversarial import generate_against
+from standfast.bench.sources.conversations import conversation_episode
+from standfast.bench.sources.git_history import SourceVersion, file_version, git_versions
+from standfast.bench.sources.interfaces import (
+    ApiOperation,
+    InterfaceVersion,
+    interface_episode,
+    interface_versions,
+)
 from standfast.bench.sources.markdown import changelog_episode, docs_episode
-from standfast.bench.sources.openapi import SpecVersion, openapi_episode, versions_from_git
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.statistics import Mean, PolicyComparison, compare
 
 __all__ = [
+    "ApiOperation",
     "DriftSettings",
     "Entrant",
     "Episode",
     "EpisodeMetrics",
     "EpisodeRun",
     "Grid",
+    "InterfaceVersion",
     "LeaderboardRow",
     "Mean",
     "PolicyComparison",
     "PricedEpisode",
     "Regime",
     "ResultsFolder",
-    "SpecVersion",
+    "SourceVersion",
     "changelog_episode",
     "compare",
+    "conversation_episode",
     "dask_cluster",
     "deployment_settings",
     "docs_episode",
+    "file_version",
     "generate",
     "generate_against",
+    "git_versions",
     "graded_budget",
     "in_process",
+    "interface_episode",
+    "interface_versions",
     "load_jsonl",
-    "openapi_episode",
     "plan_grid",
     "process_pool",
     "rank_policies",
     "read_results",
     "run_grid",
     "run_policy",
-    "versions_from_git",
     "write_jsonl",
     "write_report",
 ]

@@ -2,19 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final
 
 import click
 
+from standfast.cli.bench_import import command as import_command
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
 
-if TYPE_CHECKING:
-    from standfast.bench import Episode
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 # Repeated here, because importing the benchmark would slow down help; a test compares them.
 REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
 CONDITIONS: Final = (
@@ -90,132 +87,7 @@ def generate(  # noqa: PLR0917  # One argument for each option.
         click.echo(f"{count} episodes in {file}")
 
 
-@command.group("import")
-def import_() -> None:
-    """Make an episode from a real history, labelled by mechanical rules (see docs/bench.md)."""
-
-
-_OUT: Final = click.option(
-    "--out", required=True, type=click.Path(dir_okay=False), help="The episode file to write."
-)
-
-
-def _source_option(default: str) -> Callable[[_F], _F]:
-    return click.option(
-        "--source", default=default, show_default=True, help="The prefix of endpoints' names."
-    )
-
-
-class _Skipped:
-    """Collects what an importer left out, and says so on the standard error."""
-
-    def __init__(self) -> None:
-        self.found: list[dict[str, str]] = []
-
-    def __call__(self, what: str, why: str) -> None:
-        """Report one thing that was left out."""
-        self.found.append({"what": what, "why": why})
-        click.echo(f"skipped {what}: {why}", err=True)
-
-
-def _write_episode(
-    episode: "Episode", out: str, *, as_json: bool, skipped: Sequence[dict[str, str]] = ()
-) -> None:
-    from standfast.bench.episodes import file_hash, write_jsonl  # noqa: PLC0415  # As above.
-
-    write_jsonl(out, [episode])
-    steps, critical = len(episode.steps), len(episode.labels.critical_steps)
-    if as_json:
-        print_json(
-            {
-                "file": out,
-                "steps": steps,
-                "critical": critical,
-                "sha256": file_hash(out),
-                "skipped": list(skipped),
-            }
-        )
-    else:
-        left_out = f"; {len(skipped)} skipped" if skipped else ""
-        click.echo(f"{steps} steps, {critical} of them critical, in {out}{left_out}")
-
-
-@import_.command("openapi")
-@click.argument("versions", nargs=-1, type=click.Path())
-@_OUT
-@_source_option("api")
-@click.option(
-    "--host/--no-host", default=False, show_default=True, help="Put the server's host into endpoints' names."
-)
-@click.option(
-    "--git", "repository", default=None, type=click.Path(exists=True), help="Take versions from a repository."
-)
-@click.option("--path", default=None, help="The description's path in that repository.")
-@click.option("--redundancy", type=click.FloatRange(0, 100), default=0.0, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@json_option
-def openapi(  # noqa: PLR0917  # One argument for each option.
-    versions: tuple[str, ...],
-    out: str,
-    source: str,
-    host: bool,
-    repository: str | None,
-    path: str | None,
-    redundancy: float,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
-
-    With --git and --path, the versions are the last of each day in that repository's history. Versions that can't be read, or
-    that lost most of their operations, are left out and reported.
-    """
-    from standfast.bench.sources import openapi as source_module  # noqa: PLC0415  # As above.
-
-    if (repository is None) != (path is None) or (repository is None) == (len(versions) == 0):
-        raise click.UsageError("give two or more VERSIONS, or --git and --path")
-    skipped = _Skipped()
-    if repository is not None and path is not None:
-        found = source_module.versions_from_git(repository, path, skipped=skipped)
-    else:
-        found = (
-            source_module.SpecVersion(label=Path(file).stem, document=source_module.load_description(file))
-            for file in versions
-        )
-    episode = source_module.openapi_episode(
-        found, source=source, with_host=host, redundancy=redundancy, seed=seed, skipped=skipped
-    )
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
-
-
-@import_.command("changelog")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@_OUT
-@_source_option("changelog")
-@json_option
-def changelog(file: str, out: str, source: str, as_json: bool) -> None:
-    """Import the notes of a Markdown changelog, oldest release first."""
-    from standfast.bench.sources.markdown import changelog_episode  # noqa: PLC0415  # As above.
-
-    text = Path(file).read_text(encoding="utf-8", errors="replace")
-    _write_episode(changelog_episode(text, source=source, name=Path(file).name), out, as_json=as_json)
-
-
-@import_.command("docs")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
-@_OUT
-@_source_option("docs")
-@json_option
-def docs(folders: tuple[str, ...], out: str, source: str, as_json: bool) -> None:
-    """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest first.
-
-    Pages that can't be read are reported and count as unchanged.
-    """
-    from standfast.bench.sources.markdown import docs_episode  # noqa: PLC0415  # As above.
-
-    skipped = _Skipped()
-    episode = docs_episode(folders, source=source, skipped=skipped)
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
+command.add_command(import_command)
 
 
 @command.command("run")

@@ -25,6 +25,7 @@ class DriftClass(StrEnum):
     DEPRECATION = "deprecation"
     SECURITY = "security"
     REWRITE = "rewrite"
+    FACT = "fact"
     ADDITIVE = "additive"
     MINOR = "minor"
     BASELINE = "baseline"
@@ -37,6 +38,7 @@ UTILITY: Final = {
     DriftClass.DEPRECATION: 5.0,
     DriftClass.SECURITY: 4.0,
     DriftClass.REWRITE: 4.0,
+    DriftClass.FACT: 4.0,
     DriftClass.ADDITIVE: 2.0,
     DriftClass.MINOR: 1.0,
     DriftClass.BASELINE: 1.0,
@@ -44,17 +46,18 @@ UTILITY: Final = {
     DriftClass.REDUNDANT: 0.25,
 }
 assert set(UTILITY) == set(DriftClass)
-CRITICAL: Final = frozenset(list(DriftClass)[:4])
-DRIFT: Final = frozenset(list(DriftClass)[:6])
+CRITICAL: Final = frozenset(list(DriftClass)[:5])
+DRIFT: Final = frozenset(list(DriftClass)[:7])
 _RANK: Final = {drift: rank for rank, drift in enumerate(DriftClass)}
 
 CLASS_OF_KIND: Final = {
-    # OpenAPI descriptions.
+    # Interfaces: OpenAPI, AsyncAPI, GraphQL, protobuf, JSON Schema.
     "endpoint_removed": DriftClass.BREAKING,
     "params_removed": DriftClass.BREAKING,
     "param_made_required": DriftClass.BREAKING,
     "required_param_added": DriftClass.BREAKING,
     "request_enum_removed": DriftClass.BREAKING,
+    "type_changed": DriftClass.BREAKING,
     "deprecated_on": DriftClass.DEPRECATION,
     "endpoint_added": DriftClass.ADDITIVE,
     "optional_params_added": DriftClass.ADDITIVE,
@@ -82,6 +85,13 @@ CLASS_OF_KIND: Final = {
     "edited_major": DriftClass.ADDITIVE,
     "section_added": DriftClass.ADDITIVE,
     "edited": DriftClass.MINOR,
+    # Conversations.
+    "corrected": DriftClass.BREAKING,
+    "cited": DriftClass.FACT,
+    "stated": DriftClass.FACT,
+    "asked": DriftClass.MINOR,
+    "said": DriftClass.MINOR,
+    "acknowledged": DriftClass.NOISE,
     # Streams.
     "migration_announced": DriftClass.BREAKING,
     "baseline": DriftClass.BASELINE,

@@ -29,16 +29,16 @@ In a documentation, a section is the text under a heading; its name is the page 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from standfast.bench.episodes import Episode
+from standfast.bench.sources.git_history import SourceVersion
 from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
 from standfast.errors import BadFile, InvalidValue
-from standfast.limits import MAX_SOURCE_BYTES
 
 _VERSION: Final = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)*(?:[-.]?[A-Za-z]+[\w.]*)?)")
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
@@ -89,7 +89,7 @@ _HEADED: Final = {
 }
 
 NOTEBOOK: Final = ".ipynb"
-SUFFIXES: Final = frozenset((".md", ".mdx", ".markdown", NOTEBOOK))
+SUFFIXES: Final = (".ipynb", ".markdown", ".md", ".mdx")
 CONTENT_CHARS: Final = 1_000
 _ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
 _WARNS: Final = re.compile(
@@ -112,9 +112,17 @@ class ChangelogNote(msgspec.Struct, frozen=True, kw_only=True):
     raw: str
 
 
-def changelog_episode(content: str, *, source: str, name: str) -> Episode:
-    """Return the notes of a changelog as one stream, oldest release first."""
-    notes = list(read_notes(content))
+def changelog_episode(
+    content: str, *, source: str, name: str, skipped: ReportSkipped = ignore_skipped
+) -> Episode:
+    """Return the notes of a changelog as one stream, oldest release first.
+
+    Notes that belong to no release with a version number, such as those under "Unreleased", are left out and reported.
+    """
+    found = list(read_notes(content))
+    notes = [note for note in found if note.version]
+    if len(notes) < len(found):
+        skipped(name, f"{len(found) - len(notes)} notes before the first release with a version number")
     if not notes:
         raise BadFile(file=name, problem="it has no release with a version number and notes")
     releases = list(dict.fromkeys(note.version for note in notes))
@@ -172,7 +180,7 @@ def kind_of_note(note: ChangelogNote) -> str:
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:
-    """Yield the notes of a changelog in the order of the text."""
+    """Yield the notes of a changelog in the order of the text. Notes before the first release have an empty version."""
     lines = content.splitlines()
     version, date, sections = "", None, ""
     bullets: list[tuple[int, str]] = []
@@ -206,8 +214,6 @@ def _notes(
     bullets: list[tuple[int, str]], version: str, date: str | None, section: str
 ) -> Iterator[ChangelogNote]:
     """Yield bullets as notes. A bullet that only introduces deeper ones becomes part of their section."""
-    if not version:
-        return
     path: list[tuple[int, str]] = []
     for place, (indent, raw) in enumerate(bullets):
         path = [(depth, text) for depth, text in path if depth < indent]
@@ -248,48 +254,50 @@ def _newest_first(notes: list[ChangelogNote]) -> bool:
 
 
 def docs_episode(
-    folders: Sequence[str],
-    *,
-    source: str,
-    labels: Sequence[str] | None = None,
-    skipped: ReportSkipped = ignore_skipped,
+    versions: Iterable[SourceVersion], *, source: str, skipped: ReportSkipped = ignore_skipped
 ) -> Episode:
-    """Return what changed between folders, oldest first, as one stream. Each step shows a section's new state.
+    """Return what changed between versions, oldest first, as one stream. Each step shows a section's new state.
 
     A page that can't be read in a version is reported to ``skipped`` and counts as unchanged there.
     """
-    if len(folders) < 2:
-        raise InvalidValue(what="Episode", problem="it needs at least two versions")
-    names = list(labels) if labels is not None else [Path(folder).name for folder in folders]
-    first = last = _read_pages(folders[0], source, {}, skipped)
+    first: dict[str, str] | None = None
+    first_label, last_label = "", ""
+    last: dict[str, str] = {}
     events: list[DriftEvent] = []
     shown_at: dict[str, int] = {}
-    for number, (folder, label) in enumerate(zip(folders[1:], names[1:], strict=True), 1):
-        new = _read_pages(folder, source, last, skipped)
-        for api, kinds in section_changes(last, new).items():
+    for number, version in enumerate(versions):
+        new = _read_pages(version, source, last, skipped)
+        last_label = version.label
+        if first is None:
+            first, first_label = new, version.label
+        for api, kinds in section_changes(last, new).items() if number else ():
             distance = number - shown_at.get(api, number)
             shown_at[api] = number
             events.append(
                 DriftEvent(
-                    observation=_section_observation(api, new.get(api), label),
+                    observation=_section_observation(api, new.get(api), version.label),
                     kinds=kinds,
                     version_distance=distance,
-                    date=label,
+                    date=version.label,
                 )
             )
         last = new
-    if not events:
-        raise InvalidValue(what="Episode", problem="nothing changed between these versions")
+    if first is None or not events:
+        raise InvalidValue(
+            what="Episode", problem="nothing changed between these versions; give at least two"
+        )
     count = min(len(first), round(BASELINE_SHARE * len(events)))
     step = max(1, len(first) // max(count, 1))
     baselines = [
         DriftEvent(
-            observation=_section_observation(api, first[api], names[0]), kinds=("baseline",), date=names[0]
+            observation=_section_observation(api, first[api], first_label),
+            kinds=("baseline",),
+            date=first_label,
         )
         for api in sorted(first)[::step][:count]
     ]
     return label_episode(
-        baselines + events, source=source, mode="docs", episode_id=names[-1], halve_superseded=True
+        baselines + events, source=source, mode="docs", episode_id=last_label, halve_superseded=True
     )
 
 
@@ -324,45 +332,40 @@ def _same_words(left: str, right: str) -> float:
     return 2 * (ours & theirs).total() / total if total else 1.0
 
 
-def _read_pages(folder: str, source: str, last: dict[str, str], skipped: ReportSkipped) -> dict[str, str]:
+def _read_pages(
+    version: SourceVersion, source: str, last: dict[str, str], skipped: ReportSkipped
+) -> dict[str, str]:
     """Return the sections of a version. Pages that can't be read are reported and stay as they were."""
-    found, unreadable = sections_of(folder, source)
+    found, unreadable = sections_of(version, source)
     for page, why in unreadable.items():
-        skipped(f"{folder}: {page}", why)
+        skipped(f"{version.label}: {page}", why)
     kept = {f"{source}:{Path(page).with_suffix('').as_posix()}" for page in unreadable}
     return {api: text for api, text in last.items() if api.partition("#")[0] in kept} | found
 
 
-def sections_of(folder: str, source: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the text of each section of each page in a folder by its name, and why pages can't be read, by their path.
+def sections_of(version: SourceVersion, source: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the text of each section of each page by its name, and why pages can't be read, by their path.
 
     A notebook is a page with the text of its cells, so a page that becomes a notebook lives on.
     """
-    root = Path(folder)
-    pages = sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file())
-    if not pages:
-        raise BadFile(file=folder, problem=f"it has no {', '.join(sorted(SUFFIXES))} files")
     found: dict[str, str] = {}
-    unreadable: dict[str, str] = {}
-    for path in pages:
-        name = path.relative_to(root)
-        page = name.with_suffix("").as_posix()
+    unreadable = dict(version.unreadable)
+    for name, content in sorted(version.files.items()):
+        page = Path(name).with_suffix("").as_posix()
         try:
-            sections = _sections(_page_text(path))
-        except (OSError, ValueError, RecursionError) as error:
-            unreadable[name.as_posix()] = str(error)
+            sections = _sections(_page_text(name, content))
+        except (ValueError, RecursionError) as error:
+            unreadable[name] = str(error)
             continue
-        for anchor, content in sections.items():
-            found[f"{source}:{page}#{anchor}"] = content
+        for anchor, text in sections.items():
+            found[f"{source}:{page}#{anchor}"] = text
     return found, unreadable
 
 
-def _page_text(path: Path) -> str:
+def _page_text(name: str, content: bytes) -> str:
     """Return the text of a page. Of a notebook: Markdown cells as they are, code in fences."""
-    if path.stat().st_size > MAX_SOURCE_BYTES:
-        raise ValueError(f"it is larger than {MAX_SOURCE_BYTES} bytes")
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != NOTEBOOK:
+    text = content.decode("utf-8")
+    if Path(name).suffix != NOTEBOOK:
         return text
     notebook = json.loads(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
@@ -371,9 +374,9 @@ def _page_text(path: Path) -> str:
     parts = []
     for cell in cells:
         source = cell.get("source", "") if isinstance(cell, dict) else ""
-        content = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        joined = "".join(map(str, source)) if isinstance(source, list) else str(source)
         is_code = isinstance(cell, dict) and cell.get("cell_type") == "code"
-        parts.append(f"```\n{content}\n```" if is_code else content)
+        parts.append(f"```\n{joined}\n```" if is_code else joined)
     return "\n\n".join(parts)
 
 
