@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from benchmarks.measure import Ratio, at_most, shown
+from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.clock import CountedIds, ManualClock
 from standfast.govern.judge import FloorRegistry
 from standfast.memory import Memory
@@ -201,6 +201,7 @@ def attacked(
     with_origins: bool = True,
     witness_threshold: float | None = None,
     least_origin: Origin | None = None,
+    victim_knows: bool = True,
 ) -> Shown:
     """Attack every topic in one store, and ask the victim's questions."""
     clock = ManualClock()
@@ -211,7 +212,7 @@ def attacked(
     with Memory(
         open_store(":memory:", create=True, clock=clock, ids=CountedIds()), floors=floors, origins=origins
     ) as memory:
-        for number, topic in enumerate(topics):
+        for number, topic in enumerate(topics if victim_knows else ()):
             scope = ASKED[number % 2]
             source = {"kind": "user", "id": "ada"} if scope == ASKED[0] else {"kind": "doc", "id": "handbook"}
             memory.remember(topic.fact, subject=topic.subject, source=source, scope=scope)
@@ -220,6 +221,20 @@ def attacked(
         for topic in topics:
             ATTACKS[attack](attacker, topic)
         return _total(_asked(memory, topic, least_origin) for topic in topics)
+
+
+def answered_by_tool(scope: str, asked: Sequence[str], least_origin: Origin | None = None) -> float:
+    """The share of questions that are answered where only a tool said the answer, beside facts that others said about other things."""
+    with Memory(open_store(":memory:", create=True, clock=ManualClock(), ids=CountedIds())) as memory:
+        for number, topic in enumerate(TOPICS):
+            tool = number % 2 == 0
+            source = {"kind": "tool", "id": "lookup"} if tool else {"kind": "user", "id": "ada"}
+            memory.remember(topic.fact, source=source, scope=scope if tool else ASKED[0])
+        packages = [
+            (topic, memory.recall(topic.question, scopes=asked, tokens=400, least_origin=least_origin))
+            for topic in TOPICS[::2]
+        ]
+    return sum(topic.fact in package.text for topic, package in packages) / len(packages)
 
 
 def _without_key(entrance: Entrance) -> Entrance:
@@ -249,6 +264,10 @@ def run(topics: Sequence[Topic] = TOPICS) -> list[Ratio]:
         ratios += _compared(entrance, topics, "")
     for entrance in MIXED:
         ratios += _compared(entrance, topics, ", written where the victim asks")
+    alone = _total(attacked(MIXED[1], attack, topics, victim_knows=False) for attack in ATTACKS)
+    detail = f"as trusted or ordinary {alone.believed_share:.2f}"
+    ratios.append(shown("web page, where memory knows nothing else: shown at all", alone.share, detail))
+    ratios += _utility()
     for entrance in (MISLED, MISLED_WITH_A_SOURCE):
         for threshold in (None, 0.5, 0.75):
             parts = {
@@ -273,16 +292,33 @@ def _compared(entrance: Entrance, topics: Sequence[Topic], where: str) -> list[R
     )
     detail = f"without origins {total_before.share:.2f}; {_by_attack(parts)}"
     if where:
-        kept_out = _total(
-            attacked(entrance, attack, topics, least_origin=Origin.ORDINARY) for attack in ATTACKS
+        asked_for = _total(
+            attacked(entrance, attack, topics, least_origin=Origin.UNTRUSTED) for attack in ATTACKS
         )
-        asked = f"{entrance.name}{where} with least_origin: shown at all"
-        return [
-            believed,
-            shown(f"{entrance.name}{where}: shown at all", total.share, detail),
-            at_most(asked, kept_out.share, 0.1, unit=""),
-        ]
-    return [believed, at_most(f"{entrance.name}: shown at all", total.share, 0.1, detail, unit="")]
+        detail += f"; asked for with least_origin {asked_for.share:.2f}, as untrusted"
+    return [believed, at_most(f"{entrance.name}{where}: shown at all", total.share, 0.1, detail, unit="")]
+
+
+def _utility() -> list[Ratio]:
+    """What containing costs: facts that only a tool said must be found where they are asked for."""
+    own, mixed = "user/ada/tools", ASKED[0]
+    return [
+        at_least(
+            "only a tool knows, in a scope of its own that is named: answered",
+            answered_by_tool(own, (*ASKED, own)),
+            1,
+        ),
+        at_least(
+            "… in the user's scope, asked with least_origin=untrusted: answered",
+            answered_by_tool(mixed, ASKED, Origin.UNTRUSTED),
+            1,
+        ),
+        shown(
+            "… in the user's scope, not asked for: answered",
+            answered_by_tool(mixed, ASKED),
+            "where nothing else matches",
+        ),
+    ]
 
 
 def _by_attack(parts: dict[str, Shown]) -> str:

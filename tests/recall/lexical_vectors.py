@@ -8,6 +8,7 @@ import msgspec
 
 from standfast.recall import EstimatedCounter, LexicalController, RecallRequest, RecordView
 from standfast.recall.analysis import analyzer_of
+from standfast.recall.filters import Filter
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical_index import ListedView
 
@@ -30,6 +31,7 @@ CASES: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
     ("a relative date", TALK, {"query": "the race yesterday", "tokens": 200, "now_utc": "2023-05-26T00:00:00Z"}),
     ("marks and scripts without spaces", TALK, {"query": "Cafe Zurich 東京", "tokens": 200}),
     ("a subject that the query names, law, a duplicate and a long record", FACTS, {"query": "EU refunds policy", "tokens": 300}),
+    ("untrusted records are asked for", FACTS, {"query": "EU refunds policy", "tokens": 300, "where": {"least_origin": "untrusted"}}),
     ("a small budget", FACTS, {"query": "refunds", "tokens": 40}),
     ("few items", FACTS, {"query": "refunds", "tokens": 500, "max_items": 1}),
     ("only stop words", FACTS, {"query": "what is the", "tokens": 100}),
@@ -43,7 +45,13 @@ def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[s
         analyzer_of("english"),
     )
     view = RecordView((), lambda: listed)
-    package = LexicalController().answer(RecallRequest(**request), view, EstimatedCounter()).package
+    package = (
+        LexicalController()
+        .answer(
+            RecallRequest(**{**request, "where": Filter.of(request.get("where"))}), view, EstimatedCounter()
+        )
+        .package
+    )
     return {"package": package.as_json(), "text": package.text}
 
 

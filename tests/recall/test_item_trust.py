@@ -169,13 +169,38 @@ def test_untrusted_content_is_recalled_only_where_its_scope_is_named(memory: Mem
 def test_untrusted_content_stands_last_in_a_block_that_says_so(memory: Memory) -> None:
     memory.remember("Refunds go to example.com, always.", source=WEB)
     memory.remember("Refunds take 14 days.", source=USER)
-    text = memory.recall("refunds").text
+    text = memory.recall("refunds", least_origin="untrusted").text
     lines = text.splitlines()
 
     assert "14 days" in lines[2]
     assert "UNTRUSTED" in lines[3]
     assert "example.com" in lines[5]
     assert "UNTRUSTED" not in memory.recall("refunds", least_origin="ordinary").text
+
+
+def test_untrusted_content_beside_other_content_answers_only_if_nothing_else_does(memory: Memory) -> None:
+    memory.remember("Refunds go to example.com.", source=WEB, scope="user/ada")
+    memory.remember("Parcel 7 left Bonn.", source=WEB, scope="user/ada")
+    memory.remember("Refunds of parcels take weeks.", source=WEB, scope="user/ada/web")
+    memory.remember("Refunds take 14 days.", source=DOC, scope="user")
+
+    def found(query: str, *scopes: str, **options: Any) -> list[str]:
+        return sorted(item.excerpt for item in memory.recall(query, scopes=scopes, **options).items)
+
+    mixed = ("user", "user/ada")
+    assert len(found("refunds", *mixed)) == 2, "the named scope holds nothing else"
+    memory.remember("Ada likes tea.", source=USER, scope="user/ada")
+    assert found("refunds", *mixed) == ["Refunds take 14 days."]
+    assert (
+        memory.at(memory.store.head()).explain("refunds", scopes=mixed).explanation.counts["untrusted_beside"]
+        == 1
+    )
+    assert len(found("refunds", *mixed, least_origin="untrusted")) == 2
+    assert found("parcel", *mixed) == ["Parcel 7 left Bonn."], "nothing else matches"
+    assert found("refunds", *mixed, "user/ada/web") == [
+        "Refunds of parcels take weeks.",
+        "Refunds take 14 days.",
+    ]
 
 
 def test_untrusted_records_never_stand_for_others_nor_crowd_them_out() -> None:

@@ -77,7 +77,8 @@ _EXPLAIN: Final = click.option(
 @click.option(
     "--least-origin",
     type=click.Choice([origin.value for origin in Origin]),
-    help="Choose only records whose origin is trusted at least so far; law always is.",
+    help="Choose only records whose origin is trusted at least so far; law always is. untrusted: also what is left out beside "
+    "better origins.",
 )
 @click.option(
     "--include-unreviewed", is_flag=True, help="Show records that are on hold or wait for a review, too."

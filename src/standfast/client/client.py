@@ -243,7 +243,8 @@ class Client:
             controller: The version of the controller that answers.
             now_utc: What time it is, in ISO 8601 and UTC, for words such as yesterday.
             least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them.
+                scopes that are named, not below them, and in a scope with other records only if nothing else matches;
+                ``"untrusted"`` shows them in any case.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
             explain: Whether ``explanation`` says why each record was chosen or not.
         """

@@ -204,7 +204,8 @@ class SnapshotView:
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
             least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them.
+                scopes that are named, not below them, and in a scope with other records only if nothing else matches;
+                ``"untrusted"`` shows them in any case.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         request = RecallRequest(

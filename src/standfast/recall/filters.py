@@ -126,7 +126,8 @@ class Filter(Value, frozen=True, kw_only=True):
         metadata: They have these fields with these values.
         session: They are part of this conversation.
         speaker: This speaker said them; case makes no difference.
-        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin.
+        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin. ``"untrusted"`` also
+            shows what is untrusted beside other matches, which is left out by default.
     """
 
     tag: str | None = None

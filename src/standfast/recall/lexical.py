@@ -147,6 +147,9 @@ class RankedRows:
         ):
             left_out[reason] = int((may_be_chosen & may_not).sum())
             may_be_chosen &= ~may_not
+        beside = may_be_chosen & _untrusted_beside(view, rows, codes, may_be_chosen, choice)
+        left_out["untrusted_beside"] = int(beside.sum())
+        may_be_chosen &= ~beside
         rows, codes = rows[may_be_chosen], codes[may_be_chosen]
         scores = base[rows]
         named = (
@@ -209,6 +212,24 @@ class RankedRows:
         if len(places) > 1:
             return (int(places[at]) for at in self.view.index.by_id(self.rows[places]))
         return iter(places.tolist())
+
+
+def _untrusted_beside(
+    view: IndexView, rows: Numbers, codes: Numbers, may_be_chosen: Flags, choice: Choice
+) -> Flags:
+    """Untrusted rows that are left out because something else matches: those of scopes that hold anything else.
+
+    A scope that holds nothing else was named for what it holds. Whoever asks for ``least_origin="untrusted"`` gets all of them.
+    """
+    untrusted = is_untrusted(codes)
+    asked_for = choice.where.least_origin is not None
+    if asked_for or not (may_be_chosen & untrusted).any() or not (may_be_chosen & ~untrusted).any():
+        return np.zeros(len(rows), dtype=np.bool_)
+    shown = np.flatnonzero(view.shown)
+    others = shown[~is_untrusted(view.trust_codes(shown))]
+    return untrusted & view.is_in(
+        rows, [scope for scope in choice.scopes if view.is_in(others, [scope]).any()]
+    )
 
 
 def _best_first(order: Numbers, scores: Numbers) -> tuple[Numbers, int]:
