@@ -147,9 +147,8 @@ class RankedRows:
         ):
             left_out[reason] = int((may_be_chosen & may_not).sum())
             may_be_chosen &= ~may_not
-        beside = may_be_chosen & _untrusted_beside(view, rows, codes, may_be_chosen, choice)
+        may_be_chosen &= ~(beside := _untrusted_beside(view, rows, codes, may_be_chosen, choice))
         left_out["untrusted_beside"] = int(beside.sum())
-        may_be_chosen &= ~beside
         rows, codes = rows[may_be_chosen], codes[may_be_chosen]
         scores = base[rows]
         named = (
@@ -227,9 +226,8 @@ def _untrusted_beside(
         return np.zeros(len(rows), dtype=np.bool_)
     shown = np.flatnonzero(view.shown)
     others = shown[~is_untrusted(view.trust_codes(shown))]
-    return untrusted & view.is_in(
-        rows, [scope for scope in choice.scopes if view.is_in(others, [scope]).any()]
-    )
+    mixed = [scope for scope in choice.scopes if view.is_in(others, [scope]).any()]
+    return may_be_chosen & untrusted & view.is_in(rows, mixed)
 
 
 def _best_first(order: Numbers, scores: Numbers) -> tuple[Numbers, int]:
