@@ -3,14 +3,13 @@
 from functools import cache
 from typing import Any, Final
 
-import msgspec
-
 from standfast.limits import MAX_NAME_CHARS
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.events import EVENTS_PATH, events_operation
 from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.gateway import VERSION
+from standfast.server.operations.json_schemas import component_schemas
 
 # Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media type, host, headers).
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})
@@ -21,9 +20,10 @@ _VERSION: Final = {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,14})"$'}
 @cache
 def openapi_document() -> dict[str, Any]:
     """The whole document, generated from the table of endpoints."""
-    kinds = {kind for one in ENDPOINTS for kind in (one.request, one.response)} | {Problem, ServerEvent}
-    _, components = msgspec.json.schema_components(
-        sorted(kinds, key=lambda kind: kind.__name__), ref_template=_REF
+    components = component_schemas(
+        [one.request for one in ENDPOINTS],
+        [Problem, ServerEvent, *(one.response for one in ENDPOINTS)],
+        ref_template=_REF,
     )
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:

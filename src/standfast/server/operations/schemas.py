@@ -24,6 +24,7 @@ from standfast.limits import (
     MAX_RECALL_TOKENS,
     MAX_RUN_ITEMS,
     MAX_SCOPE_BYTES,
+    MAX_SCOPE_SEGMENTS,
     MAX_SCOPES,
     MAX_SIGNED_TOGETHER,
     MAX_STATEMENT_MINUTES,
@@ -55,10 +56,16 @@ _CURSOR: Final = "The `next` value of the previous page of this list."
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+# What a path is, for the OpenAPI document; ``checked_scope`` refuses the rest in words. That its characters must be printable and
+# in NFC, JSON Schema has no word for.
+_PATH: Final = f"^([^/]+/){{0,{MAX_SCOPE_SEGMENTS - 1}}}[^/]+$"
 Scope = Annotated[
     str,
     Meta(
-        min_length=1, max_length=MAX_SCOPE_BYTES, description="A path such as user/ada. Without one: shared."
+        min_length=1,
+        max_length=MAX_SCOPE_BYTES,
+        description="A path such as user/ada. Without one: shared.",
+        extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)(\.{1,2}|\*)(/|$)"}},
     ),
 ]
 ListedScope = Annotated[
@@ -67,6 +74,7 @@ ListedScope = Annotated[
         min_length=1,
         max_length=MAX_SCOPE_BYTES,
         description="The scope to list, with all below it; * for all. Without one: shared.",
+        extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)\.{1,2}(/|$)|/\*(/|$)|^\*/"}},
     ),
 ]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
