@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,8 @@ from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
 from standfast.server.console.rendering import link
 from standfast.server.console.routes import console_routes
-from standfast.server.operations import memory_operations
+from standfast.server.operations import conversation_operations, memory_operations
+from standfast.server.operations.conversation_schemas import AddBody
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import ForgetBody, RememberBody
 from standfast.settings import Settings
@@ -86,6 +87,12 @@ class SampleServer:
             "recall": ("memory", {"q": f"refunds {self.payload}"}),
             "past": ("memory", {"at": 5}),
             "void": ("memory", {"band": "VOID"}),
+            "scopes": ("scopes", {}),
+            "scope": ("scope", {"scope": f"user/ada{self.payload}"}),
+            "write": ("write", {"scope": f"user/ada{self.payload}"}),
+            "correct": ("write", {"id": "preference/payment", "scope": f"user/ada{self.payload}"}),
+            "forget": ("forget", {"scope": f"user/ada{self.payload}"}),
+            "forget one": ("forget", {"id": subject}),
             "record": ("record", {"id": "policy/eu-refunds"}),
             "subject": ("record", {"id": subject}),
             "forgotten": ("record", {"id": "customer/ada"}),
@@ -176,8 +183,24 @@ def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualCloc
     clock.advance(60)
     reason = f"they asked{payload}"
     memory_operations.forget(gateway, agent, namespace, ForgetBody(subject="customer/ada", reason=reason))
+    _remember_user(gateway, agent, namespace, payload, remember)
     waiting = remember("Refunds over 500 euros take two signatures.", subject="law/refunds", propose=True)
     return str(waiting.proposal_id)
+
+
+def _remember_user(
+    gateway: Gateway, agent: Caller, namespace: str, payload: str, remember: Callable[..., Any]
+) -> None:
+    """What is known of one user: facts, one of them corrected, and a conversation."""
+    scope = f"user/ada{payload}"
+    remember("Ada pays by card.", subject="preference/payment", scope=scope, tags=("people",))
+    remember("Ada pays by bank transfer.", subject="preference/payment", scope=scope)
+    said = (
+        {"role": "user", "content": f"My parcel has not come.{payload}"},
+        {"role": "assistant", "content": f"It left Bergen at noon.{payload}"},
+    )
+    body = AddBody(messages=said, scope=scope, session=f"monday{payload}")
+    conversation_operations.add(gateway, agent, namespace, body)
 
 
 def _record(traces: TraceFolder, payload: str) -> tuple[str, str, str]:

@@ -20,6 +20,7 @@ from tests.server.console.conftest import BrowserClient, browser_client, element
 from tests.server.console.sample_server import SampleServer, sample_server
 from tests.server.harness import make_gateway
 
+CHANGING = {"write", "correct", "forget", "forget one"}
 WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
     "overview",
@@ -29,6 +30,12 @@ PAGES = [
     "recall",
     "past",
     "void",
+    "scopes",
+    "scope",
+    "write",
+    "correct",
+    "forget",
+    "forget one",
     "record",
     "subject",
     "forgotten",
@@ -54,6 +61,12 @@ SAYS = {
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
     "recall": "1 match",
+    "scopes": "user/ada",
+    "scope": "monday",
+    "write": "Add a fact",
+    "correct": "Ada pays by bank transfer.",
+    "forget": "Rehearsal: what would be erased",
+    "forget one": "Forget payload",
     "past": "as of snapshot 5",
     "void": "secret/deploy",
     "record": "EU refunds take 14 30 days , and nobody need ask .",
@@ -135,7 +148,7 @@ def test_an_auditor_sees_every_page_and_an_agent_those_of_its_namespace(
     address = harness.pages()[name]
     statuses = auditor.get(address).status_code, agent.get(address).status_code
 
-    assert statuses == (200, 403 if name in WHOLE_STORE else 200)
+    assert statuses == (403 if name in CHANGING else 200, 403 if name in WHOLE_STORE else 200)
 
 
 def test_an_agent_can_not_see_another_namespace(agent: BrowserClient) -> None:

@@ -20,14 +20,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
     with sample_server(tmp_path_factory.mktemp("search"), memory_only=True) as built:
         home = built.gateway.home
         home.remember(
-            "Ada's invoices go to Bergen.",
+            "Eve's invoices go to Bergen.",
             subject="invoices",
-            scope="user/ada",
+            scope="user/eve",
             tags=["billing"],
             source={"kind": "doc", "id": "ticket-7"},
         )
         home.remember("Bob's invoices go to Cork.", subject="invoices", scope="user/bob")
-        home.add([{"role": "user", "content": "My invoices are late."}], scope="user/ada/chat", session="s1")
+        home.add([{"role": "user", "content": "My invoices are late."}], scope="user/eve/chat", session="s1")
         operator = built.gateway.keyring.authenticate(built.operator)
         other = built.gateway.authorize(operator, Permission.REMEMBER, "other")
         other.remember("Invoices of another tenant.", subject="invoices")
@@ -54,7 +54,7 @@ def texts_of(results: SearchResults) -> list[str]:
 
 
 INVOICES = {
-    "Ada's invoices go to Bergen.",
+    "Eve's invoices go to Bergen.",
     "Bob's invoices go to Cork.",
     "My invoices are late.",
     "Invoices of another tenant.",
@@ -65,17 +65,20 @@ INVOICES = {
     ("fields", "texts"),
     [
         ({"q": "INVOICES"}, INVOICES),
-        ({"q": "invoices bergen"}, {"Ada's invoices go to Bergen."}),
-        ({"q": '"invoices go"'}, {"Ada's invoices go to Bergen.", "Bob's invoices go to Cork."}),
-        ({"q": "ticket-7"}, {"Ada's invoices go to Bergen."}),
+        ({"q": "invoices bergen"}, {"Eve's invoices go to Bergen."}),
+        ({"q": '"invoices go"'}, {"Eve's invoices go to Bergen.", "Bob's invoices go to Cork."}),
+        ({"q": "ticket-7"}, {"Eve's invoices go to Bergen."}),
         ({"q": "invoices", "within": "other"}, {"Invoices of another tenant."}),
-        ({"scope": "user/ada"}, {"Ada's invoices go to Bergen.", "My invoices are late."}),
-        ({"scope": "user/a"}, set()),
+        ({"scope": "user/eve"}, {"Eve's invoices go to Bergen.", "My invoices are late."}),
+        ({"scope": "user/e"}, set()),
         ({"user": "bob"}, {"Bob's invoices go to Cork."}),
-        ({"user": "user"}, {"My invoices are late."}),
-        ({"tag": "Billing"}, {"Ada's invoices go to Bergen."}),
-        ({"source": "doc:ticket"}, {"Ada's invoices go to Bergen."}),
-        ({"source": "ticket-7"}, {"Ada's invoices go to Bergen."}),
+        ({"user": "user", "q": "invoices"}, {"My invoices are late."}),
+        ({"session": "s1"}, {"My invoices are late."}),
+        ({"kind": "messages", "scope": "user/eve"}, {"My invoices are late."}),
+        ({"kind": "facts", "scope": "user/eve"}, {"Eve's invoices go to Bergen."}),
+        ({"tag": "Billing"}, {"Eve's invoices go to Bergen."}),
+        ({"source": "doc:ticket"}, {"Eve's invoices go to Bergen."}),
+        ({"source": "ticket-7"}, {"Eve's invoices go to Bergen."}),
         ({"verdict": "VOID"}, {"The deploy key is [redacted: AWS access key id] and it works."}),
         (
             {"band": "PHOENIX"},
@@ -118,7 +121,7 @@ def test_one_text_in_two_bands_is_one_result(server: SampleServer) -> None:
 def test_counts_lead_to_narrower_searches(server: SampleServer) -> None:
     facets = found_by(server, q="invoices").facets
 
-    assert facets["scope"] == [("shared", 1), ("user/ada", 1), ("user/ada/chat", 1), ("user/bob", 1)]
+    assert facets["scope"] == [("shared", 1), ("user/bob", 1), ("user/eve", 1), ("user/eve/chat", 1)]
     assert facets["tag"] == [("billing", 1)]
 
 
@@ -162,7 +165,7 @@ def test_pages_of_results_hold_each_once(server: SampleServer, monkeypatch: pyte
 
 
 def test_the_page_keeps_filters_in_its_links_and_fields(server: SampleServer) -> None:
-    fields = {"q": "invoices", "scope": "user/ada", "sort": "oldest", "until": "2026-12-31"}
+    fields = {"q": "invoices", "scope": "user/eve", "sort": "oldest", "until": "2026-12-31"}
     with browser_client(server, server.operator) as client:
         answer = client.get("/console/search?" + urlencode(fields))
     values = {
@@ -173,7 +176,7 @@ def test_the_page_keeps_filters_in_its_links_and_fields(server: SampleServer) ->
     narrower = [
         str(attributes["href"])
         for tag, attributes in elements_of(answer)
-        if tag == "a" and "scope=user%2Fada%2Fchat" in str(attributes.get("href"))
+        if tag == "a" and "scope=user%2Feve%2Fchat" in str(attributes.get("href"))
     ]
 
     assert {name: values[name] for name in ("q", "scope", "until")} == {

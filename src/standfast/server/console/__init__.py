@@ -5,6 +5,8 @@ page_request.py    one request as the pages see it, and the page that answers it
 login.py           sign-in, sign-out, signed session cookies, form tokens
 band_stats.py      records and bytes of each band, and their growth, for the overview
 search.py          what matches the words and filters of a search; search_pages.py shows it
+scope_pages.py     users and other scopes, and their export
+change_pages.py    add, correct and forget, with a reason
 memory_pages.py    overview, records and recall, history of a record, snapshots, differences
 approval_pages.py  proposals and their signatures
 audit_pages.py     the ledger, receipts, verification

@@ -227,6 +227,9 @@ def record(request: PageRequest) -> Page:
         ],
         "versions": versions[::-1],
         "next": history.next,
+        "done": request.query.get("done"),
+        "may_remember": request.may(Permission.REMEMBER),
+        "may_forget": request.may(Permission.FORGET),
     }
     return Page(template="record.html", context=context)
 

@@ -1,6 +1,6 @@
 """One request to the console as the pages see it, and the page that answers it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -72,13 +72,14 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A template with its context; or a redirect; or a file to download, whose content is ``context["text"]``."""
+    """A template with its context; or a redirect; or a file to download, with the content ``context["text"]`` or in ``pieces``."""
 
     template: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
     redirect_to: str | None = None
     file_name: str | None = None
+    pieces: Iterator[bytes] | None = None
 
 
 PageHandler = Callable[[PageRequest], Page]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from standfast.canon import normal_string
@@ -17,7 +17,9 @@ from standfast.server.console import (
     approval_pages,
     audit_pages,
     bench_pages,
+    change_pages,
     memory_pages,
+    scope_pages,
     search_pages,
     trace_pages,
 )
@@ -31,7 +33,7 @@ from standfast.server.edge.problems import problem_of, status_of
 from standfast.settings import Settings
 
 log: Final = logging.getLogger("standfast.server.http")
-_MAX_FORM_FIELDS: Final = 10
+_MAX_FORM_FIELDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class PageRoute:
 PAGES: Final = (
     PageRoute("", "Overview", memory_pages.overview, in_menu=True),
     PageRoute("search", "Search", search_pages.search, in_menu=True),
+    PageRoute("scopes", "Users and scopes", scope_pages.scopes, in_menu=True),
+    PageRoute("scope", "Scope", scope_pages.scope),
+    PageRoute("export", "Export", scope_pages.export),
+    PageRoute("write", "Write", change_pages.write, change_pages.remember),
+    PageRoute("forget", "Forget", change_pages.rehearse, change_pages.forget),
     PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
     PageRoute("record", "Record", memory_pages.record),
     PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),
@@ -71,6 +78,10 @@ PAGES: Final = (
 )
 # The menu item of each page that is not in the menu itself.
 MENU_ITEM_OF: Final = {
+    "scope": "scopes",
+    "export": "scopes",
+    "write": "memory",
+    "forget": "memory",
     "record": "memory",
     "proposal": "approvals",
     "sign": "approvals",
@@ -170,6 +181,8 @@ class Console:
             return redirect(page.redirect_to)
         if page.file_name is not None:
             headers = HEADERS | {"Content-Disposition": f'attachment; filename="{page.file_name}"'}
+            if page.pieces is not None:
+                return StreamingResponse(page.pieces, media_type="application/octet-stream", headers=headers)
             return Response(page.context["text"], media_type="application/octet-stream", headers=headers)
         layout = self._layout(session, page_request)
         current = MENU_ITEM_OF.get(route.path, route.path)

@@ -45,6 +45,9 @@ class SearchKind(StrEnum):
     """What is searched."""
 
     RECORDS = "records"
+    FACTS = "facts"
+    """Records that are no messages of a conversation."""
+    MESSAGES = "messages"
     PROPOSALS = "proposals"
 
 
@@ -56,6 +59,7 @@ class SearchQuery(Value, frozen=True, kw_only=True):
         within: One namespace; without it, all that the key is for.
         scope: A scope, with all below it.
         user: What is in ``user/NAME``, or was said by this speaker.
+        session: One conversation.
         source: The kind of the source, its id, or ``kind:id``.
         since: The first day, as ``2026-01-31``.
         until: The last day.
@@ -67,6 +71,7 @@ class SearchQuery(Value, frozen=True, kw_only=True):
     within: str = ""
     scope: str = ""
     user: str = ""
+    session: str = ""
     tag: str = ""
     source: str = ""
     since: str = ""
@@ -107,6 +112,7 @@ class _StoredFields(msgspec.Struct, frozen=True, gc=False):
     verdict: str | None = None
     metadata: dict[str, Any] = {}
     session: str | None = None
+    position: int | None = None
     speaker: str | None = None
 
 
@@ -123,6 +129,8 @@ class SearchHit:
     source: dict[str, Any] | None
     verdict: str | None
     speaker: str | None = None
+    session: str | None = None
+    position: int = 0
     bands: list[str] = field(default_factory=list)
     proposal: Proposal | None = None
 
@@ -165,6 +173,9 @@ class _Matcher:
             is_within(scope, self.scope)
             and (not query.tag or lowered(query.tag) in row.tags)
             and (query.verdict is None or row.verdict == query.verdict)
+            and (not query.session or row.session == query.session)
+            and (query.kind is not SearchKind.FACTS or row.session is None)
+            and (query.kind is not SearchKind.MESSAGES or row.session is not None)
             and (not query.user or self._is_of_user(row, scope))
             and (not query.source or self._is_from(row.source))
             and (self._since is self._until is None or self._is_in_time(row.ts_utc))
@@ -244,7 +255,7 @@ class Search:
             if query.band in (None, band) and query.kind is not SearchKind.PROPOSALS and band != Band.PHOENIX
         )
         prefixes = [prefix_of(band, self._matcher.scope) for band in readable]
-        if query.kind is not SearchKind.RECORDS and query.band in (None, Band.PHOENIX):
+        if query.kind in (None, SearchKind.PROPOSALS) and query.band in (None, Band.PHOENIX):
             prefixes.append(_PROPOSALS)
         return prefixes
 
@@ -274,7 +285,7 @@ class Search:
             if self._query.sort is SearchOrder.NAME:
                 return (hit.name, *hit.place)
             time = MISSING if hit.ts_utc is None else time_of(hit.ts_utc)
-            return (time == MISSING, sign * time, *hit.place)
+            return (time == MISSING, sign * time, sign * hit.position, *hit.place)
 
         return heapq.nsmallest(count, self._hits.values(), key=key)
 
@@ -314,6 +325,8 @@ class Search:
                 source=row.source,
                 verdict=row.verdict,
                 speaker=row.speaker,
+                session=row.session,
+                position=row.position or 0,
             )
         if band not in hit.bands:
             hit.bands.append(band)
