@@ -1,8 +1,10 @@
 """``--scope`` and the filters of the commands."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -77,3 +79,66 @@ def test_a_wrong_scope_or_filter_is_refused(words: tuple[str, ...]) -> None:
     call("init")
 
     assert call(*words).exit_code == 2
+
+
+def _commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, *path, name)
+        elif command is not None:
+            yield (*path, name), command
+
+
+ARGUMENTS = {
+    ("remember",): ("Ada sails.",),
+    ("recall",): ("green parrot",),
+    ("add",): ("chat.json",),
+    ("session",): ("monday",),
+    ("forget",): ("preference", "--reason", "x", "--dry-run"),
+    ("history",): ("preference",),
+    ("diff",): ("0",),
+    ("at",): ("4",),
+    ("judge",): ("Ada sails.",),
+    ("export",): (),
+    ("import",): ("chat.json", "--from", "markdown", "--dry-run"),
+    ("patterns", "lift"): ("web:example.com", "--reason", "x"),
+    ("keys", "create"): ("ada",),
+}
+
+
+def test_no_command_with_a_scope_shows_a_byte_of_another() -> None:
+    Path("chat.json").write_text('[{"role": "user", "content": "Hello there."}]')
+    for name in ("ada", "bob"):
+        scope = ("--scope", f"user/{name}-zorro")
+        said = call("remember", f"The parrot of {name}-quagga is green.", "--subject", "preference", *scope)
+        assert said.exit_code == 0, said.output
+        call("remember", f"{name}-quagga may get refunds.", "--propose", *scope)
+        call("add", "chat.json", "--session", "monday", *scope)
+    scoped = [
+        path for path, command in _commands(main) if any("--scope" in one.opts for one in command.params)
+    ]
+    shown = []
+    for path in scoped:
+        if path in (("mcp",), ("sessions",)):
+            continue
+        for extra in ((), ("--json",)):
+            answer = call(*path, *ARGUMENTS[path], "--scope", "user/ada-zorro", *extra)
+            if "bob" in answer.output:
+                shown.append((path, answer.output))
+
+    assert shown == []
+    assert "bob" not in call("sessions", "--scope", "user/ada-zorro").output
+    assert "ada-quagga" in call("recall", "green parrot", "--scope", "user/ada-zorro").output
+    assert len(scoped) >= len(ARGUMENTS)
+
+
+def test_a_key_is_limited_to_scopes() -> None:
+    made = call("keys", "create", "phone", "--scope", "user/ada/phone", "--scope", "user/ada", "--json")
+    wrong = call("keys", "create", "phone", "--scope", "user//ada")
+
+    assert json.loads(made.output)["key"]["scopes"] == ["user/ada"]
+    assert "user/ada" in call("keys", "list").output
+    assert "only scope user/ada" in call("keys", "create", "tab", "--scope", "user/ada").output
+    assert wrong.exit_code == 2

@@ -14,6 +14,7 @@ from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import CALLS_PER_SECOND, MAX_KEY_DAYS, STOP_SECONDS
 from standfast.origins import Origin
+from standfast.scopes import checked_scope
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE
@@ -150,12 +151,20 @@ def _print_started(address: str, paths: list[str], token: str | None, *, as_json
     show_default=True,
     help="What the agent may do if there is no API key.",
 )
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    help="A scope the agent is limited to, with all below it, if there is no API key; repeatable. [all scopes]",
+)
 @store_option
 @namespace_option
-def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | None) -> None:
+def mcp_command(
+    agent: str, role: str, scopes: tuple[str, ...], store_url: str | None, namespace: str | None
+) -> None:
     """Serve memory to one MCP client over standard input and output. The client starts this command.
 
-    No key is needed, because whoever can run this can read the store's file; --role limits the agent. If the environment
+    No key is needed, because whoever can run this can read the store's file; --role and --scope limit the agent. If the environment
     variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
     """
     try:
@@ -165,7 +174,13 @@ def mcp_command(agent: str, role: str, store_url: str | None, namespace: str | N
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
     settings = load_settings(store_url=store_url, namespace=namespace)
-    caller = Caller(key_id=f"stdio-{agent}", name=agent, role=KeyRole(role), namespaces=(settings.namespace,))
+    caller = Caller(
+        key_id=f"stdio-{agent}",
+        name=agent,
+        role=KeyRole(role),
+        namespaces=(settings.namespace,),
+        scopes=tuple(checked_scope(scope) for scope in scopes),
+    )
     gateway = Gateway.open(settings, create=True)
     try:
         with logging_to():
@@ -194,6 +209,12 @@ def keys_command() -> None:
     multiple=True,
     help="A namespace the key is for, or * for all; repeatable. Default: the setting `namespace`.",
 )
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    help="A scope the key is limited to, with all below it, such as user/ada; repeatable. [all scopes]",
+)
 @click.option("--days", type=click.IntRange(1, MAX_KEY_DAYS), help="Expire after this many days. [never]")
 @click.option(
     "--origin",
@@ -207,6 +228,7 @@ def create_key(
     *,
     role: str,
     namespaces: tuple[str, ...],
+    scopes: tuple[str, ...],
     days: int | None,
     origin: str | None,
     store_url: str | None,
@@ -223,11 +245,14 @@ def create_key(
             namespaces=namespaces or (load_settings().namespace,),
             lifetime=None if days is None else timedelta(days=days),
             origin=origin,
+            scopes=scopes,
         )
     if as_json:
         print_json({"key": key.as_shown(), "token": token})
         return
     where = "all namespaces" if ALL_NAMESPACES in key.namespaces else f"namespace {', '.join(key.namespaces)}"
+    if key.scopes:
+        where += f", only scope {', '.join(key.scopes)}"
     ends = "until it is revoked" if key.expires_at is None else f"until {key.expires_at[:10]}"
     click.echo(token)
     click.echo(
@@ -251,12 +276,15 @@ def list_keys(everything: bool, store_url: str | None, as_json: bool) -> None:
     else:
         # `keys revoke` takes whole ids, so they are never cut, however narrow the terminal is.
         table = Table(Column("id", no_wrap=True, min_width=KEY_ID_CHARS), box=None, pad_edge=False)
-        for title in ("name", "role", "namespaces", "since", "state"):
+        is_limited = any(key.scopes for key in keys)
+        limits = ("namespaces", "scopes") if is_limited else ("namespaces",)
+        for title in ("name", "role", *limits, "since", "state"):
             table.add_column(title, overflow="fold")
         for key in keys:
             ends = "valid" if key.expires_at is None else f"until {key.expires_at[:10]}"
             namespaces, state = ", ".join(key.namespaces), key.problem_at(now) or ends
-            table.add_row(key.key_id, key.name, key.role, namespaces, key.created_at[:10], state)
+            scopes = [", ".join(key.scopes) or "all"] if is_limited else []
+            table.add_row(key.key_id, key.name, key.role, namespaces, *scopes, key.created_at[:10], state)
         Console().print(table)
 
 

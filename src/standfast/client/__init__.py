@@ -2,18 +2,16 @@
 
 client.py            ``Client``, its runs and snapshots               <- START HERE
 remote_resources.py  proposals, keys, traces and prompts
-async_client.py      the same with coroutines
+async_client.py      the same with coroutines; async_resources.py for proposals, keys, traces and prompts
 bodies.py            the bodies of requests, checked before they are sent
 transport.py         HTTP connections, retries, errors
 """
 
-from standfast.client.async_client import (
-    AsyncClient,
+from standfast.client.async_client import AsyncClient, AsyncRemoteRun, AsyncRemoteSnapshot
+from standfast.client.async_resources import (
     AsyncRemoteApprovals,
     AsyncRemoteKeys,
     AsyncRemotePrompts,
-    AsyncRemoteRun,
-    AsyncRemoteSnapshot,
     AsyncRemoteTraces,
 )
 from standfast.client.client import Client

@@ -10,68 +10,37 @@ cancelled call still ends on the server; repeat a write with its request key to 
 """
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from itertools import islice
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, Self
 
+from standfast.client.async_resources import (
+    AsyncRemoteApprovals,
+    AsyncRemoteKeys,
+    AsyncRemotePrompts,
+    AsyncRemoteTraces,
+    ClientThreads,
+)
 from standfast.client.client import TIMEOUT_SECONDS, Client
-from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
 from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.clock import Clock, IdSource
-from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.approvals.approvals import Proposal, Statement
+from standfast.errors import StandfastError
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_PAGE_ITEMS, DEFAULT_RECALL_TOKENS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.sessions import SessionInfo, SessionMessage
-from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
-from standfast.optimize.prompts.template import PromptTemplate
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.scopes import SHARED
-from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import schemas
 from standfast.server.operations.bench_schemas import BenchResponse
 from standfast.store.records import HistoryEntry, RecordChange
-from standfast.traces.artifact import Trace
-from standfast.traces.equivalence import Comparison
 from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 
 MAX_CONNECTIONS: Final = 8
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-class _Threads:
-    """The threads of one client. Each keeps one connection, so they bound the connections as well."""
-
-    def __init__(self, max_connections: int) -> None:
-        if not (type(max_connections) is int and max_connections > 0):
-            problem = f"it must be a positive number, not {max_connections!r:.80}"
-            raise InvalidValue(what="max_connections", problem=problem)
-        self._executor = ThreadPoolExecutor(max_connections, thread_name_prefix="standfast-client")
-
-    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call a function in a thread."""
-        call = functools.partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
-
-    async def iterate(self, items: Iterator[_T]) -> AsyncIterator[_T]:
-        """Yield from an iterator that sends requests, one page at a time."""
-        while page := await self.run(lambda: list(islice(items, DEFAULT_PAGE_ITEMS))):
-            for item in page:
-                yield item
-
-    def close(self) -> None:
-        """Let calls in progress end, without waiting for them."""
-        self._executor.shutdown(wait=False)
 
 
 class AsyncClient:
@@ -95,7 +64,7 @@ class AsyncClient:
         self._client = Client(
             address, key=key, namespace=namespace, timeout_seconds=timeout_seconds, clock=clock, ids=ids
         )
-        self._threads = _Threads(max_connections)
+        self._threads = ClientThreads(max_connections)
         self.address = self._client.address
         self.namespace = namespace
 
@@ -107,7 +76,7 @@ class AsyncClient:
         *,
         workflow: str,
         mode: VisibilityMode | str | None = None,
-        scope: str = SHARED,
+        scope: str | None = None,
     ) -> AsyncIterator["AsyncRemoteRun"]:
         """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
         remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode, scope=scope)
@@ -257,31 +226,33 @@ class AsyncClient:
         """Memory as of a snapshot, to recall from."""
         return AsyncRemoteSnapshot(self._threads, self._client.at(snapshot))
 
-    async def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+    async def history(self, subject: str, *, scope: str | None = None) -> list[HistoryEntry]:
         """Every version of a scope's subject (or memory id) in every band, oldest first."""
         return await self._threads.run(self._client.history, subject, scope=scope)
 
-    async def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+    async def diff(self, old: int, new: int | None = None, *, scope: str | None = None) -> list[RecordChange]:
         """The records of a scope, with all below it (``"*"`` for all), that differ between two snapshots."""
         return await self._threads.run(self._client.diff, old, new, scope=scope)
 
     def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+        self, *, band: Band | None = None, at: int | None = None, scope: str | None = None
     ) -> AsyncIterator[Record]:
         """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
         return self._threads.iterate(self._client.records(band=band, at=at, scope=scope))
 
-    async def record(self, memory_id: str, *, at: int | None = None, scope: str = SHARED) -> list[Record]:
+    async def record(
+        self, memory_id: str, *, at: int | None = None, scope: str | None = None
+    ) -> list[Record]:
         """One record of a scope, from each band that holds it."""
         return await self._threads.run(self._client.record, memory_id, at=at, scope=scope)
 
     async def session(
-        self, session: str, *, scope: str = SHARED, at: int | None = None
+        self, session: str, *, scope: str | None = None, at: int | None = None
     ) -> list[SessionMessage]:
         """The messages of a session, in order; see ``Client.session``."""
         return await self._threads.run(self._client.session, session, scope=scope, at=at)
 
-    async def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+    async def sessions(self, *, scope: str | None = None, at: int | None = None) -> list[SessionInfo]:
         """The sessions of a scope; see ``Client.sessions``."""
         return await self._threads.run(self._client.sessions, scope=scope, at=at)
 
@@ -358,7 +329,7 @@ class AsyncClient:
 class AsyncRemoteRun:
     """A run on a server whose verbs are coroutines. ``AsyncClient.run`` opens it."""
 
-    def __init__(self, threads: _Threads, run: RemoteRun) -> None:
+    def __init__(self, threads: ClientThreads, run: RemoteRun) -> None:
         self._threads = threads
         self._run = run
 
@@ -459,7 +430,7 @@ class AsyncRemoteRun:
 class AsyncRemoteSnapshot:
     """Memory as of a snapshot."""
 
-    def __init__(self, threads: _Threads, snapshot: RemoteSnapshot) -> None:
+    def __init__(self, threads: ClientThreads, snapshot: RemoteSnapshot) -> None:
         self._threads = threads
         self._snapshot = snapshot
         self.snapshot = snapshot.snapshot
@@ -493,108 +464,4 @@ class AsyncRemoteSnapshot:
             least_origin=least_origin,
             include_unreviewed=include_unreviewed,
             explain=explain,
-        )
-
-
-class AsyncRemoteApprovals:
-    """The proposals of the client's namespace."""
-
-    def __init__(self, threads: _Threads, approvals: RemoteApprovals) -> None:
-        self._threads = threads
-        self._approvals = approvals
-
-    def waiting(self) -> AsyncIterator[Proposal]:
-        """Yield the proposals that wait for a decision, by id."""
-        return self._threads.iterate(self._approvals.waiting())
-
-    def decided(self) -> AsyncIterator[Proposal]:
-        """Yield the proposals that were decided, by id."""
-        return self._threads.iterate(self._approvals.decided())
-
-    async def find(self, proposal_id: str) -> schemas.ProposalResponse:
-        """One proposal, with the statements that decide it."""
-        return await self._threads.run(self._approvals.find, proposal_id)
-
-    async def decide(
-        self, statement: Statement, signature: str, *, signed_list: Sequence[str] = ()
-    ) -> Receipt:
-        """Submit the armored SSH signature over a statement's text; see ``RemoteApprovals.decide``."""
-        return await self._threads.run(self._approvals.decide, statement, signature, signed_list=signed_list)
-
-
-class AsyncRemoteKeys:
-    """The API keys; see ``RemoteKeys``."""
-
-    def __init__(self, threads: _Threads, keys: RemoteKeys) -> None:
-        self._threads = threads
-        self._keys = keys
-
-    def list(self, *, revoked: bool = False) -> AsyncIterator[schemas.KeyInfo]:
-        """Yield the valid keys, by id; with ``revoked``, all."""
-        return self._threads.iterate(self._keys.list(revoked=revoked))
-
-    async def create(
-        self,
-        name: str,
-        *,
-        namespaces: Sequence[str],
-        role: KeyRole | str = KeyRole.AGENT,
-        days: int | None = None,
-    ) -> schemas.CreatedKey:
-        """Create a key; see ``RemoteKeys.create``."""
-        return await self._threads.run(self._keys.create, name, namespaces=namespaces, role=role, days=days)
-
-    async def revoke(self, key_id: str) -> schemas.KeyInfo:
-        """Revoke a key, at once and for good."""
-        return await self._threads.run(self._keys.revoke, key_id)
-
-
-class AsyncRemoteTraces:
-    """The recorded traces."""
-
-    def __init__(self, threads: _Threads, traces: RemoteTraces) -> None:
-        self._threads = threads
-        self._traces = traces
-
-    def list(self) -> AsyncIterator[schemas.TraceSummary]:
-        """Yield all traces, by file name."""
-        return self._threads.iterate(self._traces.list())
-
-    async def get(self, run_id: str) -> Trace:
-        """The trace of a run, verified."""
-        return await self._threads.run(self._traces.get, run_id)
-
-    async def compare(self, left: str, right: str) -> Comparison:
-        """Compare the traces of two runs."""
-        return await self._threads.run(self._traces.compare, left, right)
-
-
-class AsyncRemotePrompts:
-    """Prompt overrides; see ``RemotePrompts``."""
-
-    def __init__(self, threads: _Threads, prompts: RemotePrompts) -> None:
-        self._threads = threads
-        self._prompts = prompts
-
-    async def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
-        """The overrides of a tag."""
-        return await self._threads.run(self._prompts.get, ns, prompt_key, tag=tag)
-
-    async def put(
-        self,
-        prompt: PromptTemplate,
-        overrides: Sequence[SectionOverride],
-        *,
-        if_version: int,
-        tag: str = STABLE,
-    ) -> PromptOverride:
-        """Replace all overrides of a tag if it still has version ``if_version``."""
-        return await self._threads.run(self._prompts.put, prompt, overrides, if_version=if_version, tag=tag)
-
-    async def rollback(
-        self, prompt: PromptTemplate, *, if_version: int, tag: str = STABLE, to_version: int | None = None
-    ) -> PromptOverride:
-        """Restore a version of the tag's history, by default the one before the last change."""
-        return await self._threads.run(
-            self._prompts.rollback, prompt, if_version=if_version, tag=tag, to_version=to_version
         )

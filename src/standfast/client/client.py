@@ -34,7 +34,6 @@ from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.scopes import SHARED
 from standfast.server.operations import schemas
 from standfast.server.operations.bench_schemas import BenchQuery, BenchResponse
 from standfast.server.operations.conversation_schemas import (
@@ -84,7 +83,7 @@ class Client:
     # Writing.
 
     def run(
-        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str = SHARED
+        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
     ) -> "RemoteRun":
         """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's.
 
@@ -273,20 +272,20 @@ class Client:
         """Memory as of a snapshot, to recall from."""
         return RemoteSnapshot(self._calls, snapshot)
 
-    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+    def history(self, subject: str, *, scope: str | None = None) -> list[HistoryEntry]:
         """Every version of a scope's subject (or memory id) in every band, oldest first."""
         query = schemas.HistoryQuery.from_json({"subject": subject, "scope": scope})
         return [
             one for page in self._calls.pages("/history", schemas.HistoryPage, query) for one in page.versions
         ]
 
-    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+    def diff(self, old: int, new: int | None = None, *, scope: str | None = None) -> list[RecordChange]:
         """The records of a scope, with all below it (``"*"`` for all), that differ between two snapshots."""
         query = schemas.DiffQuery.from_json({"old": old, "new": new, "scope": scope})
         return self._calls.get("/diff", schemas.DiffResponse, query).changes
 
     def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+        self, *, band: Band | None = None, at: int | None = None, scope: str | None = None
     ) -> Iterator[Record]:
         """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
         query = schemas.RecordsQuery.from_json(
@@ -296,17 +295,19 @@ class Client:
             one for page in self._calls.pages("/records", schemas.RecordsPage, query) for one in page.records
         )
 
-    def record(self, memory_id: str, *, at: int | None = None, scope: str = SHARED) -> list[Record]:
+    def record(self, memory_id: str, *, at: int | None = None, scope: str | None = None) -> list[Record]:
         """One record of a scope, from each band that holds it."""
         query = schemas.RecordQuery.from_json({"memory_id": memory_id, "at": at, "scope": scope})
         return self._calls.get("/record", schemas.RecordsPage, query).records
 
-    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
+    def session(
+        self, session: str, *, scope: str | None = None, at: int | None = None
+    ) -> list[SessionMessage]:
         """The messages of a session, in order. Those that were not accepted have no text, but their verdict."""
         query = SessionQuery.from_json({"session": session, "scope": scope, "at": at})
         return [one for page in self._calls.pages("/session", SessionPage, query) for one in page.messages]
 
-    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+    def sessions(self, *, scope: str | None = None, at: int | None = None) -> list[SessionInfo]:
         """The sessions of a scope, with all below it (``"*"`` for all)."""
         query = SessionsQuery.from_json({"scope": scope, "at": at})
         return [one for page in self._calls.pages("/sessions", SessionsPage, query) for one in page.sessions]

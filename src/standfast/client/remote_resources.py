@@ -70,6 +70,7 @@ class RemoteKeys:
         namespaces: Sequence[str],
         role: KeyRole | str = KeyRole.AGENT,
         days: int | None = None,
+        scopes: Sequence[str] = (),
     ) -> schemas.CreatedKey:
         """Create a key. Its token is not shown again, so the call is never retried.
 
@@ -77,11 +78,19 @@ class RemoteKeys:
             name: Whose key it is. An agent's name is the author of its proposals.
             namespaces: The namespaces that it is for; ``["*"]`` means all.
             days: How long it is valid; without it, until it is revoked.
+            scopes: The scopes that it is limited to, such as ``"user/ada"``, each with all below it; without any, it is for all.
         """
-        if isinstance(namespaces, str):
-            raise InvalidValue(what="namespaces", problem="it must be a list of names, not a single string")
+        if isinstance(namespaces, str) or isinstance(scopes, str):
+            problem = "they must be lists of names, not a single string"
+            raise InvalidValue(what="namespaces and scopes", problem=problem)
         body = schemas.CreateKeyBody.from_json(
-            {"name": name, "namespaces": list(namespaces), "role": str(role), "days": days}
+            {
+                "name": name,
+                "namespaces": list(namespaces),
+                "role": str(role),
+                "days": days,
+                "scopes": list(scopes),
+            }
         )
         return self._calls.post("/v1/keys", schemas.CreatedKey, body)
 

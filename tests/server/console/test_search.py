@@ -45,6 +45,7 @@ def found_by(server: SampleServer, key: str | None = None, **fields: object) -> 
         namespaces=[query.within] if query.within else namespaces,
         open_memory=lambda name: gateway.authorize(caller, Permission.LIST_RECORDS, name),
         bands=readable_bands(caller),
+        scopes=[query.scope or "*"],
     ).run()
 
 

@@ -1,4 +1,4 @@
-"""API keys: random, shown once, stored as a hash, limited to a role and namespaces, revocable and expiring.
+"""API keys: random, shown once, stored as a hash, limited to a role, namespaces and scopes, revocable and expiring.
 
 A key has the form ``sf_<key id>_<secret>``. The id is public and names the stored row. The secret has 256 random bits, and
 the row holds its SHA-256. A slow password hash would add nothing, because no dictionary of such secrets exists, and it
@@ -20,7 +20,9 @@ from standfast.canon import parse, utc_text
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.limits import MAX_SCOPES
 from standfast.origins import Origin, checked_origin
+from standfast.scopes import checked_scope, outer_scopes
 from standfast.server.access.permissions import ORIGIN_OF_ROLE, Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
@@ -47,6 +49,8 @@ class ApiKey(Value, frozen=True, kw_only=True):
     revoked_at: str | None = None
     origin: Origin | None = None
     """The most that what the key's holder remembers is trusted; None for what its role is."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that the key is limited to, each with all below it; none if it is for all of its namespaces."""
 
     def __post_init__(self) -> None:
         self._require_name("key_id", self.key_id)
@@ -57,6 +61,9 @@ class ApiKey(Value, frozen=True, kw_only=True):
         self._require(
             SYSTEM_NAMESPACE not in self.namespaces, f"the namespace {SYSTEM_NAMESPACE!r} is reserved"
         )
+        self._require(len(self.scopes) <= MAX_SCOPES, f"it can be limited to at most {MAX_SCOPES} scopes")
+        for scope in self.scopes:
+            checked_scope(scope, what="scopes of a key")
         self._require_digest("secret_hash", self.secret_hash)
 
     @property
@@ -67,6 +74,7 @@ class ApiKey(Value, frozen=True, kw_only=True):
             name=self.name,
             role=self.role,
             namespaces=self.namespaces,
+            scopes=self.scopes,
             origin=ORIGIN_OF_ROLE[self.role] if self.origin is None else self.origin,
         )
 
@@ -97,6 +105,7 @@ class Keyring:
         namespaces: Sequence[str],
         lifetime: timedelta | None = None,
         origin: Origin | str | None = None,
+        scopes: Sequence[str] = (),
         by: str | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key and return its row and its token. The token cannot be shown again.
@@ -105,11 +114,12 @@ class Keyring:
             namespaces: The namespaces that the key is for; ``"*"`` means all.
             lifetime: How long the key is valid; without one, until it is revoked.
             origin: The most that what its holder remembers is trusted: by default ``"ordinary"`` for an agent, ``"trusted"`` for an operator.
+            scopes: The scopes that the key is limited to, such as ``"user/ada"``, each with all below it; without any, it is for all.
             by: The id of the key that asked for it, for the ledger; None for the command line.
         """
-        if isinstance(namespaces, str):
+        if isinstance(namespaces, str) or isinstance(scopes, str):
             raise InvalidValue(
-                what="ApiKey", problem="namespaces must be a list of names, not a single string"
+                what="ApiKey", problem="namespaces and scopes must be lists of names, not a single string"
             )
         if lifetime is not None and lifetime <= timedelta():
             raise InvalidValue(what="ApiKey", problem="the lifetime must be positive")
@@ -133,6 +143,7 @@ class Keyring:
             expires_at=expires_at,
             secret_hash=_hashed(secret),
             origin=None if origin is None else checked_origin(origin, what="origin"),
+            scopes=outer_scopes(sorted(set(scopes))),
         )
         self._write(key, ActionType.WRITE, "created", by)
         return key, f"{KEY_PREFIX}_{key.key_id}_{secret}"

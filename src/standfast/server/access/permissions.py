@@ -7,6 +7,8 @@ Every endpoint and every tool needs one permission, and the gateway checks it be
                changes prompts and manages keys for its own namespaces
     auditor    reads everything and changes nothing
 
+A key may also be limited to scopes; ``scope_limits.py`` says what that means.
+
 No role can seal a record as law. That takes a person's signature, which is verified no matter who submits it.
 """
 
@@ -16,6 +18,7 @@ from typing import Final
 from standfast.errors import Forbidden
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.origins import Origin
+from standfast.scopes import is_within
 from standfast.vocabulary import Value
 
 ALL_NAMESPACES: Final = "*"
@@ -163,6 +166,10 @@ SCOPE_OF_PERMISSION: Final = {
     Permission.CREATE_KEY: KeyScope.ANY,
     Permission.REVOKE_KEY: KeyScope.ANY,
 }
+NEEDS_ALL_SCOPES: Final = frozenset(
+    {Permission.SWEEP} | {one for one in Permission if SCOPE_OF_PERMISSION[one] is KeyScope.STORE}
+)
+"""What a key that is limited to scopes may not do, because it reaches beyond them."""
 assert set(ROLES_OF_PERMISSION) == set(SCOPE_OF_PERMISSION) == set(Permission)
 assert all(KeyRole.OPERATOR in roles for roles in ROLES_OF_PERMISSION.values()), (
     "an operator may do everything"
@@ -181,6 +188,8 @@ class Caller(Value, frozen=True, kw_only=True):
     name: str
     role: KeyRole
     namespaces: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+    """The scopes that the key is limited to, each with all below it; none if it is for all."""
     origin: Origin = Origin.ORDINARY
     """The most that what the caller remembers is trusted, whatever source it names."""
 
@@ -192,6 +201,10 @@ class Caller(Value, frozen=True, kw_only=True):
     def covers(self, namespace: str) -> bool:
         """Whether the key is for a namespace. No key covers the reserved namespace."""
         return namespace != SYSTEM_NAMESPACE and (self.covers_all or namespace in self.namespaces)
+
+    def covers_scope(self, scope: str) -> bool:
+        """Whether the key is for a scope and all below it."""
+        return not self.scopes or any(is_within(scope, own) for own in self.scopes)
 
 
 def is_allowed(caller: Caller, permission: Permission, namespace: str | None) -> bool:
@@ -221,4 +234,6 @@ def _denial(caller: Caller, permission: Permission, namespace: str | None) -> st
         return "the key is for other namespaces"
     if scope is KeyScope.STORE and not caller.covers_all:
         return "it needs a key for all namespaces"
+    if caller.scopes and permission in NEEDS_ALL_SCOPES:
+        return "it needs a key that is not limited to scopes"
     return None

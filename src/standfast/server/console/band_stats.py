@@ -3,19 +3,19 @@
 import copy
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from standfast.limits import CONSOLE_GROWTH_SNAPSHOTS
 from standfast.memory import Memory
-from standfast.scopes import prefix_in, prefix_of
+from standfast.scopes import ALL_SCOPES, is_within, outer_scopes, prefix_in, prefix_of, scope_in
 from standfast.store.protocol import Version
 from standfast.store.records import is_band_row, record_of
 from standfast.vocabulary import Band
 
 UNJUDGED: Final = "unjudged"
-_MOST_NAMESPACES: Final = 8
+_MOST_PLACES: Final = 8
 
 
 @dataclass(slots=True)
@@ -67,14 +67,15 @@ class NamespaceStats:
 
 
 class _RunningCount:
-    """The counts of a namespace, with the size of each record: once it is erased, the store no longer knows its size."""
+    """The counts of a namespace or of scopes in it, with the size of each record: once it is erased, the store no longer knows its size."""
 
-    def __init__(self, memory: Memory, head: int) -> None:
+    def __init__(self, memory: Memory, head: int, scopes: Sequence[str]) -> None:
         self.at = head
+        self.scopes = scopes
         self.rows: dict[str, tuple[int, str]] = {}
         self.bands: dict[Band, BandStats] = {band: BandStats() for band in Band if band is not Band.PHOENIX}
-        for band in self.bands:
-            for version in memory.store.scan(memory.namespace, prefix=prefix_of(band), at=head):
+        for prefix in [prefix_of(band, scope) for band in self.bands for scope in scopes]:
+            for version in memory.store.scan(memory.namespace, prefix=prefix, at=head):
                 self.replace(version)
 
     def replace(self, version: Version) -> None:
@@ -91,43 +92,47 @@ class _RunningCount:
     def advance(self, memory: Memory, head: int) -> None:
         """Apply the changes of every commit up to the head."""
         for snapshot in range(self.at + 1, head + 1):
-            for row in _rows(memory, snapshot):
+            for row in _rows(memory, snapshot, self.scopes):
                 self.replace(row)
         self.at = head
 
 
 class StatsCache:
-    """The statistics of the namespaces that were requested last. Safe to share between threads."""
+    """The statistics that were requested last, by namespace and scopes. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._cached: OrderedDict[str, tuple[_RunningCount, NamespaceStats]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, ...], tuple[_RunningCount, NamespaceStats]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, memory: Memory) -> NamespaceStats:
-        """The statistics of a memory at its newest snapshot."""
+    def of(self, memory: Memory, scopes: Sequence[str] = ()) -> NamespaceStats:
+        """The statistics of a memory at its newest snapshot: of these scopes with all below them, or of all."""
+        scopes = outer_scopes(scopes) or (ALL_SCOPES,)
+        place = (memory.namespace, *scopes)
         with self._lock:
             head = memory.store.head()
-            cached = self._cached.pop(memory.namespace, None)
+            cached = self._cached.pop(place, None)
             if cached is None or cached[0].at != head:
-                running = cached[0] if cached else _RunningCount(memory, head)
+                running = cached[0] if cached else _RunningCount(memory, head, scopes)
                 running.advance(memory, head)
                 # A page renders a copy, because other requests go on counting.
                 bands = copy.deepcopy(running.bands)
-                stats = NamespaceStats(at=head, bands=bands, growth=_growth(memory, head, bands))
+                stats = NamespaceStats(at=head, bands=bands, growth=_growth(memory, head, bands, scopes))
                 cached = running, stats
-            self._cached[memory.namespace] = cached
-            if len(self._cached) > _MOST_NAMESPACES:
+            self._cached[place] = cached
+            if len(self._cached) > _MOST_PLACES:
                 self._cached.popitem(last=False)
             return cached[1]
 
 
-def _growth(memory: Memory, head: int, bands: dict[Band, BandStats]) -> tuple[GrowthPoint, ...]:
+def _growth(
+    memory: Memory, head: int, bands: dict[Band, BandStats], scopes: Sequence[str]
+) -> tuple[GrowthPoint, ...]:
     """The counts of the last snapshots, computed backwards from the head by what each commit changed."""
     records = sum(count.records for count in bands.values())
     size_bytes = sum(count.size_bytes for count in bands.values())
     points = [GrowthPoint(head, records, size_bytes)]
     for snapshot in range(head, max(0, head - CONSOLE_GROWTH_SNAPSHOTS + 1), -1):
-        rows = _rows(memory, snapshot)
+        rows = _rows(memory, snapshot, scopes)
         removed = memory.store.read(memory.namespace, [row.key for row in rows], at=snapshot - 1).values()
         added = [row for row in rows if row.content is not None]
         records += len(removed) - len(added)
@@ -136,10 +141,15 @@ def _growth(memory: Memory, head: int, bands: dict[Band, BandStats]) -> tuple[Gr
     return tuple(reversed(points))
 
 
-def _rows(memory: Memory, snapshot: int) -> list[Version]:
-    """What a commit wrote into the bands of a namespace."""
-    rows = memory.store.versions_of(snapshot)
-    return [row for row in rows if row.namespace == memory.namespace and is_band_row(row.key)]
+def _rows(memory: Memory, snapshot: int, scopes: Sequence[str]) -> list[Version]:
+    """What a commit wrote into the bands of a namespace, in these scopes."""
+    return [
+        row
+        for row in memory.store.versions_of(snapshot)
+        if row.namespace == memory.namespace
+        and is_band_row(row.key)
+        and any(is_within(scope_in(row.key), scope) for scope in scopes)
+    ]
 
 
 def _bytes(versions: Iterable[Version]) -> int:

@@ -31,7 +31,7 @@ def write(request: PageRequest) -> Page:
     """The form that adds a fact; with an id, the one that corrects it."""
     request.memory(Permission.REMEMBER)
     query = request.parse_query(ChangePageQuery)
-    scope = checked_scope(query.scope or SHARED)
+    scope = request.own_scope(Permission.REMEMBER, query.scope)
     current = _current(request, query.id, scope) if query.id else None
     kind = "operator" if request.caller.role is KeyRole.OPERATOR else "agent"
     fields = {
@@ -61,7 +61,7 @@ def remember(request: PageRequest) -> Page:
     """Judge the text of the form and store it. A text that is not accepted stays in the form, with the reasons."""
     request.memory(Permission.REMEMBER)
     form = request.form
-    scope = checked_scope(form.get("scope") or SHARED)
+    scope = request.own_scope(Permission.REMEMBER, form.get("scope"))
     current = _current(request, form["id"], scope) if form.get("id") else None
     try:
         answer = memory_operations.remember(

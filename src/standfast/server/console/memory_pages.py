@@ -10,7 +10,7 @@ from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
 from standfast.recall.package import ContextPackage
-from standfast.scopes import ALL_SCOPES, SHARED
+from standfast.scopes import ALL_SCOPES
 from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
 from standfast.server.console.charts import line_chart, shares
@@ -77,14 +77,14 @@ def overview(request: PageRequest) -> Page:
     """Bands, bytes and budgets, growth by snapshot, verdicts, waiting proposals."""
     status = memory_operations.status(*request.target)
     memory = request.memory(Permission.LIST_RECORDS)
-    stats = request.stats.of(memory)
+    stats = request.stats.of(memory, request.caller.scopes)
     verdicts = stats.verdicts
     growth = [("bytes at snapshot", [point.size_bytes for point in stats.growth])]
     labels = [f"{point.memory_snapshot_id}" for point in stats.growth]
     context = {
         "status": status,
         "stats": stats,
-        "bands": _band_lines(memory, stats),
+        "bands": _band_lines(memory, stats, has_budgets=not request.caller.scopes),
         "verdicts": [(name, verdicts[name]) for name in VERDICTS if verdicts[name]],
         "verdict_shares": shares([(name, verdicts[name]) for name in VERDICTS]),
         "growth": line_chart(growth, labels, unit="B", filled=True),
@@ -94,8 +94,9 @@ def overview(request: PageRequest) -> Page:
     return Page(template="overview.html", context=context)
 
 
-def _band_lines(memory: Memory, stats: NamespaceStats) -> list[BandLine]:
-    budgets = memory.band_budgets.budgets
+def _band_lines(memory: Memory, stats: NamespaceStats, *, has_budgets: bool) -> list[BandLine]:
+    """The bands. A budget is spent by all scopes together, so a key limited to some does not see it."""
+    budgets = memory.band_budgets.budgets if has_budgets else {}
     rows = memory.store.read(memory.namespace, [f"budget/{band}" for band in budgets])
     lines = []
     for band, count in stats.bands.items():
@@ -156,12 +157,11 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
         RecallBody, query=query.q.strip(), tokens=SEARCH_TOKENS, max_items=CONSOLE_PAGE_ITEMS
     )
     view = request.memory(Permission.RECALL).at(at)
+    scope = request.own_scope(Permission.RECALL, query.scope)
     bands: Sequence[Band] = RECALLED_BANDS if query.band is None else (query.band,)
     if not set(bands) <= {*memory_operations.readable_bands(request.caller)}:
         raise NotFound(what=f"band {query.band} for your key")
-    found = view.explain(
-        body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=query.scope or SHARED
-    )
+    found = view.explain(body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=scope)
     why = {(one.store_path, one.memory_id): one for one in found.explanation.items}
     hits: list[dict[str, Any]] = [
         {
@@ -211,6 +211,7 @@ def record(request: PageRequest) -> Page:
     if not history.versions:
         raise NotFound(what=f"record {subject!r:.80}")
     memory = request.memory(Permission.GET_RECORD)
+    scope = request.own_scope(Permission.GET_RECORD, query.scope)
     previous, versions = dict[str, Record](), list[RecordVersion]()
     for entry in history.versions:
         receipt = memory.store.receipt_of(entry.memory_snapshot_id)
@@ -219,10 +220,10 @@ def record(request: PageRequest) -> Page:
             previous[entry.key] = entry.record
     context = {
         "subject": subject,
-        "scope": query.scope,
+        "scope": scope,
         "current_records": [
             one
-            for one in memory_operations.records_of(memory, subject, scope=query.scope)
+            for one in memory_operations.records_of(memory, subject, scope=scope)
             if memory_operations.may_read(request.caller, one.key)
         ],
         "versions": versions[::-1],

@@ -10,6 +10,7 @@ from standfast.errors import InvalidValue
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.memory import Memory
 from standfast.server.access.permissions import Caller, Permission, is_allowed
+from standfast.server.access.scope_limits import own_scope
 from standfast.server.console.band_stats import StatsCache
 from standfast.server.operations.gateway import Gateway
 from standfast.settings import Settings
@@ -52,6 +53,10 @@ class PageRequest:
     def memory(self, permission: Permission) -> Memory:
         """The memory of the namespace. Raises ``Forbidden`` if the caller lacks the permission."""
         return self.gateway.authorize(self.caller, permission, self.namespace)
+
+    def own_scope(self, permission: Permission, scope: str | None) -> str:
+        """The scope to work in, by default that of the key. Raises ``Forbidden`` if the key is limited to others."""
+        return own_scope(self.caller, permission, scope or None)
 
     @property
     def sees_whole_store(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from standfast.canon import canonical_bytes
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED
 from standfast.memory import Memory
-from standfast.scopes import checked_scope, is_within, prefix_of, scope_in
+from standfast.scopes import is_within, outer_scopes, prefix_of, scope_in
 from standfast.server.access.permissions import Permission
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
@@ -55,7 +55,17 @@ def scopes(request: PageRequest) -> Page:
     memory.require_readable("list scopes")
     query = request.parse_query(ScopesPageQuery)
     bands = memory_operations.readable_bands(request.caller)
-    names = list(islice(_scopes(memory, bands, start=query.start, after=query.after), CONSOLE_PAGE_ITEMS + 1))
+    own = outer_scopes(request.caller.scopes) or ("",)
+    starts = {
+        max(one, query.start) for one in own if one.startswith(query.start) or query.start.startswith(one)
+    }
+    found = (
+        name
+        for start in sorted(starts)
+        for name in _scopes(memory, bands, start=start, after=query.after)
+        if request.caller.covers_scope(name)
+    )
+    names = list(islice(found, CONSOLE_PAGE_ITEMS + 1))
     shown = names[:CONSOLE_PAGE_ITEMS]
     context = {
         "lines": [_line(memory, name) for name in shown],
@@ -91,7 +101,7 @@ def _line(memory: Memory, scope: str) -> ScopeLine:
 def scope(request: PageRequest) -> Page:
     """Everything of one scope and of those below it."""
     memory = request.memory(Permission.LIST_RECORDS)
-    name = checked_scope(request.parse_query(ScopePageQuery).scope)
+    name = request.own_scope(Permission.LIST_RECORDS, request.parse_query(ScopePageQuery).scope)
     memory.require_readable("list records")
     view = memory.at(memory.store.head())
     facts = _found(request, SearchQuery(scope=name, kind=SearchKind.FACTS))
@@ -118,13 +128,14 @@ def _found(request: PageRequest, query: SearchQuery) -> SearchResults:
         namespaces=[request.namespace],
         open_memory=lambda _: request.memory(Permission.LIST_RECORDS),
         bands=memory_operations.readable_bands(request.caller),
+        scopes=[query.scope],
     ).run()
 
 
 def export(request: PageRequest) -> Page:
     """Everything of one scope as JSON lines: records of all bands that the key may read, and what waits for a decision."""
     memory = request.memory(Permission.LIST_RECORDS)
-    name = checked_scope(request.parse_query(ScopePageQuery).scope)
+    name = request.own_scope(Permission.LIST_RECORDS, request.parse_query(ScopePageQuery).scope)
     memory.require_readable("export")
     bands = memory_operations.readable_bands(request.caller)
     file_name = "".join(one if one.isascii() and one.isalnum() else "-" for one in name)

@@ -21,7 +21,7 @@ from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.scopes import checked_scope, is_within, name_in, prefix_of, scope_in
 from standfast.server.operations.pages import decode_name, encode_cursor, wrong_cursor
 from standfast.store.protocol import Version
 from standfast.vocabulary import Band, Record, Value, Verdict
@@ -156,10 +156,10 @@ class SearchResults:
 class _Matcher:
     """Decides which rows match a query. Raises ``InvalidValue`` for a query that can't match anything."""
 
-    def __init__(self, query: SearchQuery) -> None:
+    def __init__(self, query: SearchQuery, scopes: Sequence[str]) -> None:
         self._query = query
+        self._scopes = scopes
         self._words = [lowered(phrase or word) for phrase, word in _WORDS.findall(query.q)]
-        self.scope = checked_scope(query.scope) if query.scope else ALL_SCOPES
         self._since = time_of(_day(query.since, "since").isoformat()) if query.since else None
         self._until = _end_of(_day(query.until, "until")) if query.until else None
         self._user_scope = checked_scope(f"{USER_SCOPE}/{query.user}", what="user") if query.user else ""
@@ -170,7 +170,7 @@ class _Matcher:
         """Whether a row matches; ``more`` are further texts that may contain the words."""
         query = self._query
         return (
-            is_within(scope, self.scope)
+            any(is_within(scope, own) for own in self._scopes)
             and (not query.tag or lowered(query.tag) in row.tags)
             and (query.verdict is None or row.verdict == query.verdict)
             and (not query.session or row.session == query.session)
@@ -227,6 +227,7 @@ class Search:
         namespaces: The namespaces to search.
         open_memory: Opens the memory of a namespace for the caller. Only those that are read are opened.
         bands: The bands that the caller may read.
+        scopes: The scopes to search, each with all below it, none below another; ``*`` for all.
     """
 
     def __init__(
@@ -236,25 +237,26 @@ class Search:
         namespaces: Iterable[str],
         open_memory: Callable[[str], Memory],
         bands: Sequence[Band],
+        scopes: Sequence[str],
     ) -> None:
         self._query = query
         self._namespaces = sorted(namespaces)
         self._open_memory = open_memory
         self._last_read = ("", "")
-        self._matcher = _Matcher(query)
+        self._matcher = _Matcher(query, scopes)
         self._read = 0
         self._hits: dict[tuple[str, ...], SearchHit] = {}
         self._next_cursor: str | None = None
-        self._prefixes = self._wanted_prefixes(bands)
+        self._prefixes = self._wanted_prefixes(bands, scopes)
 
-    def _wanted_prefixes(self, bands: Sequence[Band]) -> list[str]:
+    def _wanted_prefixes(self, bands: Sequence[Band], scopes: Sequence[str]) -> list[str]:
         query = self._query
         readable = sorted(
             band
             for band in bands
             if query.band in (None, band) and query.kind is not SearchKind.PROPOSALS and band != Band.PHOENIX
         )
-        prefixes = [prefix_of(band, self._matcher.scope) for band in readable]
+        prefixes = sorted(prefix_of(band, scope) for band in readable for scope in scopes)
         if query.kind in (None, SearchKind.PROPOSALS) and query.band in (None, Band.PHOENIX):
             prefixes.append(_PROPOSALS)
         return prefixes

@@ -1,6 +1,8 @@
 """The search page."""
 
+from standfast.scopes import ALL_SCOPES
 from standfast.server.access.permissions import Permission
+from standfast.server.access.scope_limits import listed_scopes
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.console.search import Search, SearchKind, SearchOrder, SearchQuery
 from standfast.server.operations.memory_operations import readable_bands
@@ -19,6 +21,7 @@ def search(request: PageRequest) -> Page:
         namespaces=namespaces,
         open_memory=lambda name: request.gateway.authorize(request.caller, Permission.LIST_RECORDS, name),
         bands=bands,
+        scopes=listed_scopes(request.caller, Permission.LIST_RECORDS, query.scope or ALL_SCOPES),
     ).run()
     context = {
         "query": query,

@@ -34,6 +34,7 @@ from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord, fingerprint_of_call
 from standfast.memory.run_step import FORGET, RECALL, REMEMBER, RunStep
 from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.scope_limits import own_scope
 from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal, row_id_of
 from standfast.server.operations import memory_operations, schemas
 from standfast.server.operations.gateway import Gateway
@@ -123,13 +124,14 @@ class OpenRuns:
     ) -> schemas.RunResponse:
         """Open a run. If the idempotency key has opened one already, return that one."""
         memory = self._gateway.authorize(caller, Permission.OPEN_RUN, namespace)
+        scope = own_scope(caller, Permission.OPEN_RUN, body.scope)
         idempotency = request_key and IdempotencyRecord.of(
             caller.key_id, namespace, request_key, ["open", body.as_json()]
         )
         run = memory.run(
             workflow=body.workflow,
             mode=body.mode,
-            scope=body.scope,
+            scope=scope,
             agent=caller.name,
             run_id=idempotency.run_id if idempotency else None,
             max_origin=caller.origin,
@@ -144,7 +146,7 @@ class OpenRuns:
             max_origin=run.max_origin,
         )
         opened_with = head.identity.workflow_id, head.identity.visibility_mode, head.identity.scope
-        if opened_with != (body.workflow, run.identity.visibility_mode, body.scope):
+        if opened_with != (body.workflow, run.identity.visibility_mode, scope):
             raise RequestReused(request_key=request_key)
         row_id = row_id_of(caller.key_id, namespace, run.identity.run_id)
         if head.identity == run.identity and head.calls == 0:
@@ -166,7 +168,7 @@ class OpenRuns:
 
         def work(opened: _OpenRun) -> schemas.RecallResponse:
             opened.require_room(RECALL, 0)
-            return memory_operations.recall_in(opened.run, body)
+            return memory_operations.recall_in(opened.run, caller, body)
 
         return self._use(row_id_of(caller.key_id, namespace, run_id), memory, work)
 
@@ -184,7 +186,7 @@ class OpenRuns:
 
         def work(opened: _OpenRun) -> schemas.RememberResponse:
             opened.require_room(REMEMBER, size_bytes)
-            return memory_operations.remember_in(opened.run, body)
+            return memory_operations.remember_in(opened.run, caller, body)
 
         def repeated(step: RunStep) -> schemas.RememberResponse:
             assert step.answer is not None, "every text that is remembered gets an answer"
@@ -207,7 +209,7 @@ class OpenRuns:
 
         def work(opened: _OpenRun) -> schemas.ForgetResponse:
             opened.require_room(FORGET, size_bytes)
-            return memory_operations.forget_in(opened.run, body)
+            return memory_operations.forget_in(opened.run, caller, body)
 
         request = _Request(request_key, [FORGET, body.as_json()], size_bytes)
         answer = schemas.ForgetResponse(subject=body.name)

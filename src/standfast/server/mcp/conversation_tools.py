@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from standfast.scopes import SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp.tools import (
     WORKFLOW,
@@ -99,7 +98,7 @@ class ConversationTools:
         namespace: Namespace = None,
     ) -> Answer:
         """Read a conversation back, in order. A message that was not accepted has no text, but its verdict."""
-        query = {"session": session, "scope": scope or SHARED, "at": at, "limit": limit, "cursor": cursor}
+        query = {"session": session, "scope": scope, "at": at, "limit": limit, "cursor": cursor}
         return self._call(
             context,
             Permission.LIST_RECORDS,
@@ -117,7 +116,7 @@ class ConversationTools:
         namespace: Namespace = None,
     ) -> Answer:
         """List the conversations of a scope and all below it."""
-        query = {"scope": scope or SHARED, "at": at, "limit": limit, "cursor": cursor}
+        query = {"scope": scope, "at": at, "limit": limit, "cursor": cursor}
         return self._call(
             context,
             Permission.LIST_RECORDS,

@@ -4,7 +4,7 @@
     delete_entities delete_observations delete_relations
     read_graph search_nodes open_nodes
 
-Each entity, observation and relation is a record in ``shared``, under a subject of its own: ``graph/entity/<name>``,
+Each entity, observation and relation is a record in ``shared``, or in the scope that the caller's key is limited to, under a subject of its own: ``graph/entity/<name>``,
 ``graph/observation/<name>/<digest>``, ``graph/relation/<digest>``. Each is judged; what is not accepted stands under
 ``refused`` in the answer, with the reasons. ``memory_read`` finds all of them.
 """
@@ -19,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from standfast.canon import fingerprint
 from standfast.casing import lowered
 from standfast.errors import InvalidValue, NotFound
-from standfast.scopes import SHARED, scoped_key
+from standfast.scopes import scoped_key
 from standfast.server.access.permissions import Permission
+from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import ForeignShape, forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, AnyContext, McpTool, Namespace, Place, ToolAuth
 from standfast.server.operations import memory_operations
@@ -334,7 +335,8 @@ class _Graph:
 def _records(place: Place) -> Iterable[Record]:
     memory = require(place, Permission.LIST_RECORDS)
     memory.require_readable("read the graph")
-    rows = memory.store.scan(memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, _GRAPH))
+    scope = own_scope(place[1], Permission.LIST_RECORDS, None)
+    rows = memory.store.scan(memory.namespace, prefix=scoped_key(Band.LEDGER, scope, _GRAPH))
     return map(record_of, rows)
 
 
@@ -357,9 +359,10 @@ def _told(refused: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _forgotten(place: Place, subjects: Iterable[str], what: str) -> ForeignShape:
     assert what in _DELETED, "one of the three kinds"
+    scope = own_scope(place[1], Permission.FORGET, None)
     forget_together(
         place,
-        [ForgetBody(subject=one, reason="deleted on request", scope=SHARED) for one in subjects],
+        [ForgetBody(subject=one, reason="deleted on request", scope=scope) for one in subjects],
     )
     return ForeignShape(plain={"success": True, "message": f"{what} deleted successfully"})
 

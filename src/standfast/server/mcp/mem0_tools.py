@@ -27,6 +27,7 @@ from standfast.recall.filters import Filter
 from standfast.recall.store_corpus import key_at
 from standfast.scopes import scope_in
 from standfast.server.access.permissions import Permission
+from standfast.server.access.scope_limits import narrowed_scopes
 from standfast.server.mcp.tools import WORKFLOW, Answer, AnyContext, McpTool, Namespace, Place, ToolAuth
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import (
@@ -160,7 +161,7 @@ class Mem0Tools:
                 query=query,
                 tokens=_SEARCH_TOKENS,
                 max_items=limit,
-                scopes=ids.read_scopes,
+                scopes=narrowed_scopes(place[1], Permission.RECALL, ids.read_scopes),
                 where=Filter(metadata={**ids.read_metadata, **metadata}),
             )
             response = memory_operations.recall(*place, body)
@@ -291,7 +292,7 @@ def forget_together(place: Place, bodies: list[ForgetBody]) -> None:
     def attempt() -> None:
         with memory.run(workflow=WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, agent=caller.name) as run:
             for body in bodies:
-                memory_operations.forget_in(run, body)
+                memory_operations.forget_in(run, caller, body)
 
     if bodies:
         memory.retry(attempt, key=min(body.name for body in bodies))
@@ -341,7 +342,7 @@ def _filtered(filters: dict[str, Any] | None, **ids: str | None) -> tuple[Entity
 def _records(place: Place, ids: EntityIds, metadata: dict[str, JsonScalar]) -> Iterator[Record]:
     """The accepted memories with these ids, by scope and id."""
     where = Filter(metadata={**ids.read_metadata, **metadata})
-    for scope in ids.read_scopes:
+    for scope in narrowed_scopes(place[1], Permission.LIST_RECORDS, ids.read_scopes):
         cursor: str | None = None
         while True:
             query = RecordsQuery(band=Band.LEDGER, scope=scope, limit=MAX_PAGE_ITEMS, cursor=cursor)

@@ -11,7 +11,6 @@ from pydantic import Field
 from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.scopes import SHARED
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
@@ -28,7 +27,10 @@ Namespace = Annotated[
     str | None, Field(description="The namespace of the memory; leave it out for your own.")
 ]
 ToolScope = Annotated[
-    str | None, Field(description="The scope that it belongs to, such as user/ada. Without one: shared.")
+    str | None,
+    Field(
+        description="The scope that it belongs to, such as user/ada. Without one: shared, or your key's own."
+    ),
 ]
 Tokens = Annotated[int, Field(ge=1, description="The token budget of the excerpts.")]
 Subject = Annotated[
@@ -148,7 +150,7 @@ class OwnTools:
         scopes: Annotated[
             list[str] | None,
             Field(
-                description="The scopes to read, such as user/ada, each with all below it. Without them: shared."
+                description="The scopes to read, such as user/ada, each with all below it. Without them: shared, or your key's own."
             ),
         ] = None,
         where: Annotated[
@@ -292,7 +294,7 @@ class OwnTools:
         namespace: Namespace = None,
     ) -> Answer:
         """List every version of a subject (or memory id), oldest first, with its text, its date and its verdict."""
-        query = {"subject": subject, "limit": limit, "cursor": cursor, "scope": scope or SHARED}
+        query = {"subject": subject, "limit": limit, "cursor": cursor, "scope": scope}
         return self._call(
             context,
             Permission.HISTORY,

@@ -1,8 +1,11 @@
 """Operations on conversations: add messages, read a session back, list sessions."""
 
+from itertools import chain
+
 from standfast.memory import Memory
 from standfast.memory.conversations import AddedMessages
 from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.scope_limits import listed_scopes, own_scope
 from standfast.server.operations.conversation_schemas import (
     AddBody,
     SessionPage,
@@ -30,10 +33,11 @@ def add(
 ) -> AddedMessages:
     """Judge the messages of a conversation and commit them. Messages that the session has already are not added again."""
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
+    scope = own_scope(caller, Permission.REMEMBER, body.scope)
     with request_run_id(caller, namespace, request_key, "add") as run_id:
         return memory.add(
             body.messages,
-            scope=body.scope,
+            scope=scope,
             session=body.session,
             position=body.position,
             tags=body.tags,
@@ -48,9 +52,10 @@ def add(
 def session(gateway: Gateway, caller: Caller, namespace: str, query: SessionQuery) -> SessionPage:
     """Return the messages of a session, in order. Those that were not accepted have no text, but their verdict."""
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    scope = own_scope(caller, Permission.LIST_RECORDS, query.scope)
     at, after = _place(memory, query.at, query.cursor)
     page, cursor = paginate(
-        memory.at(at).session(query.session, scope=query.scope, after=after),
+        memory.at(at).session(query.session, scope=scope, after=after),
         limit=query.limit,
         size=lambda message: len(message.text or ""),
         position=lambda message: (at, message.memory_ids[0]),
@@ -61,9 +66,10 @@ def session(gateway: Gateway, caller: Caller, namespace: str, query: SessionQuer
 def sessions(gateway: Gateway, caller: Caller, namespace: str, query: SessionsQuery) -> SessionsPage:
     """List the sessions of a scope with all below it."""
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
     at, after = _place(memory, query.at, query.cursor)
     page, cursor = paginate(
-        memory.at(at).sessions(scope=query.scope, after=after),
+        chain.from_iterable(memory.at(at).sessions(scope=one, after=after) for one in scopes),
         limit=query.limit,
         size=lambda info: len(info.session),
         position=lambda info: (at, info.key),

@@ -7,7 +7,6 @@ from msgspec import Meta
 
 from standfast.limits import DEFAULT_PAGE_ITEMS, MAX_MESSAGE_POSITION, MAX_RUN_ITEMS, MAX_TAGS
 from standfast.memory.sessions import SessionInfo, SessionMessage
-from standfast.scopes import SHARED
 from standfast.server.operations.schemas import (
     Limit,
     ListedScope,
@@ -39,7 +38,7 @@ class SessionQuery(Value, frozen=True, kw_only=True):
     """Which session to read back."""
 
     session: Name
-    scope: Scope = SHARED
+    scope: Scope | None = None
     at: SnapshotId | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
@@ -48,7 +47,7 @@ class SessionQuery(Value, frozen=True, kw_only=True):
 class SessionsQuery(Value, frozen=True, kw_only=True):
     """Which sessions to list."""
 
-    scope: ListedScope = SHARED
+    scope: ListedScope | None = None
     at: SnapshotId | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None

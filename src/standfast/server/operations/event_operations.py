@@ -1,6 +1,6 @@
 """Live events: what commits changed, proposed and rejected, and which calls were refused, as the ledger tells it.
 
-An event names records and never holds their text. Each caller is told only of the namespaces that its key covers; of rejected records
+An event names records and never holds their text. Each caller is told only of the namespaces and scopes that its key covers; of rejected records
 only people are told, and of refused calls only who may read the ledger.
 """
 
@@ -14,6 +14,7 @@ from standfast.scopes import name_in, prefix_in, scope_in
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed
 from standfast.server.access.protection import ACCESS_KIND
 from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.seen_rows import sees_row
 from standfast.store.commit import COMMIT_KIND
 from standfast.store.protocol import Version
 from standfast.vocabulary import ActionType, Band, Value
@@ -76,7 +77,8 @@ def _events_of(gateway: Gateway, caller: Caller, entry: Entry) -> Iterator[Serve
     versions = gateway.store.versions_of(told["body"]["memory_snapshot_id"])
     for namespace, group in groupby(versions, key=lambda version: version.namespace):
         if caller.covers(namespace):
-            yield from _events_in(caller, entry.seq, told, namespace, list(group))
+            seen = [version for version in group if sees_row(caller, gateway.store, version)]
+            yield from _events_in(caller, entry.seq, told, namespace, seen)
 
 
 def _events_in(

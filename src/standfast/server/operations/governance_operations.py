@@ -3,7 +3,7 @@
 from datetime import timedelta
 from itertools import islice
 
-from standfast.errors import Forbidden, InvalidValue
+from standfast.errors import Forbidden, InvalidValue, NoSuchProposal
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
@@ -11,11 +11,14 @@ from standfast.ledger.chain import Entry
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
+from standfast.scopes import scope_in
 from standfast.server.access.permissions import Caller, Permission, is_allowed
+from standfast.server.access.scope_limits import sees_key
 from standfast.server.operations import schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import records_of
 from standfast.server.operations.pages import decode_name, decode_number, paginate
+from standfast.server.operations.seen_rows import sees_whole_commit
 from standfast.store.commit import COMMIT_KIND
 from standfast.vocabulary import Band, Receipt, Record
 
@@ -28,7 +31,11 @@ def list_proposals(
     after = decode_name(query.cursor)
     listed = queue.decided() if query.decided else queue.waiting()
     page, cursor = paginate(
-        (found.proposal for found in listed if found.proposal.proposal_id > after),
+        (
+            found.proposal
+            for found in listed
+            if found.proposal.proposal_id > after and caller.covers_scope(scope_in(found.proposal.key))
+        ),
         limit=query.limit,
         size=lambda proposal: len(proposal.summary or ""),
         position=lambda proposal: proposal.proposal_id,
@@ -41,7 +48,7 @@ def get_proposal(
 ) -> schemas.ProposalResponse:
     """Return one proposal with the statements that decide it. Each can be signed for some minutes, and used once."""
     memory = gateway.authorize(caller, Permission.GET_PROPOSAL, namespace)
-    found = memory.approvals().find(proposal_id)
+    found = _found(memory, caller, proposal_id)
     if isinstance(found, DecidedProposal):
         return schemas.ProposalResponse(proposal=found.proposal, decided=found)
     return schemas.ProposalResponse(
@@ -52,6 +59,14 @@ def get_proposal(
             _to_sign(gateway, memory, found.proposal, decision, query.minutes) for decision in Decision
         ),
     )
+
+
+def _found(memory: Memory, caller: Caller, proposal_id: str) -> WaitingProposal | DecidedProposal:
+    """The proposal, unless it is of a scope that the caller may not see."""
+    found = memory.approvals().find(proposal_id)
+    if not caller.covers_scope(scope_in(found.proposal.key)):
+        raise NoSuchProposal(problem=f"no proposal id begins with {proposal_id!r:.80}")
+    return found
 
 
 def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
@@ -85,6 +100,8 @@ def decide(
     memory = gateway.authorize(caller, Permission.DECIDE, namespace)
     if not body.statement.proposal_id.startswith(proposal_id):
         raise InvalidValue(what="statement", problem="it is about another proposal than the path names")
+    if caller.scopes:
+        _found(memory, caller, body.statement.proposal_id)
     signers = gateway.signers()
     approval = Approval.of(
         body.statement,
@@ -99,7 +116,8 @@ def decide(
 def due(gateway: Gateway, caller: Caller, namespace: str) -> schemas.DueResponse:
     """List the records that a retention sweep would move or delete now."""
     memory = gateway.authorize(caller, Permission.DUE, namespace)
-    found = [schemas.DueItem.from_json(one.as_json()) for one in islice(memory.due(), MAX_PAGE_ITEMS + 1)]
+    seen = (one for one in memory.due() if sees_key(caller, one.key))
+    found = [schemas.DueItem.from_json(one.as_json()) for one in islice(seen, MAX_PAGE_ITEMS + 1)]
     return schemas.DueResponse(due=found[:MAX_PAGE_ITEMS], more=len(found) > MAX_PAGE_ITEMS)
 
 
@@ -127,12 +145,12 @@ def ledger(gateway: Gateway, caller: Caller, query: schemas.PageQuery) -> schema
 
 
 def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionReceipt:
-    """Return the proof that an entry is in the ledger: of a commit in your namespaces, or, with the ledger permission, of any."""
+    """Return the proof that an entry is in the ledger: of a commit in your namespaces and scopes, or, with the ledger permission, of any."""
     memory = gateway.authorize_store(caller, Permission.RECEIPT)
     entry = next(iter(memory.store.entries(ledger_seq - 1)), None)
     reads_ledger = is_allowed(caller, Permission.LEDGER, None)
     if entry is not None and not reads_ledger and not _is_own_commit(memory, caller, entry):
-        problem = "the entry is not a commit in a namespace of the key"
+        problem = "the entry is not a commit in a namespace of the key, and in its scopes only"
         raise Forbidden(
             role=caller.role.value, act=Permission.RECEIPT.value, where="the ledger", problem=problem
         )
@@ -141,10 +159,11 @@ def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionRecei
 
 def _is_own_commit(memory: Memory, caller: Caller, entry: Entry) -> bool:
     content = entry.read()
-    return content["kind"] == COMMIT_KIND and any(
-        caller.covers(version.namespace)
-        for version in memory.store.versions_of(content["body"]["memory_snapshot_id"])
-    )
+    if content["kind"] != COMMIT_KIND:
+        return False
+    versions = memory.store.versions_of(content["body"]["memory_snapshot_id"])
+    own = [version for version in versions if caller.covers(version.namespace)]
+    return bool(own) and (not caller.scopes or sees_whole_commit(caller, memory.store, own))
 
 
 def checkpoint(gateway: Gateway, caller: Caller) -> schemas.CheckpointResponse:
@@ -164,5 +183,5 @@ def verify(gateway: Gateway, caller: Caller) -> schemas.VerifyResponse:
         holds=not problems,
         snapshots=head,
         problems_found=len(problems),
-        problems=tuple(problems) if caller.covers_all else (),
+        problems=tuple(problems) if caller.covers_all and not caller.scopes else (),
     )

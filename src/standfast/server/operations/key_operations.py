@@ -1,6 +1,6 @@
 """Operations on API keys and namespaces, for operators.
 
-Nobody can give away more than they have: a key sees, creates and revokes only keys whose namespaces it covers itself, and no
+Nobody can give away more than they have: a key sees, creates and revokes only keys whose namespaces and scopes it covers itself, and no
 key creates one that is valid for longer than itself.
 """
 
@@ -17,12 +17,16 @@ from standfast.server.operations.pages import decode_name, paginate
 
 
 def list_keys(gateway: Gateway, caller: Caller, query: schemas.KeysQuery) -> schemas.KeysPage:
-    """List the keys for namespaces of the caller, by id; without ``all``, only the valid ones."""
+    """List the keys for namespaces and scopes of the caller, by id; without ``all``, only the valid ones."""
     gateway.authorize_store(caller, Permission.LIST_KEYS)
     after = decode_name(query.cursor)
     keys = gateway.keyring.all() if query.all else gateway.keyring.valid()
     page, cursor = paginate(
-        (key for key in keys if key.key_id > after and _covers(caller, key.namespaces)),
+        (
+            key
+            for key in keys
+            if key.key_id > after and _covers(caller, key.namespaces) and _covers_scopes(caller, key.scopes)
+        ),
         limit=query.limit,
         size=lambda _: 0,
         position=lambda key: key.key_id,
@@ -31,10 +35,13 @@ def list_keys(gateway: Gateway, caller: Caller, query: schemas.KeysQuery) -> sch
 
 
 def create_key(gateway: Gateway, caller: Caller, body: schemas.CreateKeyBody) -> schemas.CreatedKey:
-    """Create a key for namespaces of the caller. The token is returned this once; only its hash is stored."""
+    """Create a key for namespaces and scopes of the caller. The token is returned this once; only its hash is stored."""
     gateway.authorize_store(caller, Permission.CREATE_KEY)
     if not _covers(caller, body.namespaces):
         raise _forbidden(caller, "the key would be for namespaces that yours does not cover")
+    if not _covers_scopes(caller, body.scopes):
+        problem = f"your key is limited to {', '.join(caller.scopes)}; limit the new one to these scopes, or to some below them"
+        raise _forbidden(caller, problem)
     lifetime = None if body.days is None else timedelta(days=body.days)
     own_end = gateway.keyring.find(caller.key_id).expires_at
     if own_end is not None and (lifetime is None or utc_text(gateway.clock.now() + lifetime) > own_end):
@@ -48,6 +55,7 @@ def create_key(gateway: Gateway, caller: Caller, body: schemas.CreateKeyBody) ->
         namespaces=body.namespaces,
         lifetime=lifetime,
         origin=body.origin,
+        scopes=body.scopes,
         by=caller.key_id,
     )
     return schemas.CreatedKey(key=_info(key), token=token)
@@ -56,7 +64,8 @@ def create_key(gateway: Gateway, caller: Caller, body: schemas.CreateKeyBody) ->
 def revoke_key(gateway: Gateway, caller: Caller, key_id: str) -> schemas.KeyInfo:
     """Revoke a key, at once and for good. Repeating the call changes nothing."""
     gateway.authorize_store(caller, Permission.REVOKE_KEY)
-    if not _covers(caller, gateway.keyring.find(key_id).namespaces):
+    key = gateway.keyring.find(key_id)
+    if not (_covers(caller, key.namespaces) and _covers_scopes(caller, key.scopes)):
         raise NotFound(what=f"key {key_id!r:.80}")
     return _info(gateway.keyring.revoke(key_id, by=caller.key_id))
 
@@ -74,6 +83,10 @@ def _covers(caller: Caller, namespaces: tuple[str, ...]) -> bool:
     return caller.covers_all or (
         ALL_NAMESPACES not in namespaces and all(caller.covers(one) for one in namespaces)
     )
+
+
+def _covers_scopes(caller: Caller, scopes: tuple[str, ...]) -> bool:
+    return not caller.scopes or (bool(scopes) and all(caller.covers_scope(one) for one in scopes))
 
 
 def _info(key: ApiKey) -> schemas.KeyInfo:

@@ -23,8 +23,9 @@ from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
 from standfast.recall.filters import Filter
-from standfast.scopes import SHARED, checked_scope, listed_scope, prefix_in, prefix_of, scoped_key
+from standfast.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
+from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_key
 from standfast.server.operations.gateway import VERSION, Gateway
 from standfast.server.operations.pages import (
     decode_number,
@@ -55,6 +56,7 @@ from standfast.server.operations.schemas import (
     SnapshotsPage,
     StatusResponse,
 )
+from standfast.server.operations.seen_rows import sees_any
 from standfast.store.protocol import Version
 from standfast.store.records import HistoryEntry, record_of
 from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
@@ -73,14 +75,13 @@ def readable_bands(caller: Caller) -> tuple[Band, ...]:
 
 def may_read(caller: Caller, key: str) -> bool:
     """Whether the caller may read the record with a key."""
-    return prefix_in(key) in (*readable_bands(caller), Band.PHOENIX)
+    return prefix_in(key) in (*readable_bands(caller), Band.PHOENIX) and sees_key(caller, key)
 
 
 class _RecallOptions(TypedDict):
     tokens: int
     max_items: int
-    scope: str | None
-    scopes: Sequence[str] | None
+    scopes: Sequence[str]
     where: Filter | None
     controller: str
     now_utc: str | None
@@ -94,7 +95,7 @@ def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -
     """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
-    return _recalled(memory.at(at), body)
+    return _recalled(memory.at(at), caller, body)
 
 
 def recall_batch(
@@ -109,33 +110,35 @@ def recall_batch(
     responses = []
     for item in body.items:
         at = head if item.at is None else item.at
-        responses.append(_recalled(memory.at(at), item))
+        responses.append(_recalled(memory.at(at), caller, item))
     return RecallBatchResponse(items=responses)
 
 
-def recall_in(run: Run, body: RecallBody) -> RecallResponse:
+def recall_in(run: Run, caller: Caller, body: RecallBody) -> RecallResponse:
     """Recall from the snapshot of an open run."""
     at = run.identity.memory_snapshot_id
     if body.explain:
         problem = f"a run's recall is not explained; ask outside of it, with at={at}"
         raise InvalidValue(what="explain", problem=problem)
-    return _recall_response(run.recall(body.query, **_options_of(body)), at)
+    if body.scope is None and body.scopes is None:
+        body = msgspec.structs.replace(body, scope=run.scope)
+    return _recall_response(run.recall(body.query, **_options_of(caller, body)), at)
 
 
-def _recalled(view: SnapshotView, body: RecallBody) -> RecallResponse:
+def _recalled(view: SnapshotView, caller: Caller, body: RecallBody) -> RecallResponse:
+    options = _options_of(caller, body)
     if not body.explain:
-        return _recall_response(view.recall(body.query, **_options_of(body)), view.memory_snapshot_id)
-    answer = view.explain(body.query, **_options_of(body))
+        return _recall_response(view.recall(body.query, **options), view.memory_snapshot_id)
+    answer = view.explain(body.query, **options)
     response = _recall_response(answer.package, view.memory_snapshot_id)
     return msgspec.structs.replace(response, explanation=answer.explanation.as_json())
 
 
-def _options_of(body: RecallBody) -> _RecallOptions:
+def _options_of(caller: Caller, body: RecallBody) -> _RecallOptions:
     return {
         "tokens": body.tokens,
         "max_items": body.max_items,
-        "scope": body.scope,
-        "scopes": body.scopes,
+        "scopes": own_scopes(caller, Permission.RECALL, body.scope, body.scopes),
         "where": body.where,
         "controller": body.controller,
         "now_utc": body.now_utc,
@@ -162,8 +165,9 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
         if prefix_in(after) not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
     bands = [band for band in readable_bands(caller) if query.band in (None, band)]
+    scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
     page, cursor = paginate(
-        _rows(memory, bands, listed_scope(query.scope), at, after),
+        _rows(memory, bands, scopes, at, after),
         limit=query.limit,
         size=lambda version: len(version.content or b""),
         position=lambda version: (at, version.key),
@@ -171,12 +175,13 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     return RecordsPage(memory_snapshot_id=at, records=[record_of(version) for version in page], next=cursor)
 
 
-def _rows(memory: Memory, bands: Sequence[Band], scope: str, at: int, after: str) -> Iterator[Version]:
+def _rows(
+    memory: Memory, bands: Sequence[Band], scopes: Sequence[str], at: int, after: str
+) -> Iterator[Version]:
     start = _LISTED_BANDS.index(Band(prefix_in(after))) if after else 0
     for one in _LISTED_BANDS[start:]:
-        if one in bands:
-            prefix = prefix_of(one, scope)
-            after_key = after if after.startswith(prefix) else ""
+        after_key = after if after and prefix_in(after) == one else ""
+        for prefix in (prefix_of(one, scope) for scope in scopes if one in bands):
             yield from memory.store.scan(memory.namespace, prefix=prefix, after=after_key, at=at)
 
 
@@ -185,7 +190,9 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
     memory = gateway.authorize(caller, Permission.GET_RECORD, namespace)
     memory.require_readable("read records")
     at = existing_snapshot(memory, query.at)
-    found = records_of(memory, query.memory_id, at, scope=checked_scope(query.scope))
+    found = records_of(
+        memory, query.memory_id, at, scope=own_scope(caller, Permission.GET_RECORD, query.scope)
+    )
     records = [record for record in found if may_read(caller, record.key)]
     if not records:
         raise NotFound(what=f"record {query.memory_id!r:.80} in snapshot {at}")
@@ -202,11 +209,11 @@ def records_of(memory: Memory, memory_id: str, at: int | None = None, *, scope: 
 def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuery) -> HistoryPage:
     """Return every version of a subject (or memory id) in every band, oldest first."""
     memory = gateway.authorize(caller, Permission.HISTORY, namespace)
-    after = decode_place(query.cursor)
+    scope, after = own_scope(caller, Permission.HISTORY, query.scope), decode_place(query.cursor)
     page, cursor = paginate(
         (
             chapter
-            for chapter in memory.history(query.subject, scope=query.scope)
+            for chapter in memory.history(query.subject, scope=scope)
             if _position(chapter) > after and may_read(caller, chapter.key)
         ),
         limit=query.limit,
@@ -221,7 +228,7 @@ def _position(chapter: HistoryEntry) -> tuple[int, str]:
 
 
 def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery) -> SnapshotsPage:
-    """List the snapshots that changed the namespace, oldest first."""
+    """List the snapshots that changed the namespace, or the scopes of the key, oldest first."""
     store = gateway.authorize(caller, Permission.SNAPSHOTS, namespace).store
     listed, last = list[Snapshot](), 0
     # Other namespaces may have made any number of snapshots in between, so a page looks at a bounded number of them.
@@ -230,7 +237,8 @@ def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery
         if len(listed) == query.limit:
             break
         last = applied.memory_snapshot_id
-        if any(version.namespace == namespace for version in store.versions_of(last)):
+        versions = (one for one in store.versions_of(last) if one.namespace == namespace)
+        if sees_any(caller, store, versions):
             listed.append(
                 Snapshot(
                     memory_snapshot_id=last,
@@ -249,14 +257,16 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
     if not 0 <= new - old <= MAX_DIFF_SNAPSHOTS:
         problem = f"new must be at most {MAX_DIFF_SNAPSHOTS} snapshots after old"
         raise InvalidValue(what="diff", problem=problem)
-    found = memory.diff(old, new, scope=query.scope)
+    scopes = listed_scopes(caller, Permission.DIFF, query.scope)
+    found = [change for scope in scopes for change in memory.diff(old, new, scope=scope)]
     return DiffResponse(old=old, new=new, changes=[one for one in found if may_read(caller, one.key)])
 
 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
     """Return the state of a namespace, and the permissions of the caller there."""
     memory = gateway.authorize(caller, Permission.STATUS, namespace)
-    waiting = sum(1 for _ in islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS))
+    proposals = islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS)
+    waiting = sum(1 for one in proposals if caller.covers_scope(scope_in(one.proposal.key)))
     permissions = [one.value for one in Permission if is_allowed(caller, one, namespace_for(one, namespace))]
     return StatusResponse(
         namespace=namespace,
@@ -292,6 +302,7 @@ def remember(
 ) -> RememberResponse:
     """Judge one text and commit it. The caller is recorded as its author."""
     memory = gateway.authorize(caller, remember_permission(body), namespace)
+    scope = own_scope(caller, remember_permission(body), body.scope)
     with request_run_id(caller, namespace, request_key, "remember") as run_id:
         remembered = memory.retry(
             lambda: memory.remember(
@@ -302,7 +313,7 @@ def remember(
                 refs=body.refs,
                 propose=body.propose,
                 hold=body.hold,
-                scope=body.scope,
+                scope=scope,
                 metadata=body.metadata,
                 session=body.session,
                 position=body.position,
@@ -333,12 +344,16 @@ def remember_batch(
         raise InvalidValue(what="batch", problem=f"it has more than {MAX_RUN_ITEMS} texts; send fewer")
     for permission in sorted({remember_permission(item) for item in body.items}):
         memory = gateway.authorize(caller, permission, namespace)
+    items = tuple(
+        msgspec.structs.replace(item, scope=own_scope(caller, remember_permission(item), item.scope))
+        for item in body.items
+    )
     with request_run_id(caller, namespace, request_key, "remember_batch") as run_id:
-        return memory.retry(lambda: _batch_in_one_run(memory, caller, body, workflow, run_id))
+        return memory.retry(lambda: _batch_in_one_run(memory, caller, items, workflow, run_id))
 
 
 def _batch_in_one_run(
-    memory: Memory, caller: Caller, body: RememberBatchBody, workflow: str, run_id: str | None
+    memory: Memory, caller: Caller, items: Sequence[RememberBody], workflow: str, run_id: str | None
 ) -> RememberBatchResponse:
     run = memory.run(
         workflow=workflow,
@@ -347,15 +362,16 @@ def _batch_in_one_run(
         run_id=run_id,
         max_origin=caller.origin,
     )
-    responses = [remember_in(run, item) for item in body.items]
+    responses = [remember_in(run, caller, item) for item in items]
     receipt = run.commit()
     # If another attempt committed first, its answers are those that hold.
     answers = [RememberResponse.of(answer) for answer in run.answers] or responses
     return RememberBatchResponse(items=answers, receipt=receipt)
 
 
-def remember_in(run: Run, body: RememberBody) -> RememberResponse:
+def remember_in(run: Run, caller: Caller, body: RememberBody) -> RememberResponse:
     """Judge one text in an open run, and buffer it until the run commits."""
+    scope = run.scope if body.scope is None else body.scope
     remembered = run.remember(
         body.text,
         tags=body.tags,
@@ -364,7 +380,7 @@ def remember_in(run: Run, body: RememberBody) -> RememberResponse:
         refs=body.refs,
         propose=body.propose,
         hold=body.hold,
-        scope=body.scope,
+        scope=own_scope(caller, remember_permission(body), scope),
         metadata=body.metadata,
         session=body.session,
         position=body.position,
@@ -391,9 +407,10 @@ def forget(
 ) -> ForgetResponse:
     """Forget a subject, all of a scope or all from a source, and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
+    scope = _forgotten_scope(caller, body)
     if body.rehearse:
         plan = memory.forget(
-            body.subject, memory_id=body.memory_id, scope=body.scope, source=body.source, rehearse=True
+            body.subject, memory_id=body.memory_id, scope=scope, source=body.source, rehearse=True
         )
         return ForgetResponse(
             subject=body.subject, records=plan.records, rows=plan.rows, traces=plan.traces, law=plan.law
@@ -403,7 +420,7 @@ def forget(
             lambda: memory.forget(
                 body.subject,
                 reason=body.reason,
-                scope=body.scope,
+                scope=scope,
                 memory_id=body.memory_id,
                 source=body.source,
                 workflow=workflow,
@@ -422,9 +439,18 @@ def forget(
     )
 
 
-def forget_in(run: Run, body: ForgetBody) -> ForgetResponse:
+def _forgotten_scope(caller: Caller, body: ForgetBody) -> str | None:
+    """The scope to forget in. A key that is limited to scopes forgets a source there, and a whole scope only if it is named."""
+    is_all_of_a_scope = body.subject is None and body.memory_id is None and body.source is None
+    if body.scope is None and (not caller.scopes or is_all_of_a_scope):
+        return None
+    return own_scope(caller, Permission.FORGET, body.scope)
+
+
+def forget_in(run: Run, caller: Caller, body: ForgetBody) -> ForgetResponse:
     """Forget a subject when an open run commits."""
-    run.forget(body.name, reason=body.reason, scope=body.scope)
+    scope = own_scope(caller, Permission.FORGET, run.scope if body.scope is None else body.scope)
+    run.forget(body.name, reason=body.reason, scope=scope)
     return ForgetResponse(subject=body.name)
 
 

@@ -37,7 +37,6 @@ from standfast.optimize.prompts.template import PromptTemplate
 from standfast.origins import Origin
 from standfast.recall.filters import Filter
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.scopes import SHARED
 from standfast.server.access.permissions import KeyRole
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import (
@@ -64,7 +63,7 @@ Scope = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_SCOPE_BYTES,
-        description="A path such as user/ada. Without one: shared.",
+        description="A path such as user/ada. Without one: shared, or the scope that the key is limited to.",
         extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)(\.{1,2}|\*)(/|$)"}},
     ),
 ]
@@ -73,7 +72,8 @@ ListedScope = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_SCOPE_BYTES,
-        description="The scope to list, with all below it; * for all. Without one: shared.",
+        description="The scope to list, with all below it; * for all that the key is for. "
+        "Without one: shared, or the scope that the key is limited to.",
         extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)\.{1,2}(/|$)|/\*(/|$)|^\*/"}},
     ),
 ]
@@ -177,7 +177,7 @@ class OpenRunBody(Value, frozen=True, kw_only=True):
 
     workflow: Name
     mode: VisibilityMode | None = None
-    scope: Scope = SHARED
+    scope: Scope | None = None
 
 
 class RecordsQuery(Value, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
 
     band: Band | None = None
     at: SnapshotId | None = None
-    scope: ListedScope = SHARED
+    scope: ListedScope | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
 
@@ -195,14 +195,14 @@ class RecordQuery(Value, frozen=True, kw_only=True):
 
     memory_id: Name
     at: SnapshotId | None = None
-    scope: Scope = SHARED
+    scope: Scope | None = None
 
 
 class HistoryQuery(Value, frozen=True, kw_only=True):
     """Which subject to return the history of."""
 
     subject: Name
-    scope: Scope = SHARED
+    scope: Scope | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
 
@@ -219,7 +219,7 @@ class DiffQuery(Value, frozen=True, kw_only=True):
 
     old: SnapshotId
     new: SnapshotId | None = None
-    scope: ListedScope = SHARED
+    scope: ListedScope | None = None
 
 
 # Memory: responses.
@@ -379,6 +379,8 @@ class CreateKeyBody(Value, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MAX_KEY_DAYS)] | None = None
     origin: Origin | None = None
     """The most that what the key's holder remembers is trusted; by default what its role is."""
+    scopes: Annotated[tuple[Scope, ...], Meta(max_length=MAX_SCOPES)] = ()
+    """The scopes that the key is limited to, each with all below it; without any, it is for all of its namespaces."""
 
 
 class KeyInfo(Value, frozen=True, kw_only=True):
@@ -392,6 +394,7 @@ class KeyInfo(Value, frozen=True, kw_only=True):
     expires_at: str | None = None
     revoked_at: str | None = None
     origin: Origin | None = None
+    scopes: tuple[str, ...] = ()
 
 
 class CreatedKey(Value, frozen=True, kw_only=True):

@@ -1,0 +1,79 @@
+"""Keys that are limited to scopes: what their holders may name, and what they are given if they name none.
+
+A key without scopes is for all of its namespaces. One with scopes reads and writes there and below, and sees nothing else.
+"""
+
+from collections.abc import Sequence
+
+from standfast.errors import Forbidden
+from standfast.scopes import (
+    ALL_SCOPES,
+    SHARED,
+    checked_scope,
+    is_within,
+    listed_scope,
+    outer_scopes,
+    prefix_of,
+    recalled_scopes,
+    scope_in,
+)
+from standfast.server.access.permissions import Caller, Permission
+from standfast.store.records import is_band_row
+
+
+def own_scope(caller: Caller, permission: Permission, scope: str | None) -> str:
+    """The scope that a call works in.
+
+    Without one: ``shared`` or, if the key is not for it, the scope that the key is for.
+
+    Raises:
+        Forbidden: The key is for other scopes, or for several of which one must be named.
+    """
+    if scope is None:
+        scope = caller.scopes[0] if len(caller.scopes) == 1 else SHARED
+    if not caller.covers_scope(checked_scope(scope)):
+        raise _forbidden(caller, permission, scope)
+    return scope
+
+
+def own_scopes(
+    caller: Caller, permission: Permission, scope: str | None, scopes: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The scopes that a recall reads, each with all below it. Without one: as ``own_scope``."""
+    if scope is None and scopes is None:
+        return (own_scope(caller, permission, None),)
+    named = recalled_scopes(scope, scopes)
+    for one in named:
+        own_scope(caller, permission, one)
+    return named
+
+
+def listed_scopes(caller: Caller, permission: Permission, scope: str | None) -> tuple[str, ...]:
+    """The scopes of a listing, none below another, in the order of their keys. ``*`` means all that the key is for."""
+    if scope != ALL_SCOPES:
+        return (own_scope(caller, permission, None if scope is None else listed_scope(scope)),)
+    return tuple(sorted(outer_scopes(caller.scopes), key=lambda one: prefix_of("", one))) or (ALL_SCOPES,)
+
+
+def narrowed_scopes(caller: Caller, permission: Permission, scopes: Sequence[str]) -> tuple[str, ...]:
+    """What these scopes and those of the key have in common. ``Forbidden`` if that is nothing."""
+    common = {scope for scope in scopes if caller.covers_scope(scope)}
+    common |= {own for own in caller.scopes if any(is_within(own, scope) for scope in scopes)}
+    if not common:
+        raise _forbidden(caller, permission, scopes[0])
+    return outer_scopes(sorted(common))
+
+
+def sees_key(caller: Caller, key: str) -> bool:
+    """Whether a caller may see the record with a key. One limited to scopes sees no rows but records."""
+    return not caller.scopes or (is_band_row(key) and caller.covers_scope(scope_in(key)))
+
+
+def _forbidden(caller: Caller, permission: Permission, scope: str) -> Forbidden:
+    own = ", ".join(caller.scopes)
+    return Forbidden(
+        role=caller.role.value,
+        act=permission.value,
+        where=f"scope {scope!r:.80}",
+        problem=f"the key is for {own}; name one of these scopes, or one below them",
+    )
