@@ -139,6 +139,48 @@ def test_what_is_ticked_is_shown_in_full_and_decided_by_one_signature(tmp_path: 
     assert "Refunds over 500 euros" in sealed
 
 
+def test_the_list_has_the_reason_on_top_and_what_is_replaced_beside(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as harness,
+        browser_client(harness, harness.operator) as client,
+    ):
+        memory = harness.gateway.home
+        handbook = {"kind": "doc", "id": "handbook"}
+        memory.remember(
+            "EU refunds take 60 days.", subject="policy/eu-refunds", hold="too long?", source=handbook
+        )
+        memory.remember(
+            "Ada never gets refunds.", scope="user/ada", propose=True, source=handbook, agent="bo"
+        )
+        waiting = words_of(client.get("/console/approvals"))
+        of_user = words_of(client.get("/console/approvals?scope=user/ada"))
+        of_bo = words_of(client.get("/console/approvals?author=bo"))
+        held = words_of(client.get("/console/approvals?verdict=888_HOLD"))
+        none = words_of(client.get("/console/approvals?author=nobody"))
+
+    changed = waiting[waiting.index("policy/eu-refunds") :]
+    assert changed.index("too long?") < changed.index("Memory now EU refunds take 30 days")
+    assert "Proposed EU refunds take 30 60 days" in changed
+    assert "law takes a person's signature. Now Nothing: the subject is new." in waiting
+    assert "Ada never gets refunds." in of_user
+    assert "Ada never gets refunds." in of_bo
+    assert "Somebody should look at this." not in of_user + of_bo
+    assert "Ada never gets refunds." not in held
+    assert "Somebody should look at this." in held
+    assert "No proposal fits" in none
+
+
+def test_all_of_a_page_are_ticked_without_a_script(harness: SampleServer, operator: BrowserClient) -> None:
+    boxes = [
+        attributes
+        for address in ("/console/approvals", "/console/approvals?ticked=all")
+        for _, attributes in elements_of(operator.get(address))
+        if attributes.get("type") == "checkbox" and attributes.get("form") == "together"
+    ]
+
+    assert ["checked" in attributes for attributes in boxes] == [False, False, True, True]
+
+
 def _value(answer: Response, decision: str) -> str:
     """The statement in the form of a decision."""
     statements = [

@@ -8,6 +8,7 @@ search.py          what matches the words and filters of a search; search_pages.
 scope_pages.py     users and other scopes, and their export
 change_pages.py    add, correct and forget, with a reason
 memory_pages.py    overview, records and recall, history of a record, snapshots, differences
+commit_notes.py    what the ledger says about a commit: its run, the reasons of the judge
 approval_pages.py  proposals and their signatures
 audit_pages.py     the ledger, receipts, verification
 trace_pages.py     traces of runs, and the comparison of two

@@ -2,20 +2,25 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.approvals.approvals import Decision, Statement, list_bytes, signed_list_of
+from standfast.govern.approvals.approvals import Decision, Proposal, Statement, list_bytes, signed_list_of
+from standfast.govern.approvals.queue import DecidedProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
-from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_SIGNED_TOGETHER
+from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_SEARCHED_ROWS, MAX_SIGNED_TOGETHER
+from standfast.scopes import is_within, name_in, scope_in
 from standfast.server.access.permissions import Permission
+from standfast.server.console.commit_notes import JudgeReason, notes_of
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.console.rendering import link
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
+from standfast.server.operations.memory_operations import records_of
 from standfast.server.operations.schemas import (
     DecisionBody,
     ProposalQuery,
@@ -23,7 +28,7 @@ from standfast.server.operations.schemas import (
     ProposalsQuery,
     StatementToSign,
 )
-from standfast.vocabulary import none_of
+from standfast.vocabulary import Band, Record, Verdict, none_of
 
 SIGNING_MINUTES: Final = 30
 _TICKED: Final = "p-"
@@ -35,12 +40,95 @@ _LABELS: Final = {
 assert set(_LABELS) == set(Decision)
 
 
+@dataclass(frozen=True, slots=True)
+class ProposalCard:
+    """A proposal with the reasons why it waits, and what it would replace: law, or ordinary memory."""
+
+    proposal: Proposal
+    record: Record | None
+    reasons: tuple[JudgeReason, ...] = ()
+    law: Record | None = None
+    memory: Record | None = None
+
+    @property
+    def replaced(self) -> Record | None:
+        """What a reader compares the proposal with."""
+        return self.law or self.memory
+
+
+class ApprovalsPageQuery(ProposalsQuery, frozen=True, kw_only=True):
+    """The query of the list: filters, and whether all boxes are ticked."""
+
+    scope: str = ""
+    author: str = ""
+    verdict: Verdict | None = None
+    ticked: str = ""
+
+    def fits(self, proposal: Proposal) -> bool:
+        """Whether the filters let a proposal through."""
+        return (
+            (not self.scope or is_within(scope_in(proposal.key), self.scope))
+            and (not self.author or proposal.author == self.author)
+            and (self.verdict is None or proposal.verdict is self.verdict)
+        )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The filters that are set, for links."""
+        plain = {name: str(getattr(self, name) or "") for name in ("scope", "author", "verdict")}
+        return {name: text for name, text in plain.items() if text}
+
+
 def approvals(request: PageRequest) -> Page:
-    """The waiting proposals, or the decided ones."""
-    decided = request.query.get("decided") == "1"
-    query = request.parse_query(ProposalsQuery, decided=decided, limit=CONSOLE_PAGE_ITEMS)
-    page = governance_operations.list_proposals(*request.target, query)
-    return Page(template="approvals.html", context={"page": page, "decided": decided})
+    """The waiting proposals, each with its reasons and what it would replace; or the decided ones."""
+    query = request.parse_query(
+        ApprovalsPageQuery, decided=request.query.get("decided") == "1", limit=CONSOLE_PAGE_ITEMS
+    )
+    proposals, following = _matching(request, query)
+    context = {
+        "cards": [_card(request, one.proposal_id) for one in proposals],
+        "next": following,
+        "decided": query.decided,
+        "query": query,
+        "fields": query.fields,
+        "verdicts": (Verdict.SEAL, Verdict.PARTIAL, Verdict.HOLD),
+        "may_decide": request.may(Permission.DECIDE),
+        "most": MAX_SIGNED_TOGETHER,
+    }
+    return Page(template="approvals.html", context=context)
+
+
+def _matching(request: PageRequest, query: ApprovalsPageQuery) -> tuple[list[Proposal], str | None]:
+    """A page of proposals that the filters let through, and the cursor of the next one. A page reads a bounded number."""
+    found, cursor = list[Proposal](), query.cursor
+    for _ in range(MAX_CONSOLE_SEARCHED_ROWS // CONSOLE_PAGE_ITEMS):
+        listed = ProposalsQuery(decided=query.decided, limit=CONSOLE_PAGE_ITEMS - len(found), cursor=cursor)
+        page = governance_operations.list_proposals(*request.target, listed)
+        found += [one for one in page.proposals if query.fits(one)]
+        cursor = page.next
+        if cursor is None or len(found) >= CONSOLE_PAGE_ITEMS:
+            break
+    return found, cursor
+
+
+def _card(request: PageRequest, proposal_id: str) -> ProposalCard:
+    memory = request.memory(Permission.GET_PROPOSAL)
+    found = memory.approvals().find(proposal_id)
+    if isinstance(found, DecidedProposal):
+        return ProposalCard(found.proposal, None)
+    proposal = found.proposal
+    key = f"{Band.PHOENIX}/{proposal.proposal_id}"
+    (row,) = memory.store.read(memory.namespace, [key]).values()
+    notes = notes_of(memory.store, row.memory_snapshot_id)
+    scope, name = scope_in(proposal.key), name_in(proposal.key)
+    current = {one.band: one for one in records_of(memory, name, scope=scope)}
+    return ProposalCard(
+        proposal,
+        found.record,
+        reasons=notes.reasons_of(key),
+        law=current.get(Band.VAULT),
+        memory=current.get(Band.LEDGER),
+    )
 
 
 def proposal(request: PageRequest) -> Page:
@@ -128,7 +216,7 @@ def _together_page(
     context = {
         "decision": decision.value,
         "labels": _LABELS,
-        "proposals": proposals,
+        "cards": [_card(request, one.proposal.proposal_id) for one in proposals],
         "statements": canonical_bytes([one.as_json() for one in statements]).decode(),
         "command": _command(text),
         "outcomes": outcomes,
@@ -158,6 +246,7 @@ def _proposal_page(
     statements = [_same_statement(one, refused) for one in shown.to_sign]
     context = {
         "shown": shown,
+        "card": _card(request, shown.proposal.proposal_id),
         "statements": [(one, signing_command(one)) for one in statements],
         "refused": refused,
         "may_decide": request.may(Permission.DECIDE),

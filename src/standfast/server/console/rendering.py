@@ -32,6 +32,11 @@ OPERATION_LABELS: Final = {
     "amendment_sealing": "change of law",
     "hold_verdict": "held for review",
 }
+OPERATION_REASONS: Final = {
+    "vault_write": "It was proposed as law, and law takes a person's signature.",
+    "amendment_sealing": "It would change law, and that takes a person's signature.",
+    "hold_verdict": "Somebody asked to hold it for a review.",
+}
 STATIC_TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -97,6 +102,7 @@ def _environment() -> Environment:
         "source_text": source_text,
         "verdict_label": verdict_label,
         "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
+        "operation_reason": lambda name: OPERATION_REASONS.get(name, "It needs a person's decision."),
         "state_label": lambda name: "waiting" if name == "pending" else name,
         "band_label": lambda name: Band(name).label,
     }
