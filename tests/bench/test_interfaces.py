@@ -152,11 +152,12 @@ def test_objects_of_a_json_schema_are_compared_at_every_depth() -> None:
     new = json.loads(json.dumps(SCHEMA))
     new["properties"]["box"]["properties"]["w"]["type"] = "number"
     new["properties"]["size"]["enum"] = ["S"]
+    new["properties"]["name"]["type"] = ["string", "null"]
     new["$defs"]["part"]["required"] = ["id"]
     found = _kinds(read_json_schema, json.dumps(SCHEMA).encode(), json.dumps(new).encode())
 
     assert found == {
-        "#": {"request_enum_removed"},
+        "#": {"request_enum_removed", "type_widened"},
         "#/box": {"type_changed"},
         "#$defs/part": {"param_made_required"},
     }
@@ -228,7 +229,7 @@ def test_any_repository_gives_episodes_of_every_format(tmp_path: Path) -> None:
             "schema.graphql": GRAPHQL,
             "shape.json": schema,
             "events.json": _asyncapi({"properties": {"id": {}}}).decode(),
-            "docs/page.md": "# Use\nfirst words of a page\n",
+            "docs/page.md": f"# Use\n{'first words ' * 20}\n",
             "CHANGELOG.md": "- a note before\n\n## 1.0.0\n- Added a thing\n",
         },
     )
@@ -241,7 +242,7 @@ def test_any_repository_gives_episodes_of_every_format(tmp_path: Path) -> None:
             "schema.graphql": GRAPHQL.replace("  age: Int\n", ""),
             "shape.json": schema.replace('"required": ["name"]', '"required": []'),
             "events.json": _asyncapi({"properties": {}}).decode(),
-            "docs/page.md": "# Use\nquite another text now\n",
+            "docs/page.md": f"# Use\n{'quite another text ' * 20}\n",
             "CHANGELOG.md": "- a note before\n\n## 1.0.0\n- Removed a thing\n",
         },
     )

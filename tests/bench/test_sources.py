@@ -298,6 +298,17 @@ def test_a_changelog_is_read_oldest_release_first() -> None:
     assert episode.steps[-1].observation["content"] == "Fixes a crash"
 
 
+def test_releases_may_be_deeper_headings() -> None:
+    text = "# News\n### v2.0.0\n#### Breaking Changes\n- Gone\n#### Since 1.9\n- More\n### v1.0.0\n- First\n"
+    notes = list(read_notes(text))
+
+    assert [(note.version, note.section, note.text) for note in notes] == [
+        ("2.0.0", "Breaking Changes", "Gone"),
+        ("2.0.0", "Since 1.9", "More"),
+        ("1.0.0", "", "First"),
+    ]
+
+
 def test_a_text_without_releases_is_refused() -> None:
     with pytest.raises(BadFile, match="no release"):
         changelog_episode("Just words.\n- and a list\n", source="x", name="x.md")
@@ -451,7 +462,7 @@ def test_real_changelogs_are_read_whole(name: str) -> None:
 
 def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
     words = " ".join(f"word{n}" for n in range(40))
-    old = f"Top.\n\n# Use {{#use}}\n{words}\n# Gone\nBye.\n# Same\nStill.\n# Was\nMoved text.\n"
+    old = f"Top.\n\n# Use {{#use}}\n{words}\n# Gone\nThat was all of it, bye.\n# Same\nStill.\n# Was\nMoved text.\n"
     new = f"Top.\n\n# Use it {{#use}}\n{words} and more\n# Same\nStill.\n# Is\nMoved text.\n# Fresh\nDeprecated!\n"
     for version, text in (("v1", old), ("v2", new)):
         (tmp_path / version).mkdir()

@@ -326,3 +326,45 @@ def policies(as_json: bool) -> None:
     else:
         for spec in specs:
             click.echo(f"{spec!s:18} {spec.track:13} {about[str(spec)]}")
+
+
+@command.command("labels")
+@click.argument("episodes", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--before", is_flag=True, help="The rule as it was before it was mended on the development half."
+)
+@json_option
+def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
+    """Print how far the labelling rule agrees with a sample of steps that was labelled by hand (see docs/bench-labels.md).
+
+    The sample has ids and labels, no texts. With EPISODES, which were imported as that page says, the rule's answers are taken
+    from them; without, they are the answers that were recorded with the sample.
+    """
+    import msgspec  # noqa: PLC0415  # As above.
+
+    from standfast.bench import label_quality  # noqa: PLC0415  # As above.
+    from standfast.errors import BadFile  # noqa: PLC0415  # As above.
+
+    if episodes and before:
+        raise click.UsageError("--before is for the recorded answers; leave EPISODES out")
+    sample = label_quality.hand_labels()
+    answers = label_quality.rule_answers(episodes) if episodes else None
+    if answers is not None and not any(one.id in answers for one in sample):
+        raise BadFile(file=episodes[0], problem="no step of the sample is in these episodes")
+    report = label_quality.label_report(sample, answers, before=before)
+    if as_json:
+        print_json({name: msgspec.to_builtins(one) for name, one in report.items()})
+        return
+    headings = ("Part", "Steps", "Critical", "Precision", "Recall", "Kappa", "its 95 %", "Of classes")
+    lines = [
+        [
+            name.replace("_", " "),
+            str(one.steps),
+            str(one.critical),
+            *(f"{figure:.2f}" for figure in (one.precision, one.recall, one.kappa)),
+            f"{one.kappa_interval[0]:.2f} to {one.kappa_interval[1]:.2f}",
+            f"{one.class_kappa:.2f}",
+        ]
+        for name, one in report.items()
+    ]
+    _print_table("The labelling rule against the hand", headings, lines)

@@ -6,11 +6,12 @@ the ``evidence`` that answers it: the positions of messages, from 0, or their id
 applies:
 
     cited          a question names it as evidence
+    acknowledged   it only greets, thanks or agrees
     duplicate      the same speaker said the same before in this conversation
     corrected      it takes back or changes something that was said or chosen: "actually", "instead", "I changed my mind"
+    stated         it asks for something, or says that it can't be had, even if it is put as a question
     asked          it is a question, or an offer with a question
     stated         it says something lasting or specific: who somebody is, what they have, like, want, chose or booked
-    acknowledged   it only greets, thanks or agrees
     said           anything else
 """
 
@@ -29,7 +30,7 @@ _LISTS: Final = ("messages", "utterances", "turns")
 _SPEAKERS: Final = ("role", "speaker", "name")
 _TEXTS: Final = ("content", "text")
 _IDS: Final = ("id", "message_id", "dia_id")
-ACKNOWLEDGED_WORDS: Final = 6
+ACKNOWLEDGED_WORDS: Final = 8
 
 _CORRECTED: Final = re.compile(
     r"\b(?:actually|instead|change(?:d)? (?:my|that|it)|i meant|scratch that|on second thought|never ?mind|correction)\b"
@@ -37,15 +38,22 @@ _CORRECTED: Final = re.compile(
     re.IGNORECASE,
 )
 _STATED: Final = re.compile(
-    r"\b(?:i|we) (?:am|was|were|have|had|prefer|like|love|hate|need|want|live|work|usually|always|never|decided|booked|"
-    r"ordered|chose|would (?:like|love|prefer))\b|\b(?:i|we)['’](?:m|d|ve|re|ll)\b|\bmy \w+(?: \w+)? (?:is|are|was)\b|"  # As people type it.
-    r"\bcall me\b|\bremind me\b|\bremember\b",
+    r"\b(?:i|we) (?:am|was|were|have (?:a|an|the|no|some|two|\d)|had|prefer|like|love|hate|need|want|live|work|usually|always|never|"
+    r"decided|booked|ordered|chose|would (?:like|love|prefer))\b|\b(?:i|we)['’](?:m|d|ve) (?!sorry|confirmed|sent|entered)|"
+    r"\bi['’]ll (?:take|have|get|go|buy|try)\b|\bmy \w+(?: \w+)? (?:is|are|was)\b|\bcall me\b|\bremind me\b|\bremember\b",
+    re.IGNORECASE,
+)
+# Asked for, or refused: a fact even if it is put as a question.
+_REQUESTED: Final = re.compile(
+    r"\b(?:can|could|may) (?:i|we)(?: please)? (?:get|have|order|buy|add)\b(?! your)|"
+    r"\b(?:do not|don['’]t|can(?:no|['’])t) (?:have|carry|find|see|serve)\b",
     re.IGNORECASE,
 )
 _ACKNOWLEDGED: Final = re.compile(
-    r"(?:ok(?:ay)?|yes|yeah|yep|sure|no|nope|thanks?|thank you|great|perfect|good|fine|alright|all right|hi|hello|hey|bye|"
-    r"goodbye|please|welcome|you|very|much|so|that|is|it|sounds|cool|awesome|right|got|a|have|day|nice|one|the|for|to|and|"
-    r"your|then|will|do|i|see|there|morning|afternoon|evening|night|later|too|of|course|not|problem|[\W_])+",
+    r"(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|no|nope|thanks?|thank|you|great|perfect|good|fine|alright|all|right|hi|hello|hey|bye|"
+    r"goodbye|please|welcome|very|much|so|that|is|its?|s|sounds?|looks?|correct|does|they|exactly|everything|me|how|are|cool|awesome|"
+    r"got|a|have|day|nice|one|the|for|to|and|your|then|will|do|i|see|there|morning|afternoon|evening|night|later|too|of|course|not|"
+    r"problem)\b|[\W_])+",
     re.IGNORECASE,
 )
 _SPECIFIC: Final = re.compile(
@@ -162,6 +170,8 @@ def kind_of_message(message: SpokenMessage, *, repeated: bool = False) -> str:
         return "duplicate"
     if _CORRECTED.search(text):
         return "corrected"
+    if _REQUESTED.search(text):
+        return "stated"
     if text.rstrip().endswith("?"):
         return "asked"
     if _STATED.search(text) or _SPECIFIC.search(text):

@@ -82,7 +82,8 @@ def kinds_between(old: ApiOperation, new: ApiOperation) -> tuple[str, ...]:
     optional_params_added   a new parameter is optional
     param_made_required     an existing parameter became required
     required_relaxed        a required parameter became optional
-    type_changed            an existing parameter has another type
+    type_changed            an existing parameter no longer has a type that it had
+    type_widened            an existing parameter has more types than before
     deprecated_on, _off     the flag was set or cleared, for the operation or for an existing parameter
     request_enum_…          an enumerated field of the request lost or gained a value
     response_enum_…         the same in the response
@@ -97,15 +98,23 @@ def kinds_between(old: ApiOperation, new: ApiOperation) -> tuple[str, ...]:
         "optional_params_added": bool(added - new.required),
         "param_made_required": bool(both & new.required - old.required),
         "required_relaxed": bool(both & old.required - new.required),
-        "type_changed": any(old.types.get(name) != new.types.get(name) for name in both),
+        "type_changed": any(not _accepts(old, new, name) for name in both),
+        "type_widened": any(old.types.get(name) != new.types.get(name) for name in both),
         "deprecated_on": (new.deprecated and not old.deprecated) or bool(both & set_now),
         "deprecated_off": (old.deprecated and not new.deprecated) or bool(both & cleared),
     }
+    found["type_widened"] &= not found["type_changed"]
     for side, name in (("in.", "request_enum"), ("out.", "response_enum")):
         fields = [field for field in old.enums if field in new.enums and field.startswith(side)]
         found[f"{name}_removed"] = any(old.enums[field] - new.enums[field] for field in fields)
         found[f"{name}_added"] = any(new.enums[field] - old.enums[field] for field in fields)
     return tuple(kind for kind, is_present in found.items() if is_present)
+
+
+def _accepts(old: ApiOperation, new: ApiOperation, name: str) -> bool:
+    """Return whether a parameter still has each type that it had. No type is any type."""
+    before, after = old.types.get(name, ""), new.types.get(name, "")
+    return not after or (bool(before) and set(before.split(" | ")) <= set(after.split(" | ")))
 
 
 class InterfaceVersion(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,16 @@
 In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold, or a note that only
 introduces deeper ones. A note's kind is the first of these that applies:
 
-    breaking      it carries a mark: a warning sign, "**Breaking", or "Breaking:" at its start
+    breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
     as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed, Added, Internal, Docs
     breaking      it says that it is a breaking change
     security      it names a CVE or a vulnerability
     deprecation   it says that something is deprecated
+    relaxed       it says that a requirement, a restriction or something broken or unused is removed
+    behaviour     it changes a type, a format, a default or a behaviour, or requires something new
     removal       it says that something is removed, dropped or no longer supported
-    fix, internal, docs, added, changed    by its words, in that order
+    fix, internal, docs, renamed, added, changed    by its words, in that order
+    removal       it names only a thing, and its section says that something is removed
     other         anything else
 
 Words in quotes or in code, and negated words ("no breaking changes", "is not removed"), do not count.
@@ -21,15 +24,16 @@ In a documentation, a section is the text under a heading; its name is the page 
     section_added      it is new
     section_removed    it was removed
     warning_added      it has more warnings than before
-    rewritten          fewer than 60 % of its words are the same
+    rewritten          fewer than 60 % of its words are the same, and it has twenty words or more
     edited_major       fewer than 90 %
-    edited             fewer than all, or text that only moved to another heading
+    edited             fewer than all; text that only moved to another heading; a section of less than five words was removed
+    formatted          all, but for links and punctuation
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,15 +60,21 @@ INTRODUCTION_CHARS: Final = 60
 
 _KIND_WORDS: Final = {
     "deprecation": r"\bdeprecat",
+    "relaxed": r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken|unused|unnecessary|redundant)\b",
+    "behaviour": r"\bchang(?:e|es|ed|ing)\b[^.]{0,40}\b(?:types?|formats?|defaults?|behaviou?rs?)\b|\bto be required\b|\bnow requires?\b"
+    r"|\bminimum\b[^.]{0,30}\bversions?\b",
     "removal": r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
     "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
-    "internal": r"\brefactor|\bCI\b|\btests?\b|\bchore\b|\binternal|\blint|\bbump\b",
+    "internal": r"\brefactor|\bCI\b|\btest(?:s|ing)?\b|\bchore\b|\binternal|\blint|\bbump\b",
     "docs": r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b",
+    "renamed": r"\brenam(?:e|es|ed|ing)\b",
     "added": r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow",
-    "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\brenam|\bmov(?:e|ed)\b|\bimprov",
+    "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\bmov(?:e|ed)\b|\bimprov",
 }
 _KINDS: Final = {kind: re.compile(words, re.IGNORECASE) for kind, words in _KIND_WORDS.items()}
-_MARKED: Final = re.compile(r"⚠|\*\*\W*breaking|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE)
+_MARKED: Final = re.compile(
+    r"⚠|\*\*\W*breaking|\[breaking\]|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE
+)
 _BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
 _SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
@@ -81,7 +91,7 @@ _HEADED: Final = {
         "security": r"security(?: \w+)?|vulnerabilit\w+",
         "deprecation": r"deprecat(?:ed|ions?)(?: \w+)?",
         "removal": r"remov(?:ed|als?)(?: \w+)?",
-        "fix": r"(?:bug ?)?fix(?:ed|es)?|bugs",
+        "fix": r"(?:\w+ )?(?:bug ?)?fix(?:ed|es)?|bugs",
         "added": r"added|additions?|(?:new )?features?|new",
         "internal": r"\b(?:internals?(?: \w+)?|chores?|tests?)\b",
         "docs": r"\b(?:docs?|documentation)\b",
@@ -96,6 +106,9 @@ _WARNS: Final = re.compile(
     r"\bdeprecat|\bwarning\b|\bcaution\b|\bpitfall\b|\bdanger\b|\bwill be removed\b|\bno longer\b",
     re.IGNORECASE,
 )
+_ADDRESS: Final = re.compile(r"\]\([^)]*\)|^\[[^\]]+\]: \S+|https?://\S+", re.MULTILINE)
+SECTION_WORDS: Final = 5
+REWRITTEN_WORDS: Final = 20
 REWRITTEN: Final = 0.6
 MAJOR: Final = 0.9
 BASELINE_SHARE: Final = 0.2
@@ -150,7 +163,8 @@ def _changelog_events(notes: list[ChangelogNote], source: str) -> Iterator[Drift
             "api": api,
             "section": note.section,
             "content": note.text,
-            "deprecated": kind == "deprecation",
+            # By the words alone: what a policy sees must not depend on the label.
+            "deprecated": _KINDS["deprecation"].search(note.text) is not None,
             "last_updated": note.date or "",
             "version": note.version,
         }
@@ -164,10 +178,12 @@ def kind_of_note(note: ChangelogNote) -> str:
     if _MARKED.search(note.raw):
         return "breaking"
     for heading in reversed(note.section.split(" > ")):
-        plain = " ".join(re.sub(r"[^\w ]+", " ", heading).casefold().split())
-        named = next((kind for kind, words in _HEADED.items() if words.fullmatch(plain)), None)
-        if named is not None:
-            return named
+        # "Changed: Metrics" and ":bug: Bugfixes" name a kind in one of their parts.
+        for part in (heading, *heading.split(":")):
+            plain = " ".join(re.sub(r"[^\w ]+", " ", part).casefold().split())
+            named = next((kind for kind, words in _HEADED.items() if words.fullmatch(plain)), None)
+            if named is not None:
+                return named
     for kind in ("internal", "docs"):
         if _HEADED[kind].search(note.section.casefold()):
             return kind
@@ -176,12 +192,16 @@ def kind_of_note(note: ChangelogNote) -> str:
         return "breaking"
     if _SECURITY.search(said) or _SECURITY.search(note.section):
         return "security"
-    return next((kind for kind, words in _KINDS.items() if words.search(said)), "other")
+    own = next((kind for kind, words in _KINDS.items() if words.search(said)), None)
+    # A note that names only a thing is about what its section says: "Remove `x` from:".
+    section = _QUOTED.sub(" ", note.section.rpartition(" > ")[2])
+    return own or next((kind for kind in ("removal", "renamed") if _KINDS[kind].search(section)), "other")
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:
     """Yield the notes of a changelog in the order of the text. Notes before the first release have an empty version."""
     lines = content.splitlines()
+    release_level = _release_level(lines)
     version, date, sections = "", None, ""
     bullets: list[tuple[int, str]] = []
     for number, line in enumerate(lines):
@@ -193,7 +213,7 @@ def read_notes(content: str) -> Iterator[ChangelogNote]:
             found = _VERSION.search(_ISO_DATE.sub("", title))
             yield from _notes(bullets, version, date, sections)
             bullets = []
-            if found is not None and (heading is None or len(heading[1]) <= 2):
+            if found is not None and (heading is None or len(heading[1]) <= release_level):
                 version, date, sections = found[1], _date(title), ""
             elif version:
                 sections = _clean(title)
@@ -208,6 +228,14 @@ def read_notes(content: str) -> Iterator[ChangelogNote]:
             indent, text = bullets[-1]
             bullets[-1] = (indent, f"{text} {line.strip()}")
     yield from _notes(bullets, version, date, sections)
+
+
+def _release_level(lines: Sequence[str]) -> int:
+    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name versions."""
+    headings = [heading for line in lines if (heading := _HEADING.match(line)) is not None]
+    return max(
+        2, min((len(one[1]) for one in headings if _VERSION.search(_ISO_DATE.sub("", one[2]))), default=2)
+    )
 
 
 def _notes(
@@ -310,7 +338,8 @@ def section_changes(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple
         if kinds:
             found[api] = kinds
     for api in sorted(set(old) - set(new)):
-        found[api] = ("edited",) if old[api] in new_texts else ("section_removed",)
+        moved = old[api] in new_texts or len(_plain_words(old[api])) < SECTION_WORDS
+        found[api] = ("edited",) if moved else ("section_removed",)
     return found
 
 
@@ -320,9 +349,20 @@ def _section_kinds(old: str | None, new: str, *, moved: bool) -> tuple[str, ...]
     if old == new:
         return ()
     kinds = ["warning_added"] if len(_WARNS.findall(new)) > len(_WARNS.findall(old)) else []
+    before, after = _plain_words(old), _plain_words(new)
+    if before == after:
+        return ("formatted",)
     overlap = _same_words(old, new)
-    kinds.append("rewritten" if overlap < REWRITTEN else "edited_major" if overlap < MAJOR else "edited")
+    if overlap < REWRITTEN and max(len(before), len(after)) >= REWRITTEN_WORDS:
+        kinds.append("rewritten")
+    else:
+        kinds.append("edited_major" if overlap < MAJOR else "edited")
     return tuple(kinds)
+
+
+def _plain_words(text: str) -> list[str]:
+    """Return the words of a text without the addresses of its links."""
+    return re.findall(r"\w+", _ADDRESS.sub(" ", text))
 
 
 def _same_words(left: str, right: str) -> float:
