@@ -1,4 +1,4 @@
-"""The pages about memory: overview, records and search, history of a record, snapshots, differences."""
+"""The pages about memory: overview, records and recall, snapshots, differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,12 @@ from standfast.server.operations import memory_operations
 from standfast.server.operations.pages import encode_cursor
 from standfast.server.operations.schemas import (
     DiffQuery,
-    HistoryQuery,
     PageQuery,
     RecallBody,
     RecordsQuery,
 )
-from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, Receipt, Record, Snapshot, Value, Verdict
+from standfast.store.records import RecordChange
+from standfast.vocabulary import Band, Snapshot, Value, Verdict
 
 SEARCH_TOKENS: Final = 4_000
 RECENT_SNAPSHOTS: Final = 8
@@ -49,15 +48,6 @@ class BandLine:
     def share(self) -> float:
         """The spent share of the budget."""
         return (self.used_bytes or 0) / self.max_bytes if self.max_bytes else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RecordVersion:
-    """A version of a record, the version before it in the same band, and the receipt of its commit."""
-
-    entry: HistoryEntry
-    before: Record | None
-    receipt: Receipt | None
 
 
 class MemoryPageQuery(RecordsQuery, frozen=True, kw_only=True):
@@ -201,38 +191,6 @@ def _matched(why: ExplainedItem | ExplainedMatch) -> list[str]:
         # An idf has 16 binary places.
         return [f"{term} {weight / 65536:.1f}" for term, weight in why.matched.items()]
     return list(dict.fromkeys([*why.score.matched_terms, *why.score.matched_tags]))
-
-
-def record(request: PageRequest) -> Page:
-    """A record with every version, its evidence and the receipt of its commit."""
-    subject = request.query.get("id", "")
-    query = request.parse_query(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
-    history = memory_operations.history(*request.target, query)
-    if not history.versions:
-        raise NotFound(what=f"record {subject!r:.80}")
-    memory = request.memory(Permission.GET_RECORD)
-    scope = request.own_scope(Permission.GET_RECORD, query.scope)
-    previous, versions = dict[str, Record](), list[RecordVersion]()
-    for entry in history.versions:
-        receipt = memory.store.receipt_of(entry.memory_snapshot_id)
-        versions.append(RecordVersion(entry, previous.get(entry.key), receipt))
-        if entry.record is not None:
-            previous[entry.key] = entry.record
-    context = {
-        "subject": subject,
-        "scope": scope,
-        "current_records": [
-            one
-            for one in memory_operations.records_of(memory, subject, scope=scope)
-            if memory_operations.may_read(request.caller, one.key)
-        ],
-        "versions": versions[::-1],
-        "next": history.next,
-        "done": request.query.get("done"),
-        "may_remember": request.may(Permission.REMEMBER),
-        "may_forget": request.may(Permission.FORGET),
-    }
-    return Page(template="record.html", context=context)
 
 
 def snapshots(request: PageRequest) -> Page:

@@ -13,11 +13,17 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
+from standfast.govern.evidence import (
+    CONTENT_FLOOR,
+    HUMAN_ACCEPT_FLOOR,
+    HUMAN_DECISION_FLOOR,
+    HUMAN_SEAL_FLOOR,
+)
 from standfast.limits import MAX_COMPARED_WORDS
 from standfast.scopes import name_in, prefix_in, scope_in
 from standfast.server.console.band_stats import UNJUDGED
 from standfast.server.operations.gateway import VERSION
-from standfast.vocabulary import Band, Verdict
+from standfast.vocabulary import Band, Evidence, Verdict
 
 ROOT: Final = "/console"
 HEADERS: Final = {
@@ -46,6 +52,7 @@ STATIC_TYPES: Final = {
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
+_NO_FLOORS: Final = (CONTENT_FLOOR, HUMAN_SEAL_FLOOR, HUMAN_ACCEPT_FLOOR, HUMAN_DECISION_FLOOR)
 _MADE_ID: Final = re.compile("m-[0-9a-f]{16,}")
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -100,6 +107,7 @@ def _environment() -> Environment:
         "json_text": json_text,
         "json_line": json_line,
         "source_text": source_text,
+        "floors_passed": floors_passed,
         "verdict_label": verdict_label,
         "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
         "operation_reason": lambda name: OPERATION_REASONS.get(name, "It needs a person's decision."),
@@ -167,6 +175,13 @@ def source_text(source: Mapping[str, Any]) -> str:
     if {"kind", "id"} <= set(source):
         return visible(f"{source['kind']}:{source['id']}")
     return json_line(dict(source))
+
+
+def floors_passed(evidence: Evidence) -> str:
+    """How many floors a text passed. What binds the evidence to its content, or to a person's decision, is no floor."""
+    floors = [check for check in evidence.floor_checks if check.floor not in _NO_FLOORS]
+    passed = sum(check.passed for check in floors)
+    return f"{passed} of {len(floors)} floor{'' if len(floors) == 1 else 's'} passed"
 
 
 def word_pieces(before: str, after: str) -> list[tuple[str, str]]:

@@ -1,0 +1,155 @@
+"""The page of a record: its current text, and the timeline of its subject with what superseded what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from standfast.errors import NotFound, TraceError
+from standfast.limits import CONSOLE_PAGE_ITEMS
+from standfast.memory import Memory
+from standfast.scopes import name_in, prefix_in
+from standfast.server.access.permissions import Permission
+from standfast.server.console.commit_notes import JudgeReason, notes_of
+from standfast.server.console.page_request import Page, PageRequest
+from standfast.server.operations import memory_operations
+from standfast.server.operations.schemas import HistoryQuery
+from standfast.store.records import HistoryEntry
+from standfast.vocabulary import Band, Receipt, Record, Verdict
+
+_CURRENT_BANDS: Final = (Band.VAULT, Band.LEDGER)
+"""The bands in which a later text of a subject supersedes the one before it."""
+
+
+@dataclass(slots=True)
+class TimelineStep:
+    """What one commit did with one text of a subject."""
+
+    snapshot: int
+    committed_at: str
+    entries: list[HistoryEntry]
+    record: Record | None
+    before: Record | None = None
+    replaces: int | None = None
+    superseded_by: int | None = None
+    is_current: bool = False
+    reasons: tuple[JudgeReason, ...] = ()
+    run_id: str = ""
+    run_name: str = ""
+    receipt: Receipt | None = None
+
+    @property
+    def bands(self) -> list[str]:
+        """The bands that the commit wrote the text to."""
+        return list(dict.fromkeys(prefix_in(one.key) for one in self.entries))
+
+    @property
+    def erased_by(self) -> int | None:
+        """The snapshot that erased the content, if one did."""
+        return next((one.erased_by for one in self.entries if one.erased_by is not None), None)
+
+    @property
+    def title(self) -> str:
+        """What happened, in plain words."""
+        if self.record is None:
+            return "erased since" if self.erased_by is not None else "ended"
+        bands = {Band(band) for band in self.bands}
+        if Band.VAULT in bands:
+            return "law changed" if self.replaces else "became law"
+        if Band.VOID in bands:
+            return "rejected"
+        if self.record.verdict in (Verdict.PARTIAL, Verdict.HOLD):
+            return "waits for a decision"
+        if bands <= {Band.WITNESS}:
+            return "said by another source"
+        return "superseded the text before" if self.replaces else "accepted"
+
+
+@dataclass(slots=True)
+class _Timeline:
+    """Puts the versions of a subject, oldest first, into steps."""
+
+    subject: str
+    steps: list[TimelineStep] = field(default_factory=list)
+    newest: dict[str, TimelineStep] = field(default_factory=dict)
+
+    def add(self, entry: HistoryEntry) -> None:
+        """Add a version to the step of its commit and text."""
+        text = None if entry.record is None else entry.record.text
+        step = next(
+            (
+                one
+                for one in self.steps
+                if one.snapshot == entry.memory_snapshot_id
+                and (None if one.record is None else one.record.text) == text
+            ),
+            None,
+        )
+        if step is None:
+            step = TimelineStep(entry.memory_snapshot_id, entry.committed_at, [], entry.record)
+            self.steps.append(step)
+        step.entries.append(entry)
+        band = prefix_in(entry.key)
+        if band in _CURRENT_BANDS and name_in(entry.key) == self.subject:
+            before = self.newest.get(band)
+            if before is not None and before is not step:
+                before.superseded_by = step.snapshot
+                before.is_current = False
+                step.before, step.replaces = before.record, before.snapshot
+            step.is_current = entry.record is not None
+            self.newest[band] = step
+
+
+def timeline_of(versions: Sequence[HistoryEntry], subject: str) -> list[TimelineStep]:
+    """The steps of a subject's history, oldest first."""
+    timeline = _Timeline(subject)
+    for entry in versions:
+        timeline.add(entry)
+    return timeline.steps
+
+
+def record(request: PageRequest) -> Page:
+    """A record with the timeline of its subject: each text, its evidence, its run and the receipt of its commit."""
+    subject = request.query.get("id", "")
+    query = request.parse_query(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
+    history = memory_operations.history(*request.target, query)
+    if not history.versions:
+        raise NotFound(what=f"record {subject!r:.80}")
+    memory = request.memory(Permission.GET_RECORD)
+    scope = request.own_scope(Permission.GET_RECORD, query.scope)
+    steps = timeline_of(history.versions, subject)
+    names = dict[str, str]()
+    for step in steps:
+        _annotate(request, memory, step, names)
+    found = memory_operations.records_of(memory, subject, scope=scope)
+    context = {
+        "subject": subject,
+        "scope": scope,
+        "current_records": [one for one in found if memory_operations.may_read(request.caller, one.key)],
+        "steps": steps[::-1],
+        "next": history.next,
+        "done": request.query.get("done"),
+        "may_remember": request.may(Permission.REMEMBER),
+        "may_forget": request.may(Permission.FORGET),
+    }
+    return Page(template="record.html", context=context)
+
+
+def _annotate(request: PageRequest, memory: Memory, step: TimelineStep, names: dict[str, str]) -> None:
+    notes = notes_of(memory.store, step.snapshot)
+    step.receipt = memory.store.receipt_of(step.snapshot)
+    step.reasons = next((found for one in step.entries if (found := notes.reasons_of(one.key))), ())
+    step.run_id = notes.run_id
+    if notes.run_id not in names:
+        names[notes.run_id] = _run_name(request, notes.run_id)
+    step.run_name = names[notes.run_id]
+
+
+def _run_name(request: PageRequest, run_id: str) -> str:
+    """The workflow of a run, if its trace is there and the caller may see traces."""
+    folder = request.whole_store().traces if request.sees_whole_store else None
+    if folder is None or not folder.file_of(run_id).is_file():
+        return ""
+    try:
+        return folder.get(run_id).workflow_id
+    except TraceError:
+        return ""
