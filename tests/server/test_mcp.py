@@ -181,7 +181,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-async def _reads(client: Client) -> None:
+async def reads(client: Client) -> None:
     await told(client, "memory_remember", **FACT)
     then = await told(client, "memory_status")
     first = await told(client, "memory_read", query="EU refunds", tokens=200)
@@ -199,15 +199,7 @@ def test_reading_is_reproducible_in_process(harness: Harness) -> None:
         async with Client(
             build_server(harness.gateway, lambda _: harness.caller("agent", "default"))
         ) as client:
-            await _reads(client)
-
-    anyio.run(run)
-
-
-def test_over_stdio(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with Client(stdio(tmp_path)) as client:
-            await _reads(client)
+            await reads(client)
 
     anyio.run(run)
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,23 @@ def _printed(folder: Path, program: str, *words: str) -> Any:
 @pytest.mark.slow
 def test_a_generated_client_compiles_and_makes_ten_calls(programs: Path, served: Served) -> None:
     assert _printed(programs, "api_calls", served.address, served.key) == {"calls": 10}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_the_official_mcp_client_finds_all_that_it_needs(
+    programs: Path, served: Served, tmp_path: Path, transport: str
+) -> None:
+    server = [
+        sys.executable,
+        "-m",
+        "standfast",
+        "mcp",
+        "--store",
+        str(tmp_path / "mcp.db"),
+        "--role",
+        "operator",
+    ]
+    where = [served.address, served.key] if transport == "http" else [*server, "--namespace", "*"]
+
+    assert _printed(programs, "mcp_calls", transport, *where) == {"prompts": 3, "templates": 4}

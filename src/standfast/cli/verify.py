@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
-from standfast.cli.options import load_settings, opened_memory, opened_store, store_option
+from standfast.cli.options import load_settings, opened_memory, opened_store, progress_bar, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.chain import Tip
@@ -58,9 +58,9 @@ def verify_command(
         # Verifying must not sign a head that may turn out to be wrong.
         with (
             opened_memory(store_url, None, sign=False) as memory,
-            Console(stderr=True).status(f"verifying {store} …"),
+            progress_bar("verifying snapshots", quiet=as_json) as progress,
         ):
-            problems += memory.verify()
+            problems += memory.verify(progress=progress)
             counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
             restored = restorations_of(memory.store)
             kept = _kept_checkpoints(checkpoints, public_key or f"{store}-log.pub")

@@ -37,6 +37,7 @@ from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import ALL_SCOPES, SHARED
+from standfast.store.protocol import Progress
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig
@@ -366,9 +367,9 @@ class AsyncMemory:
         """Carry out retention; see ``Memory.sweep``."""
         return await _in_thread(self._memory.sweep)
 
-    async def verify(self) -> list[str]:
-        """Return one message per problem; empty if everything is intact. See ``Memory.verify``."""
-        return await _in_thread(lambda: list(self._memory.verify()))
+    async def verify(self, *, progress: Progress | None = None) -> list[str]:
+        """Return one message per problem; empty if everything is intact. ``progress`` is called in a thread. See ``Memory.verify``."""
+        return await _in_thread(lambda: list(self._memory.verify(progress=progress)))
 
     async def checkpoint(self) -> str | None:
         """Sign the ledger's head; see ``Memory.checkpoint``."""

@@ -50,6 +50,7 @@ from standfast.recall.index_upkeep import problems_of_index
 from standfast.recall.registry import ControllerRegistry
 from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
 from standfast.store.commit import Write
+from standfast.store.protocol import Progress
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
@@ -546,15 +547,15 @@ class Memory(ReadableMemory):
 
     # Proving.
 
-    def verify(self) -> Iterator[str]:
+    def verify(self, *, progress: Progress | None = None) -> Iterator[str]:
         """Check storage, ledger, signed checkpoints, commits, evidence, seals and the stored index.
 
-        Yields one message per problem; yields nothing if everything is intact.
+        Yields one message per problem; nothing if all is intact. ``progress`` is called with the snapshots checked and with all.
         """
         notary = self._signer.notary
         notes, keys, torn = ((), (), ()) if notary is None else notary.checkpoints()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
-        yield from self.store.verify(notes, keys)
+        yield from self.store.verify(notes, keys, progress=progress)
         yield from problems_of_governance(self.store)
         yield from problems_of_index(self.store)
 

@@ -27,6 +27,7 @@ from standfast.store.commit import (
 from standfast.store.protocol import (
     AppliedCommit,
     Erasure,
+    Progress,
     RecordKey,
     Storage,
     Vector,
@@ -98,7 +99,12 @@ def _problems_of_vector(vector: Vector, versions: list[Version]) -> Iterator[str
 
 
 def problems_of(
-    storage: Storage, notes: Sequence[str], keys: Sequence[VerifyingKey], *, rebuild_indexes: bool
+    storage: Storage,
+    notes: Sequence[str],
+    keys: Sequence[VerifyingKey],
+    *,
+    rebuild_indexes: bool,
+    progress: Progress | None = None,
 ) -> Iterator[str]:
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first."""
     yield from storage.check(rebuild_indexes=rebuild_indexes)
@@ -109,7 +115,7 @@ def problems_of(
     for erasure in erasures_in(_all_entries(storage)):
         erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
     ledger = _LedgerReader(_all_entries(storage))
-    expected = 1
+    expected, head = 1, storage.head()
     for applied in _all_commits(storage):
         if applied.memory_snapshot_id != expected:
             yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
@@ -118,6 +124,8 @@ def problems_of(
         except StandfastError as error:
             yield f"{_title_of(applied)}: {error}"
         expected = applied.memory_snapshot_id + 1
+        if progress is not None:
+            progress(applied.memory_snapshot_id, max(head, applied.memory_snapshot_id))
     yield from _problems_of_orphans(ledger.take_rest())
     yield from _problems_of_vectors(storage)
 

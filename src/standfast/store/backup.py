@@ -1,6 +1,6 @@
 """Backup: a verified copy of a whole store into another one, of any backend."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from standfast.store.audit import erasures_in, verified, verified_vector
 from standfast.store.protocol import (
     AppliedCommit,
     Changes,
+    Progress,
     Storage,
     Transaction,
     VectorEnd,
@@ -19,9 +20,6 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
-
-Progress = Callable[[int, int], None]
-"""Called with the number of snapshots copied so far, and the number of all."""
 
 
 def copy_store(source: Storage, target: Storage, *, progress: Progress | None = None) -> int:

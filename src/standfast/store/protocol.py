@@ -20,6 +20,9 @@ from standfast.vocabulary import ActionType, BufferState, Value
 RecordKey = tuple[str, str]
 """The address of a record: namespace and key."""
 
+Progress = Callable[[int, int], None]
+"""Told how much of long work is done, and how much there is."""
+
 BEHIND_ALL_KEYS: Final = "\U0010ffff"
 """Sorts behind every character that a key can have: keys are printable, and this character is not."""
 

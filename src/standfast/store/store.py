@@ -35,7 +35,7 @@ from standfast.limits import (
 )
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified, verified_vector
-from standfast.store.backup import Progress, copy_store
+from standfast.store.backup import copy_store
 from standfast.store.commit import Commit, Fact, VectorMaker
 from standfast.store.group_commit import GroupCommit
 from standfast.store.pipeline import CommitAnswer, Submission
@@ -44,6 +44,7 @@ from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
     Changes,
+    Progress,
     StateQuery,
     StateView,
     Storage,
@@ -452,6 +453,7 @@ class Store:
         keys: Sequence[VerifyingKey] = (),
         *,
         rebuild_indexes: bool = False,
+        progress: Progress | None = None,
     ) -> Iterator[str]:
         """Check everything that is stored. Yields one message per problem; yields nothing if the store is intact.
 
@@ -459,8 +461,11 @@ class Store:
             notes: Signed checkpoints; the ledger must be a later state of each.
             keys: The keys that may have signed them.
             rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
+            progress: Called after each snapshot with its number and that of the newest. What it raises ends the check.
         """
-        return audit.problems_of(self._storage, notes, keys, rebuild_indexes=rebuild_indexes)
+        return audit.problems_of(
+            self._storage, notes, keys, rebuild_indexes=rebuild_indexes, progress=progress
+        )
 
     def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:
         """Copy everything up to the present head into another store, verified; return the head of the copy.

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from standfast.memory.conversations import AddedMessages
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp.tools import (
     WORKFLOW,
@@ -17,7 +18,13 @@ from standfast.server.mcp.tools import (
     ToolScope,
 )
 from standfast.server.operations import conversation_operations
-from standfast.server.operations.conversation_schemas import AddBody, SessionQuery, SessionsQuery
+from standfast.server.operations.conversation_schemas import (
+    AddBody,
+    SessionPage,
+    SessionQuery,
+    SessionsPage,
+    SessionsQuery,
+)
 
 Cursor = Annotated[str | None, Field(description="The `next` value of the previous page.")]
 At = Annotated[int | None, Field(description="The snapshot to read; leave it out for the newest.")]
@@ -33,12 +40,22 @@ class ConversationTools:
         """All tools of this class."""
         reads = {"is_read_only": True, "is_idempotent": True}
         return (
-            McpTool("memory_add", "Add messages", Permission.REMEMBER, self.memory_add),
+            McpTool("memory_add", "Add messages", Permission.REMEMBER, self.memory_add, AddedMessages),
             McpTool(
-                "memory_session", "Read a session", Permission.LIST_RECORDS, self.memory_session, **reads
+                "memory_session",
+                "Read a session",
+                Permission.LIST_RECORDS,
+                self.memory_session,
+                SessionPage,
+                **reads,
             ),
             McpTool(
-                "memory_sessions", "List sessions", Permission.LIST_RECORDS, self.memory_sessions, **reads
+                "memory_sessions",
+                "List sessions",
+                Permission.LIST_RECORDS,
+                self.memory_sessions,
+                SessionsPage,
+                **reads,
             ),
         )
 

@@ -103,17 +103,50 @@ class GraphTools:
         deletes = {"is_destructive": True, "is_idempotent": True}
         listing, forgetting = Permission.LIST_RECORDS, Permission.FORGET
         return (
-            McpTool("create_entities", "Create entities", Permission.REMEMBER, self.create_entities),
-            McpTool("create_relations", "Create relations", Permission.REMEMBER, self.create_relations),
-            McpTool("add_observations", "Add observations", Permission.REMEMBER, self.add_observations),
-            McpTool("delete_entities", "Delete entities", forgetting, self.delete_entities, **deletes),
             McpTool(
-                "delete_observations", "Delete observations", forgetting, self.delete_observations, **deletes
+                "create_entities", "Create entities", Permission.REMEMBER, self.create_entities, ForeignShape
             ),
-            McpTool("delete_relations", "Delete relations", forgetting, self.delete_relations, **deletes),
-            McpTool("read_graph", "Read graph", listing, self.read_graph, **reads),
-            McpTool("search_nodes", "Search nodes", listing, self.search_nodes, **reads),
-            McpTool("open_nodes", "Open nodes", listing, self.open_nodes, **reads),
+            McpTool(
+                "create_relations",
+                "Create relations",
+                Permission.REMEMBER,
+                self.create_relations,
+                ForeignShape,
+            ),
+            McpTool(
+                "add_observations",
+                "Add observations",
+                Permission.REMEMBER,
+                self.add_observations,
+                ForeignShape,
+            ),
+            McpTool(
+                "delete_entities",
+                "Delete entities",
+                forgetting,
+                self.delete_entities,
+                ForeignShape,
+                **deletes,
+            ),
+            McpTool(
+                "delete_observations",
+                "Delete observations",
+                forgetting,
+                self.delete_observations,
+                ForeignShape,
+                **deletes,
+            ),
+            McpTool(
+                "delete_relations",
+                "Delete relations",
+                forgetting,
+                self.delete_relations,
+                ForeignShape,
+                **deletes,
+            ),
+            McpTool("read_graph", "Read graph", listing, self.read_graph, ForeignShape, **reads),
+            McpTool("search_nodes", "Search nodes", listing, self.search_nodes, ForeignShape, **reads),
+            McpTool("open_nodes", "Open nodes", listing, self.open_nodes, ForeignShape, **reads),
         )
 
     def create_entities(

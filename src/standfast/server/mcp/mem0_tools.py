@@ -88,14 +88,42 @@ class Mem0Tools:
         reads = {"is_read_only": True, "is_idempotent": True}
         deletes = {"is_destructive": True}
         return (
-            McpTool("add_memory", "Add memory", Permission.REMEMBER, self.add_memory),
-            McpTool("search_memories", "Search memories", Permission.RECALL, self.search_memories, **reads),
-            McpTool("get_memories", "List memories", Permission.LIST_RECORDS, self.get_memories, **reads),
-            McpTool("get_memory", "Get memory", Permission.GET_RECORD, self.get_memory, **reads),
-            McpTool("update_memory", "Update memory", Permission.REMEMBER, self.update_memory),
-            McpTool("delete_memory", "Delete memory", Permission.FORGET, self.delete_memory, **deletes),
+            McpTool("add_memory", "Add memory", Permission.REMEMBER, self.add_memory, ForeignShape),
             McpTool(
-                "delete_all_memories", "Delete all", Permission.FORGET, self.delete_all_memories, **deletes
+                "search_memories",
+                "Search memories",
+                Permission.RECALL,
+                self.search_memories,
+                ForeignShape,
+                **reads,
+            ),
+            McpTool(
+                "get_memories",
+                "List memories",
+                Permission.LIST_RECORDS,
+                self.get_memories,
+                ForeignShape,
+                **reads,
+            ),
+            McpTool(
+                "get_memory", "Get memory", Permission.GET_RECORD, self.get_memory, ForeignShape, **reads
+            ),
+            McpTool("update_memory", "Update memory", Permission.REMEMBER, self.update_memory, ForeignShape),
+            McpTool(
+                "delete_memory",
+                "Delete memory",
+                Permission.FORGET,
+                self.delete_memory,
+                ForeignShape,
+                **deletes,
+            ),
+            McpTool(
+                "delete_all_memories",
+                "Delete all",
+                Permission.FORGET,
+                self.delete_all_memories,
+                ForeignShape,
+                **deletes,
             ),
         )
 

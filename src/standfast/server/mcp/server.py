@@ -1,32 +1,45 @@
 """The server of the official MCP SDK: tools, resources, stdio, and routes for the HTTP server."""
 
-import json
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
-from mcp.server.mcpserver import MCPServer
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    GetPromptResult,
+    InputRequiredResult,
+    Tool,
+    ToolAnnotations,
+)
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from standfast.errors import StandfastError, Unauthenticated
 from standfast.limits import MAX_BODY_BYTES
-from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.permissions import Caller
 from standfast.server.edge.context import ApiContext, is_same_origin
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
 from standfast.server.mcp.conversation_tools import ConversationTools
 from standfast.server.mcp.graph_tools import GraphTools
-from standfast.server.mcp.mem0_tools import Mem0Tools
+from standfast.server.mcp.mem0_tools import ForeignShape, Mem0Tools
+from standfast.server.mcp.prompts import MemoryPrompts
+from standfast.server.mcp.resources import Completions, MemoryResources
 from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
-from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import VERSION, Gateway
-from standfast.server.operations.schemas import RecordQuery, RecordsQuery
+from standfast.server.operations.json_schemas import response_schema
 
 MCP_PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (
@@ -34,18 +47,60 @@ INSTRUCTIONS: Final = (
     "Remember with memory_remember: one plain statement at a time, with its source and a subject. Every statement is "
     "judged, so read the verdict. Only a person's signature can seal a statement as law."
 )
-JSON_TYPE: Final = "application/json"
 
 
 class StrictServer(MCPServer[Any]):
-    """The SDK's server, which refuses arguments that a tool does not have instead of ignoring them."""
+    """The SDK's server, which refuses arguments that a tool or prompt does not have instead of ignoring them.
+
+    ``output_schemas`` are those of the tools' structured answers, by name.
+    """
+
+    output_schemas: Mapping[str, dict[str, Any]] = MappingProxyType({})
 
     async def list_tools(self) -> list[Tool]:
-        """List all tools; their schemas say that there are no other arguments."""
+        """List all tools; their schemas say that there are no other arguments, and what the answers hold."""
         return [
-            tool.model_copy(update={"input_schema": {**tool.input_schema, "additionalProperties": False}})
+            tool.model_copy(
+                update={
+                    "input_schema": {**tool.input_schema, "additionalProperties": False},
+                    "output_schema": self.output_schemas.get(tool.name, tool.output_schema),
+                }
+            )
             for tool in await super().list_tools()
         ]
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: AnyContext | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Render a prompt by name, if the arguments are those that it has. The SDK would call a mistake an internal error."""
+        prompts = {prompt.name: prompt.arguments or [] for prompt in await self.list_prompts()}
+        if name not in prompts:
+            problem = f"there is no prompt {name!r:.80}; the prompts are {', '.join(sorted(prompts))}"
+            raise MCPError(INVALID_PARAMS, problem)
+        given, known = set(arguments or ()), {one.name for one in prompts[name]}
+        missing = {one.name for one in prompts[name] if one.required}.difference(given)
+        if missing or not given <= known:
+            wrong = f"needs {min(missing)!r}" if missing else f"has no {min(given - known)!r:.80}"
+            problem = f"the prompt {name} {wrong}; its arguments are {', '.join(sorted(known))}"
+            raise MCPError(INVALID_PARAMS, problem)
+        return await super().get_prompt(name, arguments, context)
+
+    def complete_with(self, completions: Completions) -> None:
+        """Answer requests for completions. The SDK's own decorator would not say who asks."""
+
+        async def complete(
+            context: ServerRequestContext[Any], params: CompleteRequestParams
+        ) -> CompleteResult:
+            resolved = params.context.arguments if params.context else None
+            found = await completions.complete(
+                Context(request_context=context, mcp_server=self),
+                params.argument.name,
+                params.argument.value,
+                resolved or {},
+            )
+            return CompleteResult(completion=found)
+
+        self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, complete)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: AnyContext | None = None
@@ -65,7 +120,7 @@ class StrictServer(MCPServer[Any]):
         return await super().call_tool(name, arguments, context)
 
 
-def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]:
+def build_server(gateway: Gateway, authenticate: Authenticate) -> StrictServer:
     """Build the server. ``authenticate`` returns who makes a call."""
     auth = ToolAuth(gateway, authenticate)
     # The SDK would install a log handler that renders tracebacks on the event loop.
@@ -78,7 +133,11 @@ def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]
             log_level="ERROR",
             subscriptions=False,
         )
-    for tool in all_tools(auth):
+    tools = all_tools(auth)
+    server.output_schemas = {
+        tool.name: response_schema(tool.response) for tool in tools if tool.response is not ForeignShape
+    }
+    for tool in tools:
         server.add_tool(
             tool.function,
             name=tool.name,
@@ -91,7 +150,9 @@ def build_server(gateway: Gateway, authenticate: Authenticate) -> MCPServer[Any]
                 open_world_hint=False,
             ),
         )
-    _add_resources(server, auth)
+    MemoryResources(auth).add_to(server)
+    MemoryPrompts(auth).add_to(server)
+    server.complete_with(Completions(auth))
     return server
 
 
@@ -99,43 +160,6 @@ def all_tools(auth: ToolAuth) -> tuple[McpTool, ...]:
     """Every tool that the server offers."""
     own = OwnTools(auth).tools() + ConversationTools(auth).tools()
     return own + Mem0Tools(auth).tools() + GraphTools(auth).tools()
-
-
-def _add_resources(server: MCPServer[Any], auth: ToolAuth) -> None:
-    @server.resource(
-        "standfast://{namespace}/records/{+memory_id}",
-        name="record",
-        description="One record, from each band that holds it.",
-        mime_type=JSON_TYPE,
-    )
-    def record(namespace: str, memory_id: str, context: AnyContext) -> str:
-        return json.dumps(
-            auth.read(
-                context,
-                Permission.GET_RECORD,
-                namespace,
-                lambda place: memory_operations.get_record(
-                    *place, RecordQuery.from_json({"memory_id": memory_id})
-                ),
-            )
-        )
-
-    @server.resource(
-        "standfast://{namespace}/snapshots/{snapshot}",
-        name="snapshot",
-        description="The first records of a snapshot, given by its number or as 'newest'.",
-        mime_type=JSON_TYPE,
-    )
-    def snapshot(namespace: str, snapshot: str, context: AnyContext) -> str:
-        at = int(snapshot) if snapshot.isascii() and snapshot.isdigit() and len(snapshot) < 16 else None
-        return json.dumps(
-            auth.read(
-                context,
-                Permission.LIST_RECORDS,
-                namespace,
-                lambda place: memory_operations.list_records(*place, RecordsQuery(at=at)),
-            )
-        )
 
 
 def run_stdio(gateway: Gateway, authenticate: Authenticate) -> None:
@@ -162,7 +186,8 @@ class McpApp:
         security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         self._app = self._server.streamable_http_app(
             stateless_http=True,
-            json_response=True,
+            # An answer is a stream if the client asked for progress.
+            json_response=False,
             max_request_body_size=MAX_BODY_BYTES,
             transport_security=security,
         )

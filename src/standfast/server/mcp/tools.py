@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
+import anyio.from_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from pydantic import Field
@@ -14,8 +15,20 @@ from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import ForgetBody, HistoryQuery, RecallBody, RememberBody
+from standfast.server.operations.schemas import (
+    ForgetBody,
+    ForgetResponse,
+    HistoryPage,
+    HistoryQuery,
+    RecallBody,
+    RecallResponse,
+    RememberBody,
+    RememberResponse,
+    StatusResponse,
+    VerifyResponse,
+)
 from standfast.server.operations.telemetry import CallTracer
+from standfast.store.protocol import Progress
 from standfast.vocabulary import Value
 
 DEFAULT_TOKENS: Final = 800
@@ -106,14 +119,33 @@ class ToolAuth:
         return home if caller.covers(home) or not own else own[0]
 
 
+def progress_of(context: AnyContext) -> Progress:
+    """A function that tells the client how far a call has come, for the thread of a tool.
+
+    If the client has cancelled the call, the function ends it.
+    """
+    told = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal told
+        anyio.from_thread.check_cancelled()
+        percent = done * 100 // max(1, total)
+        if percent > told:
+            told = percent
+            anyio.from_thread.run(context.report_progress, done, total)
+
+    return report
+
+
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A tool: its function, the permission it needs, and the hints that clients are given."""
+    """A tool: its function, the permission it needs, the hints that clients are given, and what it answers with."""
 
     name: str
     title: str
     permission: Permission
     function: Callable[..., Answer]
+    response: type[Value]
     is_read_only: bool = False
     is_destructive: bool = False
     is_idempotent: bool = False
@@ -129,13 +161,30 @@ class OwnTools:
         """All tools of this class."""
         reads = {"is_read_only": True, "is_idempotent": True}
         return (
-            McpTool("memory_read", "Recall", Permission.RECALL, self.memory_read, **reads),
-            McpTool("memory_remember", "Remember", Permission.REMEMBER, self.memory_remember),
-            McpTool("memory_propose", "Propose as law", Permission.PROPOSE, self.memory_propose),
-            McpTool("memory_history", "History", Permission.HISTORY, self.memory_history, **reads),
-            McpTool("memory_forget", "Forget", Permission.FORGET, self.memory_forget, is_destructive=True),
-            McpTool("memory_verify", "Verify", Permission.VERIFY, self.memory_verify, **reads),
-            McpTool("memory_status", "Status", Permission.STATUS, self.memory_status, **reads),
+            McpTool("memory_read", "Recall", Permission.RECALL, self.memory_read, RecallResponse, **reads),
+            McpTool(
+                "memory_remember", "Remember", Permission.REMEMBER, self.memory_remember, RememberResponse
+            ),
+            McpTool(
+                "memory_propose", "Propose as law", Permission.PROPOSE, self.memory_propose, RememberResponse
+            ),
+            McpTool(
+                "memory_history", "History", Permission.HISTORY, self.memory_history, HistoryPage, **reads
+            ),
+            McpTool(
+                "memory_forget",
+                "Forget",
+                Permission.FORGET,
+                self.memory_forget,
+                ForgetResponse,
+                is_destructive=True,
+            ),
+            McpTool(
+                "memory_verify", "Verify", Permission.VERIFY, self.memory_verify, VerifyResponse, **reads
+            ),
+            McpTool(
+                "memory_status", "Status", Permission.STATUS, self.memory_status, StatusResponse, **reads
+            ),
         )
 
     def memory_read(  # noqa: PLR0917  # The SDK calls by name.
@@ -342,8 +391,12 @@ class OwnTools:
 
     def memory_verify(self, context: AnyContext) -> Answer:
         """Verify that the whole store is intact. This reads everything, so call it rarely."""
+        progress = progress_of(context)
         return self._call(
-            context, Permission.VERIFY, None, lambda place: governance_operations.verify(*place[:2])
+            context,
+            Permission.VERIFY,
+            None,
+            lambda place: governance_operations.verify(*place[:2], progress=progress),
         )
 
     def memory_status(self, context: AnyContext, namespace: Namespace = None) -> Answer:

@@ -20,6 +20,7 @@ from standfast.server.operations.memory_operations import records_of
 from standfast.server.operations.pages import decode_name, decode_number, paginate
 from standfast.server.operations.seen_rows import sees_whole_commit
 from standfast.store.commit import COMMIT_KIND
+from standfast.store.protocol import Progress
 from standfast.vocabulary import Band, Receipt, Record
 
 
@@ -173,12 +174,12 @@ def checkpoint(gateway: Gateway, caller: Caller) -> schemas.CheckpointResponse:
     )
 
 
-def verify(gateway: Gateway, caller: Caller) -> schemas.VerifyResponse:
+def verify(gateway: Gateway, caller: Caller, *, progress: Progress | None = None) -> schemas.VerifyResponse:
     """Verify the whole store. Only one verification runs at a time."""
     memory = gateway.authorize_store(caller, Permission.VERIFY)
     with gateway.verifying():
         head = memory.store.head()
-        problems = list(islice(memory.verify(), MAX_SHOWN_PROBLEMS))
+        problems = list(islice(memory.verify(progress=progress), MAX_SHOWN_PROBLEMS))
     return schemas.VerifyResponse(
         holds=not problems,
         snapshots=head,
