@@ -160,11 +160,23 @@ def test_who_may_not_read_gets_no_completions(harness: Harness) -> None:
                 reference, {"name": "subject", "value": "pol"}, {"namespace": "foreign"}
             )
             namespaces = await client.complete(reference, {"name": "namespace", "value": ""})
+            for scope in ("user/ada", "user/bob"):
+                await told(client, "memory_remember", text="It is green.", subject="color", scope=scope)
 
             assert own.completion.values == [FACT["subject"]]
             assert foreign.completion.values == []
             assert namespaces.completion.values == ["default"]
+        async with Client(build_server(harness.gateway, lambda _: limited)) as client:
+            scopes = await client.complete(reference, {"name": "scope", "value": "user"})
+            subjects = await client.complete(reference, {"name": "subject", "value": ""})
 
+            assert scopes.completion.values == ["user/bob"]
+            assert subjects.completion.values == ["color"]
+
+    _, token = harness.gateway.keyring.create(
+        name="bob", role="agent", namespaces=["default"], scopes=["user/bob"]
+    )
+    limited = harness.gateway.keyring.authenticate(token)
     anyio.run(run)
     assert [one["refused"]["code"] for one in harness.refusals()] == ["forbidden"]
 

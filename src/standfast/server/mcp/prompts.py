@@ -9,13 +9,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
-from standfast.scopes import SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp.tools import DEFAULT_TOKENS, Answer, AnyContext, ToolAuth, ToolOperation
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery, RecallBody
 
-PromptScope = Annotated[str, Field(description="The scope, such as user/ada. Without one: shared.")]
+PromptScope = Annotated[
+    str, Field(description="The scope, such as user/ada. Without one: shared, or your key's own.")
+]
 PromptNamespace = Annotated[str, Field(description="The namespace of the memory; leave it out for your own.")]
 _NOTHING: Final = "(Memory has nothing on it.)"
 
@@ -39,11 +40,11 @@ class MemoryPrompts:
         self,
         question: Annotated[str, Field(description="The question to answer.")],
         context: AnyContext,
-        scope: PromptScope = SHARED,
+        scope: PromptScope = "",
         namespace: PromptNamespace = "",
     ) -> str:
         """Answer a question from what memory knows."""
-        body = {"query": question, "tokens": DEFAULT_TOKENS, "scope": scope or SHARED}
+        body = {"query": question, "tokens": DEFAULT_TOKENS, "scope": scope or None}
         recalled = self._read(
             context,
             Permission.RECALL,
@@ -56,15 +57,12 @@ class MemoryPrompts:
             f"{recalled['text'] or _NOTHING}\n\nQuestion: {question}"
         )
 
-    def remember_conversation(
-        self,
-        context: AnyContext,  # noqa: ARG002  # The SDK gives every prompt of a class the same way to be called.
-        scope: PromptScope = SHARED,
-    ) -> str:
+    def remember_conversation(self, scope: PromptScope = "") -> str:
         """Remember what will still matter of the conversation so far."""
+        place = f', with scope "{scope}"' if scope else ""
         return (
             "Go through our conversation and remember what will still matter later: decisions, preferences, facts, open tasks. "
-            f'Call memory_remember once for each, with scope "{scope or SHARED}": one plain statement that stands by itself, a '
+            f"Call memory_remember once for each{place}: one plain statement that stands by itself, a "
             "subject such as preference/language, and as source the person or document that said it. Leave out small talk, guesses "
             "and secrets. Read each verdict, and tell me at the end what was remembered, what waits for review and what was refused."
         )
@@ -73,11 +71,11 @@ class MemoryPrompts:
         self,
         subject: Annotated[str, Field(description="The subject, such as policy/eu-refunds.")],
         context: AnyContext,
-        scope: PromptScope = SHARED,
+        scope: PromptScope = "",
         namespace: PromptNamespace = "",
     ) -> str:
         """Review what memory holds about a subject, version by version."""
-        query = {"subject": subject, "scope": scope or SHARED}
+        query = {"subject": subject, "scope": scope or None}
         versions = self._read(
             context,
             Permission.HISTORY,

@@ -11,8 +11,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import Completion
 
-from standfast.scopes import ALL_SCOPES, SHARED, scoped_key
-from standfast.server.access.permissions import Permission
+from standfast.scopes import ALL_SCOPES, scoped_key
+from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.tools import AnyContext, Place, ToolAuth, ToolOperation
 from standfast.server.operations import conversation_operations, key_operations, memory_operations
 from standfast.server.operations.conversation_schemas import SessionQuery, SessionsQuery
@@ -29,7 +30,7 @@ _MAX_SCOPES: Final = 20
 
 
 class MemoryResources:
-    """Standfast's resources. Each takes the scope as a query, by default ``shared``."""
+    """Standfast's resources. Each takes the scope as a query, by default ``shared`` or the key's own."""
 
     def __init__(self, auth: ToolAuth) -> None:
         self._auth = auth
@@ -48,9 +49,9 @@ class MemoryResources:
                 template, name=function.__name__, title=title, description=description, mime_type=_JSON
             )(function)
 
-    def record(self, namespace: str, memory_id: str, context: AnyContext, scope: str = SHARED) -> str:
+    def record(self, namespace: str, memory_id: str, context: AnyContext, scope: str = "") -> str:
         """One record, by its id or subject, from each band that holds it."""
-        query = {"memory_id": memory_id, "scope": scope}
+        query = {"memory_id": memory_id, "scope": scope or None}
         return self._read(
             context,
             Permission.GET_RECORD,
@@ -58,9 +59,9 @@ class MemoryResources:
             lambda place: memory_operations.get_record(*place, RecordQuery.from_json(query)),
         )
 
-    def history(self, namespace: str, subject: str, context: AnyContext, scope: str = SHARED) -> str:
+    def history(self, namespace: str, subject: str, context: AnyContext, scope: str = "") -> str:
         """The versions of a subject, oldest first."""
-        query = {"subject": subject, "scope": scope}
+        query = {"subject": subject, "scope": scope or None}
         return self._read(
             context,
             Permission.HISTORY,
@@ -68,9 +69,9 @@ class MemoryResources:
             lambda place: memory_operations.history(*place, HistoryQuery.from_json(query)),
         )
 
-    def session(self, namespace: str, session: str, context: AnyContext, scope: str = SHARED) -> str:
+    def session(self, namespace: str, session: str, context: AnyContext, scope: str = "") -> str:
         """The first messages of a conversation."""
-        query = {"session": session, "scope": scope}
+        query = {"session": session, "scope": scope or None}
         return self._read(
             context,
             Permission.LIST_RECORDS,
@@ -78,10 +79,10 @@ class MemoryResources:
             lambda place: conversation_operations.session(*place, SessionQuery.from_json(query)),
         )
 
-    def snapshot(self, namespace: str, snapshot: str, context: AnyContext, scope: str = SHARED) -> str:
+    def snapshot(self, namespace: str, snapshot: str, context: AnyContext, scope: str = "") -> str:
         """The first records of a snapshot, given by its number or as 'newest'."""
         at = int(snapshot) if snapshot.isascii() and snapshot.isdigit() and len(snapshot) < 16 else None
-        query = {"at": at, "scope": scope}
+        query = {"at": at, "scope": scope or None}
         return self._read(
             context,
             Permission.LIST_RECORDS,
@@ -137,29 +138,41 @@ class Completions:
         yield from (name for name in answer["namespaces"] if name.startswith(begun))
 
     def _subjects(self, context: AnyContext, begun: str, resolved: dict[str, str]) -> Iterator[str]:
-        scope = resolved.get("scope") or SHARED
-        after, limit = scoped_key(Band.LEDGER, scope, begun), _MAX_COMPLETIONS + 1
-        for record in self._records(context, resolved, scope=scope, after=after, limit=limit):
+        def page_of(caller: Caller) -> tuple[str, str]:
+            scope = own_scope(caller, Permission.LIST_RECORDS, resolved.get("scope") or None)
+            return scope, scoped_key(Band.LEDGER, scope, begun)
+
+        for record in self._records(context, resolved, page_of, limit=_MAX_COMPLETIONS + 1):
             if not record["memory_id"].startswith(begun):
                 return
             yield record["memory_id"]
 
     def _scopes(self, context: AnyContext, begun: str, resolved: dict[str, str]) -> Iterator[str]:
         """Each scope once: behind its first record comes the last name that it could have."""
+
+        def page_of(_: Caller) -> tuple[str, str]:
+            return ALL_SCOPES, after
+
         after = f"{Band.LEDGER}/{begun}"
         for _ in range(_MAX_SCOPES):
-            records = self._records(context, resolved, scope=ALL_SCOPES, after=after, limit=1)
+            records = self._records(context, resolved, page_of, limit=1)
             if not records or not records[0]["scope"].startswith(begun):
                 return
             yield records[0]["scope"]
             after = scoped_key(Band.LEDGER, records[0]["scope"], BEHIND_ALL_KEYS)
 
     def _records(
-        self, context: AnyContext, resolved: dict[str, str], *, scope: str, after: str, limit: int
+        self,
+        context: AnyContext,
+        resolved: dict[str, str],
+        page_of: Callable[[Caller], tuple[str, str]],
+        *,
+        limit: int,
     ) -> list[dict[str, Any]]:
-        """Records of canonical memory behind a key."""
+        """Records of canonical memory. ``page_of`` says in which scope, and behind which key."""
 
         def listed(place: Place) -> RecordsPage:
+            scope, after = page_of(place[1])
             cursor = encode_cursor((place[0].store.head(), after))
             query = RecordsQuery(band=Band.LEDGER, scope=scope, limit=limit, cursor=cursor)
             return memory_operations.list_records(*place, query)
@@ -168,7 +181,7 @@ class Completions:
         return list(answer["records"])
 
     def _sessions(self, context: AnyContext, begun: str, resolved: dict[str, str]) -> Iterator[str]:
-        query = {"scope": resolved.get("scope") or SHARED, "limit": _MAX_COMPLETIONS}
+        query = {"scope": resolved.get("scope") or None, "limit": _MAX_COMPLETIONS}
         answer = self._auth.call(
             context,
             Permission.LIST_RECORDS,
