@@ -59,6 +59,7 @@ def opening(folder: Path) -> standfast.Memory:
         strict=True,
         allow_live=False,
         notary=None,
+        commit_policy=standfast.CommitPolicy.ALL_OR_NOTHING,
         traces=standfast.TraceFolder(folder / "traces", ids=standfast.RandomIds()),
         budgets=[standfast.BandBudget(band=standfast.Band.ACTIVE, max_bytes=900, policy="RecencyBias")],
         controllers=standfast.ControllerRegistry.shipped(),

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, NoReturn, Self
 import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
-from standfast.limits import MIN_TRACE_RETENTION_DAYS
+from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.origins import Origin, origin_table
-from standfast.vocabulary import Band, VisibilityMode
+from standfast.vocabulary import Band, CommitPolicy, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
 TEST_PREFIX: Final = "STANDFAST_TEST_"
@@ -69,6 +69,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     strict: bool = True
     """Whether a write that breaks the write policy is refused. False lets it pass with a warning, for development."""
 
+    commit_policy: CommitPolicy = CommitPolicy.ACCEPTED
+    """Whether a run is committed if only some of its texts are accepted (``accepted``), or rejected as a whole (``all_or_nothing``)."""
+
     signers: str = "allowed_signers"
     """File that lists who may sign approvals, in the form of OpenSSH's ``allowed_signers``."""
 
@@ -82,7 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """File of the signed checkpoints. Empty: ``<store>-log.checkpoints``, or in ``standfast-log`` for a server."""
 
     traces: str = ""
-    """Folder for the traces of runs. Empty: traces are not stored."""
+    """Folder for the traces of runs and calls. Empty: those of runs, in ``<store>-traces`` or, for a server, ``standfast-traces``; ``off``: none."""
+
+    traces_max_bytes: int = DEFAULT_TRACES_BYTES
+    """How much the folder of traces may hold. When it is full, those past their retention are removed; if there are none, new ones are not stored."""
 
     trace_retention_days: int = MIN_TRACE_RETENTION_DAYS
     """After how many days ``standfast retention sweep`` removes a trace; at least 14."""
@@ -146,6 +152,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if self.trace_retention_days < MIN_TRACE_RETENTION_DAYS:
             _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
+        if self.traces_max_bytes < MAX_TRACE_BYTES:
+            _refuse("traces_max_bytes", f"it must hold at least one trace of {MAX_TRACE_BYTES} bytes")
         self._check_bands()
         self._check_floors()
         self._check_languages()

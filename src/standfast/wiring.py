@@ -47,9 +47,8 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         mode=settings.visibility_mode,
         ceiling=settings.visibility_ceiling,
         notary=notary,
-        traces=TraceFolder(settings.traces, ids=store.ids, retention_days=settings.trace_retention_days)
-        if settings.traces
-        else None,
+        traces=traces_of(settings, store),
+        commit_policy=settings.commit_policy,
         budgets=budgets_of(settings),
         origins=settings.origins,
         embedder=embedder_of(settings),
@@ -90,6 +89,16 @@ def floors_of(settings: Settings) -> FloorRegistry:
         answers = AnswerFolder(chosen.cache) if chosen.cache else {}
         registry.register(ModelFloor(guard=ProviderGuard(provider), answers=answers, hard=chosen.hard))
     return registry
+
+
+def traces_of(settings: Settings, store: Store) -> TraceFolder | None:
+    """The folder of the traces of runs: the one that the settings name, or the store's own."""
+    if settings.traces == "off":
+        return None
+    days, limit = settings.trace_retention_days, settings.traces_max_bytes
+    if not settings.traces:
+        return TraceFolder.for_store(settings.store, retention_days=days, max_bytes=limit)
+    return TraceFolder(settings.traces, ids=store.ids, retention_days=days, max_bytes=limit)
 
 
 def budgets_of(settings: Settings) -> list[BandBudget]:

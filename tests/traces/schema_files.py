@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-import standfast.traces
+import standfast
+from standfast.store.state_machine import BUFFER_SCHEMA, TRANSITIONS, BufferStatus
 from standfast.traces.artifact import (
     DETERMINISM_SCHEMA,
     RETRIEVAL_SCHEMA,
@@ -32,8 +33,8 @@ from standfast.traces.shapes import (
     output_shape_hash,
     output_type,
 )
+from standfast.vocabulary import BufferState
 
-FOLDER = Path(standfast.traces.__file__).parent / "schemas"
 EXAMPLE_SHAPES: tuple[Shape, ...] = (
     TextShape(sections=("intro", "body", "conclusion")),
     PlanShape(steps=(PlanStep(id=1, action="analyze"), PlanStep(id=2, action="generate"))),
@@ -55,7 +56,14 @@ ROOTS: dict[str, Any] = {
     RETRIEVAL_SCHEMA: Retrieval,
     "memory.tool_profile.v1": ToolProfile,
     "memory.output_shape.v1": Shape,
+    BUFFER_SCHEMA: BufferStatus,
 }
+
+
+def file_of(name: str) -> Path:
+    """Where a schema is committed: in the package that it describes."""
+    package = "store" if name == BUFFER_SCHEMA else "traces"
+    return Path(standfast.__file__).parent / package / "schemas" / f"{name}.json"
 
 
 def examples() -> list[dict[str, Any]]:
@@ -81,12 +89,34 @@ def schema(name: str) -> dict[str, Any]:
         made["$defs"]["Output"]["examples"] = examples()
     if ROOTS[name] is Shape:
         made["examples"] = [shape.as_json() for shape in EXAMPLE_SHAPES]
+    if name == BUFFER_SCHEMA:
+        _describe_state_machine(made)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:standfast:{name}",
         "title": name,
     }
     return head | made
+
+
+def _describe_state_machine(made: dict[str, Any]) -> None:
+    """Add what the struct's types can't say: which state has which fields, and the steps between states."""
+    status = made["$defs"]["BufferStatus"]
+    text, number = {"type": "string"}, {"type": "integer"}
+    nothing = {"type": "null"}
+    of_state = {
+        BufferState.ABORTED: {"reason_code": text, "problem": text},
+        BufferState.APPLIED: {"memory_snapshot_id": number},
+    }
+    status["allOf"] = [
+        {
+            "if": {"properties": {"state": {"const": state.value}}, "required": ["state"]},
+            "then": {"properties": fields, "required": sorted(fields)},
+            "else": {"properties": dict.fromkeys(sorted(fields), nothing)},
+        }
+        for state, fields in of_state.items()
+    ]
+    made["x-transitions"] = [step._asdict() for step in TRANSITIONS]
 
 
 def text(name: str) -> str:
@@ -96,4 +126,5 @@ def text(name: str) -> str:
 
 if __name__ == "__main__":
     for each in ROOTS:
-        (FOLDER / f"{each}.json").write_text(text(each), encoding="utf-8")
+        file_of(each).parent.mkdir(exist_ok=True)
+        file_of(each).write_text(text(each), encoding="utf-8")

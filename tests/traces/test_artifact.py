@@ -18,7 +18,7 @@ from standfast.traces.shapes import Shape, output_shape_hash
 from tests.figures import Figures
 from tests.json_values import values
 from tests.traces.fixture_files import base, changed
-from tests.traces.schema_files import EXAMPLE_SHAPES, FOLDER, ROOTS, schema, text
+from tests.traces.schema_files import EXAMPLE_SHAPES, ROOTS, file_of, schema, text
 
 VALIDATORS = {name: jsonschema.Draft202012Validator(schema(name)) for name in ROOTS}
 TRACES = VALIDATORS["memory.determinism_trace.v1"]
@@ -26,7 +26,7 @@ TRACES = VALIDATORS["memory.determinism_trace.v1"]
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_the_committed_schemas_are_those_of_the_code_and_are_schemas(name: str) -> None:
-    committed = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    committed = file_of(name).read_text(encoding="utf-8")
 
     assert committed == text(name), "run: make schemas"
     jsonschema.Draft202012Validator.check_schema(json.loads(committed))

@@ -73,6 +73,7 @@
     │   ├── ProfileConflict       profile_conflict       one tool has two profiles in one run
     │   ├── TraceExists           trace_exists           the folder holds a different trace of that run
     │   ├── TraceFolderFailed     trace_folder_failed    the folder of traces can't be written or read
+    │   ├── TraceFolderFull       trace_folder_full      the folder of traces holds as much as it may
     │   ├── RetentionTooShort     retention_too_short    traces are kept longer than this
     │   ├── NotReplayable         not_replayable         the run can't be replayed from this artifact
     │   ├── ReplayDiverged        replay_diverged        the agent made a call that the recorded run never made

@@ -52,6 +52,16 @@ class TraceExists(TraceError):
     says = "{file} holds a different trace. A run has one trace; give the new run an id of its own."
 
 
+class TraceFolderFull(TraceError):
+    """The folder of traces holds as much as it may, and nothing in it may be removed yet."""
+
+    code = "trace_folder_full"
+    says = (
+        "The folder {folder} holds its {max_bytes} bytes of traces, and none is past its retention period; raise "
+        "traces_max_bytes, or store traces elsewhere."
+    )
+
+
 class TraceFolderFailed(TraceError):
     """The folder of traces can't be written or read. No file was written partially."""
 

@@ -6,7 +6,7 @@ from standfast.errors import InvalidValue
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.limits import MAX_NAME_CHARS
-from standfast.vocabulary import VisibilityMode, none_of
+from standfast.vocabulary import CommitPolicy, VisibilityMode, none_of
 
 
 def checked_namespace(namespace: str) -> str:
@@ -35,6 +35,14 @@ def checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
         problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
         raise InvalidValue(what="ceiling", problem=problem)
     return checked
+
+
+def checked_commit_policy(policy: CommitPolicy | str) -> CommitPolicy:
+    """The commit policy of this name; ``InvalidValue`` if there is none."""
+    try:
+        return CommitPolicy(policy)
+    except ValueError:
+        raise InvalidValue(what="commit_policy", problem=f"it {none_of(policy, CommitPolicy)}") from None
 
 
 def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:

@@ -42,7 +42,15 @@ from standfast.store.records import HistoryEntry, RecordChange
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band, JsonScalar, Receipt, Record, Remembered, VisibilityMode
+from standfast.vocabulary import (
+    Band,
+    CommitPolicy,
+    JsonScalar,
+    Receipt,
+    Record,
+    Remembered,
+    VisibilityMode,
+)
 
 _R = TypeVar("_R")
 _in_thread = asyncio.to_thread
@@ -69,7 +77,8 @@ class AsyncMemory:
         mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
         ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | Literal["auto"] | None = "auto",
-        traces: TraceFolder | None = None,
+        traces: TraceFolder | Literal["auto"] | None = "auto",
+        commit_policy: CommitPolicy | str = CommitPolicy.ACCEPTED,
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
@@ -91,6 +100,7 @@ class AsyncMemory:
             ceiling=ceiling,
             notary=notary,
             traces=traces,
+            commit_policy=commit_policy,
             budgets=budgets,
             controllers=controllers,
             origins=origins,

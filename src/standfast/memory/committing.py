@@ -19,7 +19,7 @@ from standfast.origins import Origin
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Receipt, RunIdentity
+from standfast.vocabulary import CommitPolicy, Receipt, RunIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class RunServices:
     origin_of_kind: Mapping[str, Origin]
     reader: SnapshotReader
     traces: TraceFolder | None
+    commit_policy: CommitPolicy
     warn: Callable[[str], None]
     """Takes what failed after a commit was applied."""
 
@@ -60,7 +61,7 @@ def commit_judged(
         planned: Is told each commit before it is submitted.
 
     Raises:
-        CommitAborted: A record changed since the snapshot. Nothing was written.
+        CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing was written.
     """
     store, budgets, attempt, identity = services.store, services.budgets, 0, run
     while True:
@@ -78,10 +79,15 @@ def commit_judged(
         if commit is None:
             return None
         try:
-            receipt = store.commit(commit)
+            problem = _rejection_of(judged, forgotten) if services.commit_policy.rejects_parts else ""
+            receipt = store.reject(commit, problem) if problem else store.commit(commit)
         except CommitAborted:
             budgets.discarded()
-            if attempt == MAX_REBASES or not _may_replan(services, commit, identity.memory_snapshot_id):
+            if (
+                problem
+                or attempt == MAX_REBASES
+                or not _may_replan(services, commit, identity.memory_snapshot_id)
+            ):
                 raise
             # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
             store.clock.sleep(0.001 * attempt)
@@ -93,6 +99,19 @@ def commit_judged(
             services.judging_cache.saw(commit, receipt)
             budgets.committed(receipt.memory_snapshot_id)
             return receipt
+
+
+def _rejection_of(judged: Sequence[JudgedRecord], forgotten: Mapping[str, str]) -> str:
+    """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are accepted."""
+    refused = [one for one in judged if one.known is None and not one.is_accepted]
+    if not refused or (len(refused) == len(judged) and not forgotten):
+        return ""
+    first = refused[0]
+    reason = "; ".join(first.judgement.reasons) or f"its verdict is {first.verdict}"
+    return (
+        f"the commit policy is all_or_nothing, and {len(refused)} of {len(judged)} texts were not accepted; "
+        f"the first is {first.record.memory_id}: {reason}"
+    )
 
 
 def _may_replan(services: RunServices, commit: Commit, base: int) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
@@ -12,13 +12,8 @@ import msgspec
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import AboveCeiling, NotAllowed
-from standfast.govern.approvals.queue import ApprovalQueue
-from standfast.govern.audit import problems_of_governance
 from standfast.govern.judge.judge import Floor, Judge
-from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
 from standfast.govern.policy import MemoryWritePolicy
-from standfast.govern.sweep import DueRecord, due, sweep
-from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
 from standfast.limits import (
     MAX_RETRIES,
@@ -26,18 +21,19 @@ from standfast.limits import (
 )
 from standfast.memory.arguments import (
     checked_ceiling,
+    checked_commit_policy,
     checked_mode,
     checked_namespace,
     checked_url,
     judge_of,
 )
-from standfast.memory.band_budgets import BandBudgets, restarted_writes
+from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.committing import RunServices
 from standfast.memory.conversations import AddedMessages, AddRequest, Conversations
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ForgetRequest, Forgotten
+from standfast.memory.governed_memory import GovernedMemory
 from standfast.memory.judging_cache import JudgingCache
-from standfast.memory.readable_memory import ReadableMemory
 from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.signing import LedgerSigner
@@ -46,17 +42,14 @@ from standfast.origins import Origin, checked_origin, described_origins, origin_
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import Embedder
-from standfast.recall.index_upkeep import problems_of_index
 from standfast.recall.registry import ControllerRegistry
-from standfast.scopes import ALL_SCOPES, SHARED, listed_scope
-from standfast.store.commit import Write
-from standfast.store.protocol import Progress
+from standfast.scopes import SHARED
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import (
+    CommitPolicy,
     JsonScalar,
-    Receipt,
     Remembered,
     RunIdentity,
     VisibilityMode,
@@ -68,7 +61,7 @@ DEFAULT_WORKFLOW: Final = "memory"
 """The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
 
 
-class Memory(ReadableMemory):
+class Memory(GovernedMemory):
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
         with Memory.open("agent.db") as memory:
@@ -85,6 +78,7 @@ class Memory(ReadableMemory):
         ceiling: What memory may be used for at all: ``"off"`` for nothing, ``"read_only"`` for reading, ``"buffered_write"`` for both.
         notary: Signs checkpoints of the ledger, and issues inclusion receipts.
         traces: Where the traces of runs are stored; by default they are not.
+        commit_policy: ``"all_or_nothing"`` rejects a run of which some texts are accepted and others are not.
         budgets: The byte budgets of bands, at most one per band.
         origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket": "ordinary"}``.
         embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
@@ -104,6 +98,7 @@ class Memory(ReadableMemory):
         ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | None = None,
         traces: TraceFolder | None = None,
+        commit_policy: CommitPolicy | str = CommitPolicy.ACCEPTED,
         budgets: Iterable[BandBudget] | BandBudgets = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
@@ -113,7 +108,7 @@ class Memory(ReadableMemory):
         self.store = store
         self.namespace = checked_namespace(namespace)
         self._mode, self.ceiling = checked_mode(mode), checked_ceiling(ceiling)
-        judge = judge_of(floors)
+        judge, commit_policy = judge_of(floors), checked_commit_policy(commit_policy)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
         described = [
@@ -121,6 +116,7 @@ class Memory(ReadableMemory):
             strict,
             self.band_budgets.describe(),
             described_origins(origin_of_kind),
+            *([commit_policy.value] if commit_policy.rejects_parts else []),
         ]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
@@ -136,6 +132,7 @@ class Memory(ReadableMemory):
             origin_of_kind=origin_of_kind,
             reader=self.reader,
             traces=traces,
+            commit_policy=commit_policy,
             warn=self._warn,
         )
         self.traces = traces
@@ -174,7 +171,8 @@ class Memory(ReadableMemory):
         mode: VisibilityMode | str = VisibilityMode.READ_ONLY,
         ceiling: VisibilityMode | str = VisibilityMode.BUFFERED_WRITE,
         notary: Notary | Literal["auto"] | None = "auto",
-        traces: TraceFolder | None = None,
+        traces: TraceFolder | Literal["auto"] | None = "auto",
+        commit_policy: CommitPolicy | str = CommitPolicy.ACCEPTED,
         budgets: Iterable[BandBudget] = (),
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
@@ -188,9 +186,14 @@ class Memory(ReadableMemory):
         Args:
             create: Whether to create the store if it does not exist.
             notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in ``standfast-log``.
+            traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in ``standfast-traces``.
         """
-        checked_namespace(namespace)
-        mode, ceiling = checked_mode(mode), checked_ceiling(ceiling)
+        (
+            checked_namespace(namespace),
+            checked_mode(mode),
+            checked_ceiling(ceiling),
+            checked_commit_policy(commit_policy),
+        )
         judge, band_budgets = judge_of(floors), BandBudgets(budgets)
         origin_table(origins or {})
         analyzer_of(language)
@@ -208,7 +211,8 @@ class Memory(ReadableMemory):
                 mode=mode,
                 ceiling=ceiling,
                 notary=notary,
-                traces=traces,
+                traces=TraceFolder.for_store(url) if traces == "auto" else traces,
+                commit_policy=commit_policy,
                 budgets=band_budgets,
                 controllers=controllers,
                 origins=origins,
@@ -411,6 +415,9 @@ class Memory(ReadableMemory):
 
     def finish_forgetting(self) -> list[Forgotten]:
         """Finish what processes that died had begun to forget. ``Memory.open``, the commands and the server do so."""
+        if self.traces is not None:
+            # What is forgotten may be in the journals of runs that were killed.
+            self.traces.recover()
         if not self.ceiling.may_write:
             return []
         return [self._eraser.finish(intent) for intent in self._eraser.abandoned()]
@@ -419,7 +426,10 @@ class Memory(ReadableMemory):
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
     ) -> Run:
         mode = VisibilityMode.BUFFERED_WRITE
-        return self.run(workflow=workflow, mode=mode, agent=agent, run_id=run_id, max_origin=max_origin)
+        run = self.run(workflow=workflow, mode=mode, agent=agent, run_id=run_id, max_origin=max_origin)
+        if self.traces is not None and self.traces.only_named_runs:
+            run.leave_no_trace()
+        return run
 
     def run(
         self,
@@ -495,77 +505,7 @@ class Memory(ReadableMemory):
             return self.ceiling
         return self._mode if self.ceiling.may_read else VisibilityMode.OFF
 
-    # Governing.
-
-    def approvals(self) -> ApprovalQueue:
-        """Return the queue in which proposals wait for a human's signature."""
-        return ApprovalQueue(
-            self.store,
-            self.namespace,
-            clock=self.store.clock,
-            extra_writes=self._restarted,
-            budgets=self.band_budgets if self.band_budgets.budgets else None,
-        )
-
-    def patterns(self) -> list[AttackPattern]:
-        """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""
-        return list_patterns(self.store, self.namespace, self.store.clock.now())
-
-    def lift_pattern(
-        self, source: str, *, reason: str, by: str = "operator", scope: str = ALL_SCOPES
-    ) -> Receipt:
-        """End the pattern of a source before it fades. The ledger records who did it and why.
-
-        Args:
-            source: The source as ``patterns`` names it, e.g. ``"web:example.com"``.
-            by: Who lifts it.
-            scope: Where, with all below it; by default in every scope.
-
-        Raises:
-            InvalidValue: There is no such pattern, or no reason.
-        """
-        return lift_pattern(
-            self.store,
-            self.namespace,
-            source,
-            reason=reason,
-            by=by,
-            run_id=self.store.ids.new_id(),
-            scope=listed_scope(scope),
-        )
-
-    def due(self) -> Iterator[DueRecord]:
-        """Yield what a retention sweep would archive or delete now. Changes nothing."""
-        return due(self.store, self.namespace, self.store.clock.now())
-
-    def sweep(self) -> list[Receipt]:
-        """Carry out retention: archive and delete what is due, in commits of their own."""
-        return sweep(self.store, self.namespace, self.store.clock.now(), extra_writes=self._restarted)
-
-    def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
-        return restarted_writes(self.store, self.namespace, at, erased)
-
-    # Proving.
-
-    def verify(self, *, progress: Progress | None = None) -> Iterator[str]:
-        """Check storage, ledger, signed checkpoints, commits, evidence, seals and the stored index.
-
-        Yields one message per problem; nothing if all is intact. ``progress`` is called with the snapshots checked and with all.
-        """
-        notary = self._signer.notary
-        notes, keys, torn = ((), (), ()) if notary is None else notary.checkpoints()
-        yield from (f"line {number} of the checkpoints is torn" for number in torn)
-        yield from self.store.verify(notes, keys, progress=progress)
-        yield from problems_of_governance(self.store)
-        yield from problems_of_index(self.store)
-
-    def checkpoint(self) -> str | None:
-        """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""
-        return self._signer.checkpoint()
-
-    def receipt(self, ledger_seq: int) -> InclusionReceipt:
-        """Return the proof that an entry is in the ledger. It can be checked with only the public key."""
-        return self._signer.receipt(ledger_seq)
+    # Ending.
 
     def close(self) -> None:
         """Sign the ledger's head if it moved and there is a notary, then release files and connections.

@@ -18,7 +18,7 @@ from standfast.vocabulary import Band, Record, VisibilityMode
 
 
 class ReadableMemory:
-    """What can be read of one namespace. ``Memory`` adds writing and governing."""
+    """What can be read of one namespace. ``GovernedMemory`` adds governing, and ``Memory`` writing."""
 
     store: Store
     namespace: str

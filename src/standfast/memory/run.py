@@ -18,7 +18,6 @@ from standfast.errors import (
     PayloadMismatch,
     RunOver,
     TraceError,
-    TraceExists,
 )
 from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
@@ -87,11 +86,13 @@ class Run:
         self.max_origin = max_origin
         self.agent = agent
         self.scope = identity.scope
-        self.recorder = Recorder(identity, clock=services.store.clock, model=model)
         self.receipt: Receipt | None = None
         self.trace: Trace | None = None
         self.trace_problem: TraceError | None = None
         self._services = services
+        self._traces = services.traces
+        journal = None if self._traces is None else self._traces.journal(identity.run_id)
+        self.recorder = Recorder(identity, clock=services.store.clock, model=model, journal=journal)
         self._lock = threading.RLock()
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
@@ -291,7 +292,8 @@ class Run:
                     raise RunOver(run_id=identity.run_id)
                 self.identity, self.scope = identity, identity.scope
                 self._snapshot = identity.memory_snapshot_id
-                self.recorder = Recorder(identity, clock=self._services.store.clock)
+                journal, clock = self.recorder.journal, self._services.store.clock
+                self.recorder = Recorder(identity, clock=clock, journal=journal)
             for step in steps:
                 step.record_in(self.recorder)
                 self._recalled += step.recalled
@@ -528,20 +530,17 @@ class Run:
 
     def _finish_trace(self, error: BaseException | None) -> None:
         self.trace = self.recorder.finish(error=error)
-        if self._services.traces is not None:
-            try:
-                self._services.traces.put(self.trace)
-            except TraceExists as problem:
-                # The trace of the attempt that was committed stays.
-                if not (self.receipt and self.receipt.replayed):
-                    self._note_trace_problem(problem)
-            except TraceError as problem:
-                self._note_trace_problem(problem)
+        if self._traces is not None:
+            replayed = self.receipt is not None and self.receipt.replayed
+            self.trace_problem = self._traces.keep(self.trace, self.recorder.journal, replayed=replayed)
+        if self.trace_problem is not None:
+            # The commit is done; a trace that can't be stored must not make it look otherwise.
+            run_id, problem = self.identity.run_id, self.trace_problem
+            self._services.warn(f"The trace of run {run_id} could not be stored: {problem}")
 
-    def _note_trace_problem(self, problem: TraceError) -> None:
-        # The commit is done; a trace that can't be stored must not make it look otherwise.
-        self.trace_problem = problem
-        self._services.warn(f"The trace of run {self.identity.run_id} could not be stored: {problem}")
+    def leave_no_trace(self) -> None:
+        """Store no trace of this run; called before anything is recorded."""
+        self._traces = self.recorder.journal = None
 
     @property
     def answers(self) -> list[Remembered]:

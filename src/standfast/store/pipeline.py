@@ -346,6 +346,17 @@ def decide_abort(
     return Changes(buffers=[_aborted_buffer(view, held, reason, problem)]), _aborted(buffer, reason, problem)
 
 
+def decide_rejection(
+    view: StateView, commit: Commit, reason: AbortReason, problem: str
+) -> tuple[Changes, CommitAnswer]:
+    """Mark a commit as aborted that was never staged. What was decided about it before stands."""
+    known = _known_answer(view, Submission(commit))
+    if known is not None:
+        return Changes(), known
+    changes = Changes()
+    return changes, _abort(view, changes, commit, reason, problem)
+
+
 def _abort(
     view: StateView, changes: Changes, commit: Commit, reason: AbortReason, problem: str
 ) -> StoreError:

@@ -387,6 +387,23 @@ class Store:
             raise answer
         return answer
 
+    def reject(self, commit: Commit, problem: str) -> Receipt:
+        """Record that a policy rejects a commit, in one transaction, so that no recovery can apply it.
+
+        Returns its receipt if it was applied before.
+
+        Raises:
+            CommitAborted: It is rejected now, or was aborted before.
+        """
+        reason = AbortReason.POLICY_REJECTED
+        answer = self._transact(
+            pipeline.query_for([commit]),
+            lambda view: pipeline.decide_rejection(view, commit, reason, problem),
+        )
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
     def recover(
         self, *, limit: int = MAX_GROUP_COMMITS, ended_days: float = DEFAULT_ENDED_DAYS
     ) -> list[CommitAnswer | None]:

@@ -1,4 +1,7 @@
-"""A folder of trace artifacts: one file per run, written atomically and kept for at least fourteen days."""
+"""A folder of trace artifacts: one file per run, written atomically and kept for at least fourteen days.
+
+Runs that go on have a journal in its subfolder ``open``, so that the trace of a killed process is not lost.
+"""
 
 import os
 import re
@@ -7,16 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import quote
 
 from standfast.canon import fingerprint
-from standfast.clock import IdSource
+from standfast.clock import IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
-from standfast.errors import RetentionTooShort, TraceError, TraceExists, TraceFolderFailed
-from standfast.limits import MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
+from standfast.errors import RetentionTooShort, TraceError, TraceExists, TraceFolderFailed, TraceFolderFull
+from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.traces.artifact import Trace
+from standfast.traces.journal import KILLED, TraceJournal, abandoned
 
+SERVER_TRACES: Final = "standfast-traces"
+"""The folder of the traces of a store on a server, in the working directory."""
+_OPEN: Final = "open"
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part")
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,99}")
@@ -36,6 +43,10 @@ class TraceFolder:
 
     Args:
         retention_days: After how many days ``expire`` removes a trace; at least fourteen.
+        max_bytes: How much the folder may hold. When it is full, traces past the retention period are removed; if there are none,
+            new ones are not stored.
+        synced: Whether a stored trace survives a power cut. Without it, a trace survives the death of its process only.
+        only_named_runs: Whether runs that ``Memory.run`` opened are stored, but not single calls such as ``memory.remember``.
     """
 
     def __init__(
@@ -44,36 +55,130 @@ class TraceFolder:
         *,
         ids: IdSource,
         retention_days: float = MIN_TRACE_RETENTION_DAYS,
+        max_bytes: int = DEFAULT_TRACES_BYTES,
+        synced: bool = True,
+        only_named_runs: bool = False,
     ) -> None:
         _check_retention(retention_days)
         self.path = Path(path)
+        self.only_named_runs = only_named_runs
         self._ids = ids
         self._retention_days = retention_days
+        self._max_bytes = max_bytes
+        self._synced = synced
+        self._bytes: int | None = None
+
+    @classmethod
+    def for_store(
+        cls,
+        url: str,
+        *,
+        retention_days: float = MIN_TRACE_RETENTION_DAYS,
+        max_bytes: int = DEFAULT_TRACES_BYTES,
+    ) -> Self | None:
+        """The folder that a store's traces are in by default: next to its file, or in ``standfast-traces`` for a server.
+
+        It has its own ids, so that tracing changes nothing about a run. A store in memory has none.
+        """
+        if url == ":memory:":
+            return None
+        path = Path(SERVER_TRACES) if "://" in url else Path(f"{url}-traces")
+        return cls(
+            path,
+            ids=RandomIds(),
+            retention_days=retention_days,
+            max_bytes=max_bytes,
+            synced=False,
+            only_named_runs=True,
+        )
+
+    def journal(self, run_id: str) -> TraceJournal:
+        """The journal of a run that begins. Its file is created with the first line."""
+        return TraceJournal(self.path / _OPEN, self.file_of(run_id).stem)
+
+    def recover(self) -> int:
+        """Store the traces of runs whose process was killed. Returns how many there were."""
+        recovered = 0
+        for file, trace in abandoned(self.path / _OPEN):
+            try:
+                if trace is not None:
+                    self.put(trace)
+                    recovered += 1
+            except TraceFolderFailed:
+                continue
+            except TraceError:
+                # The run's own trace was stored already, or that of a later attempt; or the folder is full.
+                pass
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        return recovered
 
     def put(self, trace: Trace) -> Path:
-        """Store a trace durably and return its file. Storing it again changes nothing.
+        """Store a trace and return its file. Storing it again changes nothing; that of a killed attempt is replaced.
 
         Raises:
             TraceExists: The folder holds a different trace of the same run.
+            TraceFolderFull: The folder holds as much as it may.
         """
         file = self.file_of(trace.run_id)
         text = trace.as_bytes()
+        self._require_room(len(text), now=datetime.fromisoformat(trace.metadata.finished_at))
         unfinished = self.path / f".{self._ids.new_id()}.part"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                write_new(unfinished, text)
-                # A link, unlike a rename, never replaces another file.
-                os.link(unfinished, file)
+                write_new(unfinished, text, mode=0o600, synced=self._synced)
+                self._name(unfinished, file, text)
             finally:
                 unfinished.unlink(missing_ok=True)
-            sync_folder(self.path)
-        except FileExistsError:
-            if read_artifact(file) != text:
-                raise TraceExists(file=str(file)) from None
+            if self._synced:
+                sync_folder(self.path)
         except OSError as error:
             raise _failed(file, error) from error
         return file
+
+    def _name(self, unfinished: Path, file: Path, text: bytes) -> None:
+        """Give the new file its name, unless a trace of the run has it."""
+        try:
+            # A link, unlike a rename, never replaces another file.
+            os.link(unfinished, file)
+        except FileExistsError:
+            known = read_artifact(file)
+            if known == text:
+                return
+            if not _was_killed(known) or _was_killed(text):
+                raise TraceExists(file=str(file)) from None
+            unfinished.replace(file)
+        self._bytes = (self._bytes or 0) + len(text)
+
+    def _require_room(self, more_bytes: int, *, now: datetime) -> None:
+        """Make sure that a trace fits. The size is counted when a process stores its first trace, and again when it is full."""
+        if self._bytes is None:
+            self._bytes = self._counted_bytes()
+        if self._bytes + more_bytes > self._max_bytes:
+            self.expire(now=now)
+            self._bytes = self._counted_bytes()
+            if self._bytes + more_bytes > self._max_bytes:
+                raise TraceFolderFull(folder=str(self.path), max_bytes=self._max_bytes)
+
+    def _counted_bytes(self) -> int:
+        return sum(file.stat().st_size for file in self.run_files())
+
+    def keep(self, trace: Trace, journal: TraceJournal | None, *, replayed: bool) -> TraceError | None:
+        """Store the trace of a run that has ended, and remove its journal. Returns what went wrong, if anything did.
+
+        Args:
+            replayed: Whether the run repeated one that was committed before, whose trace then stays.
+        """
+        problem: TraceError | None = None
+        try:
+            self.put(trace)
+        except TraceError as error:
+            problem = None if replayed and isinstance(error, TraceExists) else error
+        if journal is not None and not isinstance(problem, TraceFolderFailed):
+            journal.remove()
+        # If the folder failed, the journal stays: it may be usable when the next process looks.
+        return problem
 
     def get(self, run_id: str) -> Trace:
         """Return the verified trace of a run. Raises a ``TraceError`` if it is missing or was changed."""
@@ -130,6 +235,14 @@ class TraceFolder:
 def _check_retention(days: float) -> None:
     if not days >= MIN_TRACE_RETENTION_DAYS:
         raise RetentionTooShort(least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
+
+
+def _was_killed(text: bytes) -> bool:
+    """Whether a trace was made from the journal of a killed process."""
+    try:
+        return any(gap.code == KILLED for gap in Trace.read(text).metadata.gaps)
+    except TraceError:
+        return False
 
 
 def read_artifact(file: Path) -> bytes:

@@ -33,6 +33,7 @@ from standfast.traces.artifact import (
     ToolProfile,
     Trace,
 )
+from standfast.traces.journal import TraceJournal
 from standfast.traces.recording import (
     POSITION,
     CallDraft,
@@ -83,6 +84,7 @@ class Recorder:
         model: ModelConfig | None = None,
         profiles: Iterable[ToolProfile] = (),
         limit_bytes: int = MAX_TRACE_BYTES,
+        journal: TraceJournal | None = None,
     ) -> None:
         if not 2 * MAX_OUTPUT_SHAPE_BYTES <= limit_bytes <= MAX_TRACE_BYTES:
             problem = f"limit_bytes must be {2 * MAX_OUTPUT_SHAPE_BYTES} to {MAX_TRACE_BYTES}"
@@ -99,6 +101,9 @@ class Recorder:
         self._recording = Recording(
             run=run, model=model, root=self._root, started_at=utc_text(clock.now()), limit_bytes=limit_bytes
         )
+        self.journal = journal
+        self._is_noted = False
+        self._events = 0
         for profile in profiles:
             self.register(profile)
 
@@ -117,6 +122,7 @@ class Recorder:
         with self._lock:
             if profile.tool_name not in self._recording.profiles and self._reserve(size_bytes, None):
                 self._recording.profiles[profile.tool_name] = profile
+                self._note("profile", profile.as_json())
 
     def lane(self) -> Lane:
         """Create a lane for parallel work: call this where the work starts, and enter it (``with lane:``) in the worker."""
@@ -133,6 +139,7 @@ class Recorder:
         finally:
             POSITION.reset(token)
             draft.closed = True
+            self._note("closed", draft.number, draft.decision_type)
 
     def tool_call(
         self, *, profile: ToolProfile, args: object, result: object, side_effects: object = None
@@ -262,6 +269,7 @@ class Recorder:
         with self._lock:
             if self._reserve(len(canonical) + _ENTRY_BYTES, "dropped_retrievals"):
                 event.retrievals.append(entry)
+                self._note("retrieval", event.number, entry)
 
     def guardrail(self, guardrail_id: str) -> None:
         """Record that a guardrail was triggered. Repeating it within one event changes nothing."""
@@ -270,6 +278,7 @@ class Recorder:
         with self._lock:
             if name not in event.guardrails and self._reserve(_ENTRY_BYTES, None):
                 event.guardrails.add(name)
+                self._note("guardrail", event.number, name)
 
     def output(self, shape: Shape | dict[str, Any]) -> None:
         """Record the shape of the run's output. A run has one output."""
@@ -291,6 +300,7 @@ class Recorder:
                 "output_shape_hash": output_shape_hash(checked),
                 "normalization_version": "json-v1",
             }
+            self._note("output", self._recording.output)
 
     def answered_by(self, model_revision: str) -> None:
         """Record which revision of the model answered, if the provider says so only then. A run has one."""
@@ -326,6 +336,9 @@ class Recorder:
         with self._lock:
             if self._reserve(_ENTRY_BYTES, "dropped_events"):
                 lane.items.append(draft)
+                self._events += 1
+                draft.number = self._events
+                self._note("event", draft.number, role, interceptor, decision)
         return draft
 
     def _event_here(self, decision_type: str) -> EventDraft:
@@ -335,6 +348,7 @@ class Recorder:
             return position.event
         draft = self._opened(position.lane, "agent", "recorder", decision_type)
         draft.closed = True
+        self._note("closed", draft.number, decision_type)
         return draft
 
     def _begin_call(self, profile: ToolProfile, args: object) -> CallDraft | None:
@@ -402,6 +416,8 @@ class Recorder:
     def _close_call(self, call: CallDraft, entry: dict[str, Any]) -> None:
         # The trace may be finished already and say that the call is not; its caller gets the result all the same.
         with self._lock:
+            if self._trace is None and call.event is not None:
+                self._note("call", call.event.number, entry)
             call.entry, call.event = entry, None
             self._left_bytes -= call.result_bytes
             self._result_left_bytes -= call.result_bytes
@@ -417,6 +433,20 @@ class Recorder:
             return False
         self._left_bytes -= size_bytes
         return True
+
+    def _note(self, *line: object) -> None:
+        """Write what was just recorded into the journal, if there is one; the first line says which run it is."""
+        if self.journal is None:
+            return
+        with self._lock:
+            if not self._is_noted:
+                self._is_noted = True
+                recording = self._recording
+                model = None if recording.model is None else recording.model.as_json()
+                self.journal.append(
+                    "run", self.run.as_json(), model, recording.started_at, recording.limit_bytes
+                )
+            self.journal.append(*line)
 
     def _refuse_if_finished(self) -> None:
         if self._trace is not None:

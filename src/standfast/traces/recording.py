@@ -105,7 +105,16 @@ class CallDraft:
 class EventDraft:
     """An event that is being recorded."""
 
-    __slots__ = ("calls", "closed", "decision_type", "guardrails", "interceptor", "retrievals", "role")
+    __slots__ = (
+        "calls",
+        "closed",
+        "decision_type",
+        "guardrails",
+        "interceptor",
+        "number",
+        "retrievals",
+        "role",
+    )
 
     def __init__(self, *, role: str, interceptor: str, decision_type: str | None) -> None:
         self.role = checked_name("role", role)
@@ -115,6 +124,8 @@ class EventDraft:
         self.retrievals: list[dict[str, Any]] = []
         self.guardrails: set[str] = set()
         self.closed = False
+        self.number = 0
+        """Its number in the journal, in the order in which events began."""
 
     def decide(self, decision_type: str) -> None:
         """Name the decision, if it was not known when the event began."""

@@ -1,0 +1,94 @@
+"""Governing memory and proving what it holds: approvals, patterns of attacks, retention, verification, checkpoints."""
+
+from collections.abc import Iterator, Sequence
+
+from standfast.govern.approvals.queue import ApprovalQueue
+from standfast.govern.audit import problems_of_governance
+from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
+from standfast.govern.sweep import DueRecord, due, sweep
+from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.memory.band_budgets import BandBudgets, restarted_writes
+from standfast.memory.readable_memory import ReadableMemory
+from standfast.memory.signing import LedgerSigner
+from standfast.recall.index_upkeep import problems_of_index
+from standfast.scopes import ALL_SCOPES, listed_scope
+from standfast.store.commit import Write
+from standfast.store.protocol import Progress
+from standfast.vocabulary import Receipt
+
+
+class GovernedMemory(ReadableMemory):
+    """What people who answer for one namespace do. ``Memory`` adds writing."""
+
+    band_budgets: BandBudgets
+    _signer: LedgerSigner
+
+    def approvals(self) -> ApprovalQueue:
+        """Return the queue in which proposals wait for a human's signature."""
+        return ApprovalQueue(
+            self.store,
+            self.namespace,
+            clock=self.store.clock,
+            extra_writes=self._restarted,
+            budgets=self.band_budgets if self.band_budgets.budgets else None,
+        )
+
+    def patterns(self) -> list[AttackPattern]:
+        """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""
+        return list_patterns(self.store, self.namespace, self.store.clock.now())
+
+    def lift_pattern(
+        self, source: str, *, reason: str, by: str = "operator", scope: str = ALL_SCOPES
+    ) -> Receipt:
+        """End the pattern of a source before it fades. The ledger records who did it and why.
+
+        Args:
+            source: The source as ``patterns`` names it, e.g. ``"web:example.com"``.
+            by: Who lifts it.
+            scope: Where, with all below it; by default in every scope.
+
+        Raises:
+            InvalidValue: There is no such pattern, or no reason.
+        """
+        return lift_pattern(
+            self.store,
+            self.namespace,
+            source,
+            reason=reason,
+            by=by,
+            run_id=self.store.ids.new_id(),
+            scope=listed_scope(scope),
+        )
+
+    def due(self) -> Iterator[DueRecord]:
+        """Yield what a retention sweep would archive or delete now. Changes nothing."""
+        return due(self.store, self.namespace, self.store.clock.now())
+
+    def sweep(self) -> list[Receipt]:
+        """Carry out retention: archive and delete what is due, in commits of their own."""
+        return sweep(self.store, self.namespace, self.store.clock.now(), extra_writes=self._restarted)
+
+    def _restarted(self, at: int, erased: Sequence[str]) -> list[Write]:
+        return restarted_writes(self.store, self.namespace, at, erased)
+
+    # Proving.
+
+    def verify(self, *, progress: Progress | None = None) -> Iterator[str]:
+        """Check storage, ledger, signed checkpoints, commits, evidence, seals and the stored index.
+
+        Yields one message per problem; nothing if all is intact. ``progress`` is called with the snapshots checked and with all.
+        """
+        notary = self._signer.notary
+        notes, keys, torn = ((), (), ()) if notary is None else notary.checkpoints()
+        yield from (f"line {number} of the checkpoints is torn" for number in torn)
+        yield from self.store.verify(notes, keys, progress=progress)
+        yield from problems_of_governance(self.store)
+        yield from problems_of_index(self.store)
+
+    def checkpoint(self) -> str | None:
+        """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""
+        return self._signer.checkpoint()
+
+    def receipt(self, ledger_seq: int) -> InclusionReceipt:
+        """Return the proof that an entry is in the ledger. It can be checked with only the public key."""
+        return self._signer.receipt(ledger_seq)
