@@ -282,11 +282,11 @@ def test_verify_fails_when_nothing_vouches_for_the_newest_entry() -> None:
     kept.write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
     key = Path("standfast.db-log.pub").read_text(encoding="ascii").strip()
     Path("standfast.db").unlink()
-    for name in Path().glob("standfast.db-*"):
+    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
         name.unlink()
     with Memory.open("standfast.db") as memory:  # The attacker's own chain, as long as ours.
         memory.remember("Refunds need nobody.", source=HANDBOOK, agent="attacker")
-    for name in Path().glob("standfast.db-*"):
+    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
         name.unlink()
     bare = call("verify")
     against = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", key)
@@ -301,7 +301,7 @@ def test_checkpoints_that_were_kept_vouch_for_a_store_whose_files_are_lost() -> 
     propose()
     Path("kept.checkpoints").write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
     Path("kept.pub").write_bytes(Path("standfast.db-log.pub").read_bytes())
-    for name in Path().glob("standfast.db-*"):
+    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
         name.unlink()
     verified = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", "kept.pub")
     empty = Path("empty")

@@ -191,17 +191,11 @@ class BufferState(StrEnum):
 
 
 class CommitPolicy(StrEnum):
-    """What becomes of a run if some of its texts are not accepted."""
+    """What becomes of a run if some of its texts are not accepted. By default what is accepted is committed."""
 
     ACCEPTED = "accepted"
-    """What is accepted is committed, and what is refused or waits for a human is recorded beside it."""
+    # The whole run is aborted as ``policy_rejected``.
     ALL_OR_NOTHING = "all_or_nothing"
-    """A run with something to commit and something that is not accepted is aborted as ``policy_rejected``."""
-
-    @property
-    def rejects_parts(self) -> bool:
-        """Whether a run is committed as a whole or not at all."""
-        return self is CommitPolicy.ALL_OR_NOTHING
 
 
 class AbortReason(StrEnum):

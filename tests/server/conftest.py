@@ -29,7 +29,7 @@ def http(harness: Harness) -> Iterator[TestClient]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for all tests that do not end it."""
     folder = tmp_path_factory.mktemp("served")
-    (folder / "standfast.toml").write_text('embedder = "static"\n')
+    (folder / "standfast.toml").write_text('embedder = "static"\ntraces = "off"\n')
     server = Served(folder, "--calls-per-second", "100000", has_mcp=True)
     server.start()
     yield server

@@ -45,6 +45,16 @@ def checked_commit_policy(policy: CommitPolicy | str) -> CommitPolicy:
         raise InvalidValue(what="commit_policy", problem=f"it {none_of(policy, CommitPolicy)}") from None
 
 
+def check_options(
+    namespace: str, mode: VisibilityMode | str, ceiling: VisibilityMode | str, policy: CommitPolicy | str
+) -> None:
+    """Raise ``InvalidValue`` if one of these can't be what it is given as."""
+    checked_namespace(namespace)
+    checked_mode(mode)
+    checked_ceiling(ceiling)
+    checked_commit_policy(policy)
+
+
 def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
     """The judge of these floors; without any, of those that ship."""
     if isinstance(floors, Judge):

@@ -79,7 +79,8 @@ def commit_judged(
         if commit is None:
             return None
         try:
-            problem = _rejection_of(judged, forgotten) if services.commit_policy.rejects_parts else ""
+            whole = services.commit_policy is CommitPolicy.ALL_OR_NOTHING
+            problem = _rejection_of(judged, forgotten) if whole else ""
             receipt = store.reject(commit, problem) if problem else store.commit(commit)
         except CommitAborted:
             budgets.discarded()

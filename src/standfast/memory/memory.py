@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
 
@@ -20,6 +21,7 @@ from standfast.limits import (
     MAX_WARNINGS,
 )
 from standfast.memory.arguments import (
+    check_options,
     checked_ceiling,
     checked_commit_policy,
     checked_mode,
@@ -116,7 +118,7 @@ class Memory(GovernedMemory):
             strict,
             self.band_budgets.describe(),
             described_origins(origin_of_kind),
-            *([commit_policy.value] if commit_policy.rejects_parts else []),
+            *([] if commit_policy is CommitPolicy.ACCEPTED else [commit_policy.value]),
         ]
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
@@ -188,20 +190,14 @@ class Memory(GovernedMemory):
             notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in ``standfast-log``.
             traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in ``standfast-traces``.
         """
-        (
-            checked_namespace(namespace),
-            checked_mode(mode),
-            checked_ceiling(ceiling),
-            checked_commit_policy(commit_policy),
-        )
+        check_options(namespace, mode, ceiling, commit_policy)
         judge, band_budgets = judge_of(floors), BandBudgets(budgets)
         origin_table(origins or {})
         analyzer_of(language)
         embedder = named_embedder(embedder)
         store = open_store(checked_url(url), create=create, clock=clock, ids=ids)
         try:
-            if notary == "auto":
-                notary = Notary.for_store(url, store.entries, store.branches)
+            own_notary = partial(Notary.for_store, url, store.entries, store.branches)
             memory = cls(
                 store,
                 namespace=namespace,
@@ -210,7 +206,7 @@ class Memory(GovernedMemory):
                 allow_live=allow_live,
                 mode=mode,
                 ceiling=ceiling,
-                notary=notary,
+                notary=own_notary() if notary == "auto" else notary,
                 traces=TraceFolder.for_store(url) if traces == "auto" else traces,
                 commit_policy=commit_policy,
                 budgets=band_budgets,

@@ -1,5 +1,6 @@
 """The versions of a file, or of the files below a folder, along the history of a git repository; or as files on disk."""
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -91,16 +92,17 @@ def git_file(repository: str, path: str) -> bytes:
 def file_version(path: str, suffixes: Sequence[str] = ()) -> SourceVersion:
     """Return a file, or the files below a folder, as one version. Its label is the name without suffix."""
     root = Path(path)
+    is_folder = os.path.isdir(root)  # noqa: PTH112  # ``Path.is_dir`` raises for a name that is too long.
     names = (
         sorted(file for file in root.rglob("*") if file.suffix in suffixes and file.is_file())
-        if root.is_dir()
+        if is_folder
         else [root]
     )
     if not names:
         raise BadFile(file=path, problem=f"it has no {', '.join(suffixes)} files")
     files, unreadable = {}, {}
     for file in names:
-        name = file.relative_to(root).as_posix() if root.is_dir() else file.name
+        name = file.relative_to(root).as_posix() if is_folder else file.name
         try:
             if file.stat().st_size > MAX_SOURCE_BYTES:
                 unreadable[name] = TOO_LARGE
@@ -108,8 +110,8 @@ def file_version(path: str, suffixes: Sequence[str] = ()) -> SourceVersion:
                 files[name] = file.read_bytes()
         except OSError as error:
             unreadable[name] = str(error.strerror)
-    label = root.name if root.is_dir() else root.stem
-    return SourceVersion(label=label, files=files, is_folder=root.is_dir(), unreadable=unreadable)
+    label = root.name if is_folder else root.stem
+    return SourceVersion(label=label, files=files, is_folder=is_folder, unreadable=unreadable)
 
 
 def _spread(versions: list[tuple[str, str]], most: int) -> list[tuple[str, str]]:
