@@ -4,7 +4,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
 
@@ -197,7 +196,6 @@ class Memory(GovernedMemory):
         embedder = named_embedder(embedder)
         store = open_store(checked_url(url), create=create, clock=clock, ids=ids)
         try:
-            own_notary = partial(Notary.for_store, url, store.entries, store.branches)
             memory = cls(
                 store,
                 namespace=namespace,
@@ -206,7 +204,7 @@ class Memory(GovernedMemory):
                 allow_live=allow_live,
                 mode=mode,
                 ceiling=ceiling,
-                notary=own_notary() if notary == "auto" else notary,
+                notary=Notary.for_store(url, store.entries, store.branches) if notary == "auto" else notary,
                 traces=TraceFolder.for_store(url) if traces == "auto" else traces,
                 commit_policy=commit_policy,
                 budgets=band_budgets,
