@@ -29,6 +29,7 @@ from standfast.bench.sources.interfaces import (
 from standfast.bench.sources.markdown import changelog_episode, docs_episode
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.bench.statistics import Mean, PolicyComparison, compare
+from standfast.bench.submission import PolicySubmission, SubmissionCheck, verify_submission
 
 __all__ = [
     "ApiOperation",
@@ -42,10 +43,12 @@ __all__ = [
     "LeaderboardRow",
     "Mean",
     "PolicyComparison",
+    "PolicySubmission",
     "PricedEpisode",
     "Regime",
     "ResultsFolder",
     "SourceVersion",
+    "SubmissionCheck",
     "changelog_episode",
     "compare",
     "conversation_episode",
@@ -67,6 +70,7 @@ __all__ = [
     "read_results",
     "run_grid",
     "run_policy",
+    "verify_submission",
     "write_jsonl",
     "write_report",
 ]

@@ -368,3 +368,59 @@ def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
         for name, one in report.items()
     ]
     _print_table("The labelling rule against the hand", headings, lines)
+
+
+@command.command("verify")
+@click.argument("submission", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--episodes",
+    default=None,
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder with the episode files, recognised by hash; by default 'episodes' in SUBMISSION.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=None,
+    help="Run only so many units, evenly spread; by default all.",
+)
+@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core.")
+@json_option
+def verify(
+    submission: str, episodes: str | None, sample: int | None, workers: int | None, as_json: bool
+) -> None:
+    """Run the policy in the folder SUBMISSION again and compare each row with the results it claims; exit code 1 if one differs.
+
+    A submission has a pyproject.toml with an entry point, a lock file, the code, and results/ (see docs/bench-submit.md). Nothing
+    is installed or imported: each run is in a process of its own, which sees one step at a time and no labels.
+    """
+    import msgspec  # noqa: PLC0415  # As above.
+
+    from standfast.bench import process_pool  # noqa: PLC0415  # As above.
+    from standfast.bench.submission import submission_hash, verify_submission  # noqa: PLC0415  # As above.
+    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
+
+    with progress_bar("verifying", quiet=as_json) as progress:
+        check = verify_submission(
+            submission, episodes=episodes, sample=sample, engine=process_pool(workers), progress=progress
+        )
+    if as_json:
+        about = {"verified": check.verified, "sha256": submission_hash(submission)}
+        print_json({**about, **msgspec.to_builtins(check)})
+    else:
+        own = check.submission
+        click.echo(
+            f"{own.name} {own.version}: {', '.join(check.policies)}; {own.lock} {own.lock_sha256[:16]}"
+        )
+        click.echo(
+            f"{check.rows} rows from {check.units} of {check.all_units} units, {check.differing} not as claimed"
+        )
+        click.echo(f"mean {check.metric}: claimed {check.claimed_mean:.4f}, found {check.found_mean:.4f}")
+        for note in check.notes:
+            click.echo(f"note: {note}")
+        for one in check.differences[:5]:
+            where = ", ".join(f"{name} {value}" for name, value in one.row.items())
+            click.echo(f"✗ {where}: {one.column} is {one.found}, claimed {one.claimed}")
+        click.echo("verified" if check.verified else "not verified")
+    if not check.verified:
+        raise SystemExit(ANSWER_IS_NO)

@@ -2,14 +2,15 @@
 
 The stream is made in segments of ten steps. Before each segment, the adversary tries every attack on a copy of the policy and its
 store, and uses the one after which the policy has lost most: critical steps that it did not store or that it expired. The
-adversary is deterministic, so the stream can be made again.
+adversary is deterministic, so the stream can be made again. A policy that is not shipped runs in a process of its own; a copy of it is
+a new process that is shown the stream so far.
 """
 
 import copy
 from collections.abc import Callable
 from typing import Final
 
-from standfast.bench.entrants import Entrant
+from standfast.bench.entrants import Entrant, IsolatedPolicy
 from standfast.bench.episodes import Episode
 from standfast.bench.runner import track_view
 from standfast.bench.sources.labelling import CRITICAL, UTILITY, DriftEvent, metadata_of
@@ -35,10 +36,21 @@ def generate_against(
         problem = f"{policy} knows the whole stream in advance, so no stream can be made against it"
         raise InvalidValue(what="DriftSettings", problem=problem)
     duel = _Duel(DriftingWorld(settings, episode), entrant, max_bytes)
-    while len(duel.events) < settings.steps:
-        trials = [duel.fork().play(attack) for attack in ATTACKS.values()]
-        worst = max(range(len(trials)), key=lambda number: (trials[number].lost, -number))
-        duel = trials[worst]
+    trials: list[_Duel] = []
+    try:
+        while len(duel.events) < settings.steps:
+            trials = []
+            for attack in ATTACKS.values():
+                trials.append(duel.fork())
+                trials[-1].play(attack)
+            duel.close()
+            worst = max(range(len(trials)), key=lambda number: (trials[number].lost, -number))
+            duel = trials.pop(worst)
+            for trial in trials:
+                trial.close()
+    finally:
+        for open_duel in (duel, *trials):
+            open_duel.close()
     return duel.world.as_episode(duel.events[: settings.steps])
 
 
@@ -48,13 +60,25 @@ class _Duel:
     def __init__(self, world: DriftingWorld, entrant: Entrant, max_bytes: int) -> None:
         self.world = world
         self.entrant = entrant
-        self.policy: WritePolicy = entrant.spec.build()
+        self.policy: WritePolicy = (
+            entrant.spec.build() if entrant.spec.shipped else IsolatedPolicy(entrant.spec, 0)
+        )
         self.store = ByteMemoryStore(ByteBudget(max_bytes))
         self.events: list[DriftEvent] = []
         self.offered = 0.0
+        self._max_bytes = max_bytes
 
     def fork(self) -> "_Duel":
-        """Return an independent copy."""
+        """Return an independent copy. A policy in a process of its own is started anew and shown the same stream."""
+        if isinstance(self.policy, IsolatedPolicy):
+            fork = _Duel(copy.deepcopy(self.world), self.entrant, self._max_bytes)
+            try:
+                for event in self.events:
+                    fork.show(event)
+            except BaseException:
+                fork.close()
+                raise
+            return fork
         copied = copy.copy(self)
         copied.world = copy.deepcopy(self.world)
         copied.policy = copy.deepcopy(self.policy)
@@ -62,18 +86,26 @@ class _Duel:
         copied.events = list(self.events)
         return copied
 
-    def play(self, attack: Callable[["_Duel", int], DriftEvent]) -> "_Duel":
-        """Add one segment and return the duel."""
+    def play(self, attack: Callable[["_Duel", int], DriftEvent]) -> None:
+        """Add one segment."""
         for number in range(SEGMENT_STEPS):
-            event = attack(self, number)
-            step = self._step(event, len(self.events))
-            self.events.append(event)
-            apply_policy(self.policy, step, self.store)
-            utility = UTILITY[event.drift_class]
-            self.offered += utility if event.drift_class in CRITICAL else 0.0
-            if isinstance(self.policy, BanditPolicy) and step.t in self.store:
-                self.policy.learn(step, utility)
-        return self
+            self.show(attack(self, number))
+
+    def show(self, event: DriftEvent) -> None:
+        """Show the policy one more event, and apply its actions."""
+        step = self._step(event, len(self.events))
+        self.events.append(event)
+        apply_policy(self.policy, step, self.store)
+        utility = UTILITY[event.drift_class]
+        self.offered += utility if event.drift_class in CRITICAL else 0.0
+        if self.entrant.track is Track.BANDIT and step.t in self.store:
+            assert isinstance(self.policy, BanditPolicy), "a policy on the bandit track learns"
+            self.policy.learn(step, utility)
+
+    def close(self) -> None:
+        """End the policy's process, if it has one."""
+        if isinstance(self.policy, IsolatedPolicy):
+            self.policy.close()
 
     @property
     def lost(self) -> float:
