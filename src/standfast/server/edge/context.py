@@ -65,7 +65,7 @@ class ApiContext:
         self.threads = threads or WorkerThreads()
         self.health_threads = WorkerThreads(HEALTH_THREADS, MAX_WAITING_HEALTH_CALLS)
         self._refusal_threads = WorkerThreads(HEALTH_THREADS)
-        self.metrics = ServerMetrics()
+        self.metrics = ServerMetrics(gateway.metrics)
         self.tracer = tracer or CallTracer()
 
     def authenticate(self, request: Request) -> Caller:

@@ -11,8 +11,8 @@ import logging
 import re
 import threading
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -28,12 +28,11 @@ from standfast.limits import (
     MAX_BODIES_BYTES,
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
-    MAX_METRIC_NAMESPACES,
-    MAX_NAME_CHARS,
     SEND_SECONDS,
 )
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.logs import REQUEST_LOG
+from standfast.server.operations.namespace_metrics import NamespaceMetrics
 
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"
@@ -58,23 +57,18 @@ STOPPING: Final = (
     "The server is stopping; send the request again, with the same idempotency key if it has one."
 )
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-OTHER_NAMESPACES: Final = ""
-"""The label of namespaces that have none of their own. No namespace can have this name, and no key for some namespaces covers it."""
 BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class ServerMetrics:
     """Request counts and durations in Prometheus' text format. Safe to share between threads.
 
-    Labels come from closed sets, so callers cannot make them grow. Of namespaces, the first ``max_namespaces`` that
-    authorized calls name have their own; the rest are counted together.
+    Labels come from closed sets, so callers cannot make them grow.
     """
 
-    def __init__(self, max_namespaces: int = MAX_METRIC_NAMESPACES) -> None:
+    def __init__(self, by_namespace: NamespaceMetrics | None = None) -> None:
         self._lock = threading.Lock()
-        self._max_namespaces = max_namespaces
-        self._by_namespace: dict[str, Counter[int]] = {}
-        self._seconds_by_namespace: defaultdict[str, float] = defaultdict(float)
+        self._by_namespace = by_namespace or NamespaceMetrics()
         self._finished: Counter[tuple[str, int]] = Counter()
         self._buckets: dict[str, list[int]] = {}
         self._seconds: dict[str, float] = {}
@@ -82,22 +76,13 @@ class ServerMetrics:
 
     def finished(self, operation: str, status: int, seconds: float, namespace: str | None = None) -> None:
         """Count a request that was answered. ``namespace`` is that of an authorized call."""
+        if namespace is not None:
+            self._by_namespace.answered(namespace, status, seconds)
         with self._lock:
-            if namespace is not None:
-                label = self._label_of(namespace)
-                self._by_namespace.setdefault(label, Counter())[status] += 1
-                self._seconds_by_namespace[label] += seconds
             self._finished[operation, status] += 1
             buckets = self._buckets.setdefault(operation, [0] * (len(BUCKETS_SECONDS) + 1))
             buckets[bisect_left(BUCKETS_SECONDS, seconds)] += 1
             self._seconds[operation] = self._seconds.get(operation, 0.0) + seconds
-
-    def _label_of(self, namespace: str) -> str:
-        if namespace in self._by_namespace:
-            return namespace
-        has_room = len(self._by_namespace.keys() - {OTHER_NAMESPACES}) < self._max_namespaces
-        is_name = len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
-        return namespace if has_room and is_name else OTHER_NAMESPACES
 
     def text(self, gauges: dict[str, tuple[str, float]]) -> str:
         """All metrics as text. ``gauges`` are current values, each with its description."""
@@ -122,28 +107,6 @@ class ServerMetrics:
             ]
         return "\n".join(lines) + "\n"
 
-    def text_by_namespace(self, is_shown: Callable[[str], bool]) -> str:
-        """The metrics of the namespaces that the caller may know of."""
-        with self._lock:
-            shown = {name: self._by_namespace[name] for name in sorted(self._by_namespace) if is_shown(name)}
-            lines = [
-                "# HELP standfast_namespace_requests_total Answered calls, by namespace and status.",
-                "# TYPE standfast_namespace_requests_total counter",
-                *(
-                    f'standfast_namespace_requests_total{{namespace="{_escaped(name)}",status="{status}"}} {count}'
-                    for name, statuses in shown.items()
-                    for status, count in sorted(statuses.items())
-                ),
-                "# HELP standfast_namespace_request_seconds_total Time that calls took, by namespace.",
-                "# TYPE standfast_namespace_request_seconds_total counter",
-                *(
-                    f'standfast_namespace_request_seconds_total{{namespace="{_escaped(name)}"}} '
-                    f"{self._seconds_by_namespace[name]:.6f}"
-                    for name in shown
-                ),
-            ]
-        return "\n".join(lines) + "\n"
-
     def _histogram(self, operation: str) -> list[str]:
         lines, total = [], 0
         label = f'operation="{operation}"'
@@ -153,10 +116,6 @@ class ServerMetrics:
         lines.append(f"standfast_request_seconds_sum{{{label}}} {self._seconds[operation]:.6f}")
         lines.append(f"standfast_request_seconds_count{{{label}}} {total}")
         return lines
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 class TrustedProxies:

@@ -165,8 +165,12 @@ class HttpApi:
             caller = context.authorize(request, Permission.METRICS, None)
         except StandfastError as error:
             return context.refuse(error, request, Permission.METRICS.value, None)
+        gateway = context.gateway
+        head = gateway.store.head()
+        entries = gateway.store.commit_of(head).ledger_seq if head else 0
         gauges = {
-            "head_snapshot": ("The newest snapshot.", float(context.gateway.store.head())),
+            "head_snapshot": ("The newest snapshot.", float(head)),
+            "ledger_entries": ("Entries of the ledger up to the newest commit.", float(entries)),
             "open_runs": ("Runs that clients hold open.", float(len(self.runs))),
             "requests_under_way": ("Requests in progress.", float(context.metrics.in_progress)),
             "calls_under_way": (
@@ -174,7 +178,7 @@ class HttpApi:
                 float(context.threads.in_progress),
             ),
         }
-        text = context.metrics.text(gauges) + context.metrics.text_by_namespace(caller.covers)
+        text = context.metrics.text(gauges) + gateway.metrics.text(gateway.open_memories(), caller.covers)
         return Response(text, headers={"Content-Type": METRICS_TYPE})
 
 

@@ -186,7 +186,9 @@ class OpenRuns:
 
         def work(opened: _OpenRun) -> schemas.RememberResponse:
             opened.require_room(REMEMBER, size_bytes)
-            return memory_operations.remember_in(opened.run, caller, body)
+            response = memory_operations.remember_in(opened.run, caller, body)
+            self._gateway.metrics.wrote(namespace, [response.verdict])
+            return response
 
         def repeated(step: RunStep) -> schemas.RememberResponse:
             assert step.answer is not None, "every text that is remembered gets an answer"
@@ -239,6 +241,7 @@ class OpenRuns:
             if earlier := idempotency.stored_answer(memory.store):
                 return schemas.CommitResponse(run_id=run_id, receipt=earlier.receipt)
             raise
+        self._gateway.metrics.wrote(namespace, receipts=[receipt])
         if receipt is None:
             self._journal.note_empty(row_id)
         self._end(row_id)

@@ -35,7 +35,7 @@ def add(
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
     scope = own_scope(caller, Permission.REMEMBER, body.scope)
     with request_run_id(caller, namespace, request_key, "add") as run_id:
-        return memory.add(
+        added = memory.add(
             body.messages,
             scope=scope,
             session=body.session,
@@ -47,6 +47,8 @@ def add(
             run_id=run_id,
             max_origin=caller.origin,
         )
+    gateway.metrics.wrote(namespace, [one.verdict for one in added.messages if not one.known], added.receipts)
+    return added
 
 
 def session(gateway: Gateway, caller: Caller, namespace: str, query: SessionQuery) -> SessionPage:

@@ -25,6 +25,7 @@ from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
 from standfast.server.access.replicas import Replicas
+from standfast.server.operations.namespace_metrics import NamespaceMetrics
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
 
@@ -79,6 +80,7 @@ class Gateway:
         self.replicas = (
             Replicas(home.store.temporary, home.store.worker_id, limiters) if has_replicas else None
         )
+        self.metrics = NamespaceMetrics()
         self._memory_in = memory_in
         self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
         self._lock = threading.Lock()
@@ -128,6 +130,11 @@ class Gateway:
                 oldest = next(name for name in self._memories if name != self.home.namespace)
                 del self._memories[oldest]
             return memory
+
+    def open_memories(self) -> dict[str, Memory]:
+        """The memories that calls used lately, by namespace."""
+        with self._lock:
+            return dict(self._memories)
 
     def authorize_store(self, caller: Caller, permission: Permission) -> Memory:
         """Return the memory that answers for the whole store. Raises ``Forbidden`` if the caller lacks the permission."""

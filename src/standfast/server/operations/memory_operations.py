@@ -327,6 +327,7 @@ def remember(
             ),
             key=body.subject or "",
         )
+    gateway.metrics.wrote(namespace, [remembered.verdict], [remembered.receipt])
     return msgspec.structs.replace(RememberResponse.of(remembered), receipt=remembered.receipt)
 
 
@@ -349,7 +350,9 @@ def remember_batch(
         for item in body.items
     )
     with request_run_id(caller, namespace, request_key, "remember_batch") as run_id:
-        return memory.retry(lambda: _batch_in_one_run(memory, caller, items, workflow, run_id))
+        response = memory.retry(lambda: _batch_in_one_run(memory, caller, items, workflow, run_id))
+    gateway.metrics.wrote(namespace, [item.verdict for item in response.items], [response.receipt])
+    return response
 
 
 def _batch_in_one_run(
@@ -429,6 +432,7 @@ def forget(
             ),
             key=body.subject or "",
         )
+    gateway.metrics.wrote(namespace, receipts=[done.receipt])
     return ForgetResponse(
         subject=body.subject,
         receipt=done.receipt,
