@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.optimize import Dataset, ModelRequest, Sample, ScriptedProvider, optimize
-from standfast.optimize.loops.gate import GateSettings, MoreRuns, Ruling, decide
+from standfast.optimize.loops.gate import GateSettings, Looks, MoreRuns, Ruling, decide
 
 TITLE = "The gate: how often a prompt is accepted, against its true loss"
 SAMPLES = 100
@@ -79,10 +79,10 @@ class SimulatedRuns:
         """How many runs were drawn."""
         return sum(map(len, (*self.baseline.values(), *self.candidate.values())))
 
-    def decided(self, samples: list[str], settings: GateSettings, level: float) -> Ruling:
+    def decided(self, samples: list[str], settings: GateSettings, looks: Looks) -> Ruling:
         """Draw runs until the gate decides."""
         while True:
-            answer = decide(self.baseline, self.candidate, samples=samples, settings=settings, level=level)
+            answer = decide(self.baseline, self.candidate, samples=samples, settings=settings, looks=looks)
             if isinstance(answer, Ruling):
                 return answer
             self._draw(answer)
@@ -113,8 +113,8 @@ def simulate(
         runs, names = SimulatedRuns(chance, rates), list(rates)
         held_out = round(gate.held_out_share * samples)
         confirm, choose = names[:held_out], names[held_out:]
-        chosen = not choosing or runs.decided(choose, gate, gate.choosing_level).passed
-        accepted += chosen and runs.decided(confirm, gate, gate.level_of_use(use)).passed
+        chosen = not choosing or runs.decided(choose, gate, gate.choosing).passed
+        accepted += chosen and runs.decided(confirm, gate, gate.confirming(use)).passed
         calls += runs.calls
     return accepted / trials, calls / trials
 
@@ -129,7 +129,7 @@ def simulate_reuse(loss: float, *, prompts: int = 5, trials: int = TRIALS) -> fl
         passed = False
         for use in range(1, prompts + 1):
             runs = SimulatedRuns(chance, {name: _thin(chance, loss) for name in names})
-            passed |= runs.decided(names, gate, gate.level_of_use(use)).passed
+            passed |= runs.decided(names, gate, gate.confirming(use)).passed
         accepted += passed
     return accepted / trials
 

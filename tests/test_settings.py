@@ -167,6 +167,18 @@ def test_a_named_file_is_read_and_named_in_errors(tmp_path: Path) -> None:
         Settings.load({}, file=file)
 
 
+def test_a_table_is_written_as_json_in_the_environment() -> None:
+    loaded = Settings.load(
+        {"STANDFAST_LANGUAGES": '{"de": "german"}', "STANDFAST_MODEL_FLOOR": '{"provider": "anthropic"}'}
+    )
+
+    assert loaded.languages == {"de": "german"}
+    assert loaded.model_floor is not None
+    assert loaded.model_floor.provider == "anthropic"
+    with pytest.raises(InvalidSettings, match="STANDFAST_ORIGINS"):
+        Settings.load({"STANDFAST_ORIGINS": '{"wiki": '})
+
+
 def test_a_list_is_written_with_commas_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

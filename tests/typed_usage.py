@@ -11,7 +11,7 @@ from typing import Any, Literal, assert_type
 
 import standfast
 from standfast import bench
-from standfast.optimize import ProviderGuard, ScriptedProvider
+from standfast.optimize import ProviderGuard, ScriptedProvider, optimize
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, apply_policy, estimate_bytes, write
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
@@ -291,6 +291,47 @@ def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> 
     overrides: standfast.PromptOverridesStore = standfast.LocalPromptOverridesStore("overrides")
     cache: standfast.ResultCache = standfast.InMemoryResultCache()
     print(any_mailbox, overrides, cache)  # noqa: T201  # Only their types matter.
+
+
+def shortening(template: standfast.PromptTemplate, provider: standfast.ProviderAdapter) -> None:
+    """An optimization from the dataset to the rollback. The function is named as its package, so it is imported from there."""
+    samples = standfast.read_dataset("samples.jsonl", inputs=["question"])
+    assert_type(samples, standfast.Dataset[Any, Any])
+    limits = standfast.SpendingLimits(max_calls=1_000, max_cost=5.0, input_price=3.0, output_price=15.0)
+    store = standfast.LocalPromptOverridesStore("overrides")
+    estimate = standfast.estimate_optimization(
+        template, samples, strategies=["rewrite"], overrides_store=store
+    )
+    assert_type(estimate, standfast.SpendingEstimate)
+    assert_type(limits.cost(estimate.usage), float)
+    with standfast.live_table(limits) as progress:
+        report = optimize(
+            "Add ${a}.", samples, provider, evaluator=standfast.Assertions(), limits=limits, progress=progress
+        )
+    assert_type(report, standfast.OptimizationReport)
+    for change in report.modifications:
+        assert_type(change, standfast.Modification)
+    for one in report.rejected:
+        assert_type(one.reason, standfast.RejectReason)
+    assert_type(report.pareto, tuple[standfast.ParetoPoint, ...])
+    assert_type(report.untested, tuple[standfast.UntestedText, ...])
+    assert_type(standfast.html_report(report), str)
+    strategy: standfast.CompressStrategy = standfast.Strategies(
+        standfast.Ablation(), standfast.DuplicateRemoval(), standfast.RecallBudget(0.5), standfast.FewShot()
+    )
+    result = standfast.optimize_in_process(
+        template, samples, provider=provider, strategy=strategy, overrides_store=store, progress=watching
+    )
+    assert_type(result.spending, standfast.ModelSpending)
+    standfast.apply_report(store, template, result.report)
+    standfast.rollback(store, template, to_version=0)
+
+
+def watching(progress: standfast.OptimizationProgress) -> None:
+    """A callback of one's own for the progress of an optimization."""
+    for candidate in progress.candidates:
+        assert_type(candidate, standfast.CandidateProgress)
+        assert_type(candidate.pass_rate, float | None)
 
 
 clock: standfast.Clock = standfast.ManualClock()

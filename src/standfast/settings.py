@@ -32,6 +32,8 @@ class ModelFloorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     Attributes:
         provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted``.
+        model: The model's name at the provider.
+        base_url: The URL of a server with the provider's API; empty for the provider's own.
         script: The file of rules of the scripted provider.
         cache: A folder for the answers; empty keeps them in memory only.
         hard: Whether UNSAFE rejects a text. By default it needs review.
@@ -257,9 +259,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if types[name] == tuple[str, ...] and isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         try:
+            if isinstance(value, str) and value.startswith("{") and types[name] is not str:
+                # A table in the environment is JSON.
+                return msgspec.json.decode(value.encode(), type=types[name])
             # Text from the environment is converted to a number or a boolean where the setting is one.
             return msgspec.convert(value, types[name], strict=not isinstance(value, str))
-        except msgspec.ValidationError as error:
+        except msgspec.DecodeError as error:
             _refuse(name, str(error))
 
 

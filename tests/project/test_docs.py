@@ -6,13 +6,15 @@ from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from standfast.cli import main
-from tests.project import cli_reference, error_reference
+from standfast.settings import Settings
+from tests.project import cli_reference, error_reference, settings_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -90,6 +92,16 @@ def test_the_page_of_error_codes_is_made_from_the_error_classes() -> None:
 
     assert len({kind.code for kind in kinds}) == len(kinds)
     assert (DOCS / "errors.md").read_text(encoding="utf-8") == error_reference.reference(), (
+        "run: make cli-docs"
+    )
+
+
+def test_the_page_of_settings_is_made_from_their_types_and_docstrings() -> None:
+    names = [field.name for field in msgspec.structs.fields(Settings)]
+
+    assert sorted(settings_reference.docs_of(Settings)) == sorted(names), "a setting has no docstring"
+    assert set(settings_reference.PARTS) <= set(names)
+    assert (DOCS / "settings.md").read_text(encoding="utf-8") == settings_reference.reference(), (
         "run: make cli-docs"
     )
 

@@ -1,7 +1,7 @@
 """``standfast optimize``: shorten prompts, prove that they are no worse, apply them, and roll back."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -183,7 +183,7 @@ def run(  # One parameter per option of the command.
         )
         return
     adapter = open_provider(provider, model=model, base_url=base_url, script=script)
-    with _memory(store_url, namespace) if recalls else nullcontext() as memory, _shown() as progress:
+    with _memory(recalls, store_url, namespace) as memory, optimize.live_table(limits, quiet=as_json) as show:
         result = optimize.optimize_in_process(
             template,
             samples,
@@ -197,7 +197,7 @@ def run(  # One parameter per option of the command.
             limits=limits,
             tag=tag,
             workers=workers,
-            progress=progress,
+            progress=show,
         )
     _conclude(result, out, limits, as_json=as_json)
 
@@ -210,15 +210,6 @@ def _limits(
     return SpendingLimits(
         max_calls=max_calls, max_cost=max_cost, input_price=input_price, output_price=output_price
     )
-
-
-@contextmanager
-def _shown() -> "Iterator[Callable[[int, int], None]]":
-    """Show the progress of evaluations while the block lasts."""
-    from rich.console import Console  # noqa: PLC0415  # Imported late, as above.
-
-    with Console(stderr=True).status("evaluating …") as status:
-        yield lambda done, left: status.update(f"{done} evaluations done, {left} to go …")
 
 
 def _conclude(result: "OptimizeResult", out: str, limits: "SpendingLimits", *, as_json: bool) -> None:
@@ -406,8 +397,11 @@ def _usable_strategies(names: Sequence[str], *, recalls: bool) -> list[str]:
 
 
 @contextmanager
-def _memory(store_url: str | None, namespace: str | None) -> "Iterator[Memory]":
-    """Open the memory that memory sections recall from, and close it afterwards."""
+def _memory(recalls: bool, store_url: str | None, namespace: str | None) -> "Iterator[Memory | None]":
+    """Open the memory that memory sections recall from, if any do, and close it afterwards."""
+    if not recalls:
+        yield None
+        return
     # Traces of thousands of evaluations would bury those of real runs.
     settings = msgspec.structs.replace(load_settings(store_url=store_url, namespace=namespace), traces="")
     memory = open_memory(settings, create=False)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         set_overrides,
     )
     from standfast.optimize.loops.eval import EvalLoop
-    from standfast.optimize.loops.gate import GateSettings, RejectReason
+    from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason
     from standfast.optimize.loops.group import LoopGroup
     from standfast.optimize.loops.improving import FewShot, Reflection
     from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         optimize,
         optimize_in_process,
     )
+    from standfast.optimize.loops.progress import CandidateProgress, OptimizationProgress, live_table
     from standfast.optimize.loops.proposals import (
         CompressStrategy,
         SampleOutcome,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from standfast.optimize.loops.report import (
         Modification,
         OptimizationReport,
+        ParetoPoint,
         RejectedModification,
         UnchangedSection,
         UntestedText,
@@ -157,6 +159,7 @@ __all__ = [
     "AnthropicProvider",
     "AnyOf",
     "Assertions",
+    "CandidateProgress",
     "ChatMessage",
     "Codec",
     "CompressStrategy",
@@ -202,12 +205,15 @@ __all__ = [
     "Modification",
     "Numeric",
     "OpenAICompatibleProvider",
+    "OptimizationProgress",
     "OptimizationReport",
     "OptimizeLoop",
     "OptimizeRequest",
     "OptimizeResult",
     "Outcome",
     "OverridesBackend",
+    "ParetoPoint",
+    "PowerStatement",
     "Prompt",
     "PromptChange",
     "PromptDescriptor",
@@ -260,6 +266,7 @@ __all__ = [
     "estimate_optimization",
     "html_report",
     "is_graded_by_assertions",
+    "live_table",
     "memory_section",
     "message_kind",
     "named_evaluator",
@@ -283,13 +290,14 @@ _NAMES_OF_MODULE = {
     "loops.agent": "AgentMemory AgentSession Resources AgentTool ToolContext ToRemember",
     "loops.apply": "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides",
     "loops.eval": "EvalLoop",
-    "loops.gate": "GateSettings RejectReason",
+    "loops.gate": "GateSettings PowerStatement RejectReason",
     "loops.group": "LoopGroup",
     "loops.improving": "FewShot Reflection",
     "loops.main": "MainLoop MainLoopRequest MainLoopResult",
     "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
+    "loops.progress": "CandidateProgress OptimizationProgress live_table",
     "loops.proposals": "CompressStrategy SampleOutcome SectionEdit Strategies StrategySession",
-    "loops.report": "Modification OptimizationReport RejectedModification UnchangedSection UntestedText html_report",
+    "loops.report": "Modification OptimizationReport ParetoPoint RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",
     "loops.spending": "ModelSpending SpendingEstimate SpendingLimits",
     "loops.strategies": "Ablation DuplicateRemoval LLMCompressStrategy RecallBudget named_strategies",

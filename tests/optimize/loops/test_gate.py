@@ -2,7 +2,8 @@
 
 import random
 from fractions import Fraction
-from math import comb
+from math import comb, pi
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -15,13 +16,16 @@ from standfast.errors import InvalidValue
 from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.loops.gate import (
     GateSettings,
+    Looks,
     MoreRuns,
     RejectReason,
     Ruling,
     decide,
+    look_levels,
     loss_p_value,
     losses_allowed,
     mean_p_value,
+    passes_by_chance,
     power_statement,
     samples_needed,
     survives,
@@ -31,6 +35,7 @@ from tests.figures import Figures
 from tests.optimize.loops.harness import COUNTER, TEMPLATE
 
 GATE = GateSettings()
+LOOKS = GATE.confirming(1)
 P, F = True, False
 
 
@@ -74,8 +79,43 @@ def test_the_edges_of_the_test_are_exact() -> None:
 def test_all_uses_of_held_out_samples_together_spend_the_level() -> None:
     levels = [GateSettings(level=0.08).level_of_use(use) for use in range(1, 2_000)]
 
-    assert levels[:2] == pytest.approx([0.04, 0.08 / 6])
+    assert levels[:2] == pytest.approx([0.08 * 6 / pi**2, 0.08 * 6 / pi**2 / 4])
     assert 0.0799 < sum(levels) < 0.08
+
+
+def test_one_look_spends_the_whole_level_and_independent_looks_multiply() -> None:
+    assert passes_by_chance([0.05], [7]) == pytest.approx(0.05, rel=1e-6)
+    # Between a look and one at a million times its repeats there is hardly a correlation.
+    assert passes_by_chance([0.05, 0.1], [1, 1_000_000]) == pytest.approx(1 - 0.95 * 0.9, rel=2e-3)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.0304, 0.0019])
+def test_all_looks_together_spend_the_level_in_proportion_to_their_weights(level: float) -> None:
+    levels = look_levels(level, GATE.looks, GATE.look_weights)
+
+    assert passes_by_chance(levels, GATE.looks) == pytest.approx(level, rel=1e-4)
+    assert [one / levels[-1] for one in levels] == pytest.approx(GATE.look_weights)
+    # More than their equal shares, because looks at the same runs are alike.
+    assert sum(levels) > level
+
+
+def test_the_levels_of_looks_agree_with_simulated_motion() -> None:
+    chance, trials, passed = random.Random(5), 20_000, 0
+    levels = look_levels(0.05, (1, 3, 9), (0.5, 0.5, 1.0))
+    bounds = [-NormalDist().inv_cdf(level) for level in levels]
+    for _ in range(trials):
+        place, now, hit = 0.0, 0, False
+        for look, bound in zip((1, 3, 9), bounds, strict=True):
+            place, now = place + chance.gauss(0, (look - now) ** 0.5), look
+            hit |= place / look**0.5 >= bound
+        passed += hit
+
+    assert passed / trials == pytest.approx(0.05, abs=0.005)
+
+
+def test_choosing_looks_have_the_whole_choosing_level() -> None:
+    assert GATE.choosing == Looks(repeats=(1, 3, 5), levels=(GATE.choosing_level,) * 3)
+    assert GATE.confirming(1).repeats == GATE.looks
 
 
 def test_equal_values_leave_no_doubt_and_single_values_prove_nothing() -> None:
@@ -106,20 +146,20 @@ def test_the_power_is_told_honestly() -> None:
     assert many.rejects_at_twice == 1 - loss_p_value(samples=100, losses=4, margin=0.2)
 
 
-def _all(count: int, runs: tuple[bool, ...] = (P,) * 9) -> dict[str, tuple[bool, ...]]:
+def _all(count: int, runs: tuple[bool, ...] = (P,) * 12) -> dict[str, tuple[bool, ...]]:
     return {f"s{number:03}": runs for number in range(count)}
 
 
 def _decided(
-    base: dict[str, tuple[bool, ...]], own: dict[str, tuple[bool, ...]], level: float = 0.05
+    base: dict[str, tuple[bool, ...]], own: dict[str, tuple[bool, ...]], looks: Looks = LOOKS
 ) -> Ruling:
-    answer = decide(base, own, samples=list(base), settings=GATE, level=level)
+    answer = decide(base, own, samples=list(base), settings=GATE, looks=looks)
     assert isinstance(answer, Ruling)
     return answer
 
 
 def test_a_candidate_that_loses_nothing_passes_after_one_run_if_the_samples_prove_it() -> None:
-    ruling = decide(_all(60, (P,)), _all(60, (P,)), samples=list(_all(60)), settings=GATE, level=0.05)
+    ruling = decide(_all(60, (P,)), _all(60, (P,)), samples=list(_all(60)), settings=GATE, looks=LOOKS)
 
     assert isinstance(ruling, Ruling)
     assert ruling.passed
@@ -127,23 +167,26 @@ def test_a_candidate_that_loses_nothing_passes_after_one_run_if_the_samples_prov
     assert ruling.p_value == pytest.approx(0.9**60)
     few = _decided(_all(20), _all(20))
     assert few.reason is RejectReason.NOT_ENOUGH_SAMPLES
-    assert "34 could" in few.detail
+    assert "42 could" in few.detail
 
 
-def test_a_p_value_that_equals_the_share_of_a_look_passes() -> None:
-    level = loss_p_value(samples=60, losses=0, margin=GATE.margin) / GATE.look_shares[0]
+def test_a_p_value_that_equals_the_level_of_a_look_passes() -> None:
+    exact = loss_p_value(samples=60, losses=0, margin=GATE.margin)
 
-    assert _decided(_all(60), _all(60), level).repeats == 1
-    assert _decided(_all(60), _all(60), level * 0.999).repeats == 9
+    def looks(first: float) -> Looks:
+        return Looks(repeats=(1, 3), levels=(first, 0.5))
+
+    assert _decided(_all(60), _all(60), looks(exact)).repeats == 1
+    assert _decided(_all(60), _all(60), looks(exact * 0.999)).repeats == 3
 
 
 def test_a_candidate_that_fails_everything_is_given_up_after_a_few_samples() -> None:
     names = list(_all(60))
-    first = decide(_all(60, ()), _all(60, ()), samples=names, settings=GATE, level=0.05)
+    first = decide(_all(60, ()), _all(60, ()), samples=names, settings=GATE, looks=LOOKS)
     assert first == MoreRuns(samples=tuple(names[:PROBED_SAMPLES]), repeats=1)
     base = {name: (P,) if name in first.samples else () for name in names}
     failing = {name: (F,) if name in first.samples else () for name in names}
-    ruling = decide(base, failing, samples=names, settings=GATE, level=0.05)
+    ruling = decide(base, failing, samples=names, settings=GATE, looks=LOOKS)
 
     assert isinstance(ruling, Ruling)
     assert ruling.reason is RejectReason.INFERIOR
@@ -152,16 +195,18 @@ def test_a_candidate_that_fails_everything_is_given_up_after_a_few_samples() -> 
 
 def test_one_sample_that_always_passed_and_never_does_any_more_is_a_regression() -> None:
     names = list(_all(400))
-    once = decide(_all(400, (P,)), _all(400, (P,)) | {"s007": (F,)}, samples=names, settings=GATE, level=0.05)
+    once = decide(
+        _all(400, (P,)), _all(400, (P,)) | {"s007": (F,)}, samples=names, settings=GATE, looks=LOOKS
+    )
     assert once == MoreRuns(samples=("s007",), repeats=3)
-    ruling = _decided(_all(400), _all(400) | {"s007": (F,) * 9})
+    ruling = _decided(_all(400), _all(400) | {"s007": (F,) * 12})
 
     assert (ruling.reason, ruling.regression_count) == (RejectReason.REGRESSED, 1)
     assert "s007" in ruling.detail
 
 
 def test_a_single_failure_among_many_runs_is_noise() -> None:
-    assert _decided(_all(200), _all(200) | {"s000": (F, P, F, P, P, P, P, P, P)}).passed
+    assert _decided(_all(200), _all(200) | {"s000": (F, P, F, *(P,) * 9)}).passed
 
 
 def test_a_loss_that_is_spread_thin_is_seen_though_every_sample_passes_by_majority() -> None:
@@ -170,8 +215,8 @@ def test_a_loss_that_is_spread_thin_is_seen_though_every_sample_passes_by_majori
         name: tuple(repeat not in (number % 3, 3 + number % 6) for repeat in range(9))
         for number, name in enumerate(_all(100))
     }
-    late = GateSettings(looks=(9,), look_shares=(1.0,))
-    ruling = decide(_all(100), thin, samples=list(thin), settings=late, level=0.05)
+    late = Looks(repeats=(9,), levels=(0.05,))
+    ruling = decide(_all(100), thin, samples=list(thin), settings=GATE, looks=late)
 
     assert isinstance(ruling, Ruling)
     assert (ruling.reason, ruling.losses) == (RejectReason.INFERIOR, 0)
@@ -181,8 +226,8 @@ def test_a_loss_that_is_spread_thin_is_seen_though_every_sample_passes_by_majori
 
 def test_the_more_repeats_of_bad_samples_never_improve_the_rate() -> None:
     """All samples have as many runs as a look needs; what else was run of some does not count."""
-    own = _all(60, (P,)) | {f"s{number:03}": (F, P, P, P, P, P, P, P, P) for number in range(20, 30)}
-    answer = decide(_all(60), own, samples=list(own), settings=GATE, level=0.05)
+    own = _all(60, (P,)) | {f"s{number:03}": (F, *(P,) * 11) for number in range(20, 30)}
+    answer = decide(_all(60), own, samples=list(own), settings=GATE, looks=LOOKS)
 
     assert isinstance(answer, Ruling)
     assert answer.candidate_pass_rate == pytest.approx(50 / 60)
@@ -191,7 +236,7 @@ def test_the_more_repeats_of_bad_samples_never_improve_the_rate() -> None:
 def test_a_flaky_baseline_is_no_loss() -> None:
     chance = random.Random(3)
     base, own = (
-        {name: tuple(chance.random() < 0.8 for _ in range(9)) for name in _all(200)} for _ in range(2)
+        {name: tuple(chance.random() < 0.8 for _ in range(12)) for name in _all(200)} for _ in range(2)
     )
     ruling = _decided(base, own)
 
@@ -200,9 +245,9 @@ def test_a_flaky_baseline_is_no_loss() -> None:
 
 
 def test_gains_do_not_make_up_for_lost_samples() -> None:
-    lost = {f"f{n}": (P, P, F, P, P, P, P, P, P) for n in range(8)}
-    base = _all(60) | lost | {f"g{n}": (F,) * 9 for n in range(8)}
-    own = _all(60) | dict.fromkeys(lost, (F,) * 9) | {f"g{n}": (P,) * 9 for n in range(8)}
+    lost = {f"f{n}": (P, P, F, *(P,) * 9) for n in range(8)}
+    base = _all(60) | lost | {f"g{n}": (F,) * 12 for n in range(8)}
+    own = _all(60) | dict.fromkeys(lost, (F,) * 12) | {f"g{n}": (P,) * 12 for n in range(8)}
     ruling = _decided(base, own)
 
     assert (ruling.reason, ruling.losses) == (RejectReason.INFERIOR, 8)
@@ -210,7 +255,7 @@ def test_gains_do_not_make_up_for_lost_samples() -> None:
 
 
 def test_samples_that_the_baseline_never_passes_prove_nothing() -> None:
-    failing = {f"g{n}": (F,) * 9 for n in range(200)}
+    failing = {f"g{n}": (F,) * 12 for n in range(200)}
 
     assert _decided(_all(20) | failing, _all(20) | failing).reason is RejectReason.NOT_ENOUGH_SAMPLES
 
@@ -225,12 +270,24 @@ def test_the_screen_drops_what_loses_half_the_margin_in_one_run_each() -> None:
     assert [screened(lost) for lost in (0, 3, 4)] == [True, True, False]
 
 
+def test_the_screen_takes_runs_that_differ_in_both_directions_for_noise() -> None:
+    names = list(_all(60))
+
+    def screened(lost: int, gained: int) -> bool | MoreRuns:
+        base = _all(60, (P,)) | dict.fromkeys(names[40 : 40 + gained], (F,))
+        own = _all(60, (P,)) | dict.fromkeys(names[20 : 20 + lost], (F,))
+        return survives(base, own, samples=names, settings=GATE)
+
+    # 13 - 7 runs lost is less than the noise of 20, which is the root of 40; 15 - 6 is more than that of 21.
+    assert (screened(13, 7), screened(15, 6)) == (True, False)
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_the_level_holds_and_harmless_prompts_pass_in_simulations(
     scenario: Scenario, figures: Figures
 ) -> None:
     """`make bench` prints the whole curve; here are its two promises, with fewer trials."""
-    harmful, _ = simulate(scenario, GATE.margin, trials=60, choosing=False)
+    harmful, _ = simulate(scenario, GATE.margin, trials=200, choosing=False)
     harmless, calls = simulate(scenario, 0.0, trials=40)
     figures(
         scenario.name,
@@ -239,8 +296,8 @@ def test_the_level_holds_and_harmless_prompts_pass_in_simulations(
     )
 
     assert harmful <= GATE.level
-    assert harmless >= 0.7
-    assert calls <= 2_000
+    assert harmless >= 0.8
+    assert calls <= 1_300
 
 
 @pytest.mark.parametrize(
@@ -291,7 +348,14 @@ def test_what_stands_in_code_is_protected_as_code_only() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"level": 0}, {"margin": 1}, {"looks": (3, 1, 9)}, {"looks": ()}, {"look_shares": (0.5, 0.6, 0.1)}],
+    [
+        {"level": 0},
+        {"margin": 1},
+        {"looks": (3, 1, 9)},
+        {"looks": ()},
+        {"look_weights": (1.0, 0.5)},
+        {"choosing_repeats": 0},
+    ],
     ids=str,
 )
 def test_settings_that_promise_nothing_are_refused(wrong: dict[str, Any]) -> None:

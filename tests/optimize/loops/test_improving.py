@@ -131,6 +131,7 @@ def test_acceptance_against_the_true_gain(gain: float, most: float, least: float
     """At or below the least gain the stated level holds; a real gain is mostly found."""
     chance = Random(7)
     settings = GateSettings()
+    looks = settings.confirming(1)
     ids = [f"s{number}" for number in range(60)]
     accepted = 0
     trials = 200
@@ -149,7 +150,7 @@ def test_acceptance_against_the_true_gain(gain: float, most: float, least: float
                 side: {sample: own[:done] for sample, own in some.items()} for side, some in runs.items()
             }
             answer = decide(
-                shown["base"], shown["own"], samples=ids, settings=settings, level=settings.level, better=True
+                shown["base"], shown["own"], samples=ids, settings=settings, looks=looks, better=True
             )
             if not isinstance(answer, MoreRuns):
                 break

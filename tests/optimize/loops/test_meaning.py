@@ -1,4 +1,4 @@
-"""A shorter prompt commits to the same: numbers, negations, modals and names, sentence by sentence, in every claimed language."""
+"""A shorter prompt commits to the same: numbers, negations, modals, comparisons and names, sentence by sentence, in every claimed language."""
 
 import msgspec
 import pytest
@@ -15,7 +15,8 @@ from tests.optimize.loops.harness import COUNTER
 # For each language: sentences that are harmless to shorten, and what must never become of them.
 TEXTS = {
     "English": {
-        "text": "Never share passwords. Refund within 30 days. Ship within 5 days. You must greet people. Ask Ada about bills.",
+        "text": "Never share passwords. Refund within 30 days. Ship within 5 days. You must greet people. Ask Ada about bills. Reply before noon.",
+        "comparison flipped": ("Reply before", "Reply after"),
         "negation removed": ("Never share passwords", "Share passwords"),
         "negation moved": ("Never share passwords. Refund", "Share passwords. Never refund"),
         "negation doubled": ("You must greet", "You must not greet"),
@@ -25,7 +26,8 @@ TEXTS = {
         "name changed": ("Ask Ada", "Ask Bob"),
     },
     "German": {
-        "text": "Teile nie Passwörter. Erstatte binnen 30 Tagen. Versende binnen 5 Tagen. Du musst Leute grüßen. Frag zu Rechnungen Ada.",
+        "text": "Teile nie Passwörter. Erstatte binnen 30 Tagen. Versende binnen 5 Tagen. Du musst Leute grüßen. Frag zu Rechnungen Ada. Antworte vor Mittag.",
+        "comparison flipped": ("Antworte vor", "Antworte nach"),
         "negation removed": ("Teile nie Passwörter", "Teile Passwörter"),
         "negation moved": ("Teile nie Passwörter. Erstatte", "Teile Passwörter. Erstatte nie"),
         "negation doubled": ("musst Leute grüßen", "musst Leute nicht grüßen"),
@@ -35,7 +37,8 @@ TEXTS = {
         "name changed": ("Rechnungen Ada", "Rechnungen Bob"),
     },
     "French": {
-        "text": "Ne partage jamais les clés. Rembourse sous 30 jours. Expédie sous 5 jours. Tu dois saluer les gens. Demande à Ada pour les factures.",
+        "text": "Ne partage jamais les clés. Rembourse sous 30 jours. Expédie sous 5 jours. Tu dois saluer les gens. Demande à Ada pour les factures. Réponds avant midi.",
+        "comparison flipped": ("Réponds avant", "Réponds après"),
         "negation removed": ("Ne partage jamais les clés", "Partage les clés"),
         "negation moved": ("Ne partage jamais les clés. Rembourse", "Partage les clés. Ne rembourse jamais"),
         "negation doubled": ("Tu dois saluer", "Tu ne dois pas saluer"),
@@ -45,7 +48,8 @@ TEXTS = {
         "name changed": ("à Ada", "à Bob"),
     },
     "Spanish": {
-        "text": "Nunca compartas claves. Reembolsa en 30 días. Envía en 5 días. Debes saludar a la gente. Pregunta a Ada sobre facturas.",
+        "text": "Nunca compartas claves. Reembolsa en 30 días. Envía en 5 días. Debes saludar a la gente. Pregunta a Ada sobre facturas. Responde antes de mediodía.",
+        "comparison flipped": ("Responde antes", "Responde después"),
         "negation removed": ("Nunca compartas", "Compartas"),
         "negation moved": ("Nunca compartas claves. Reembolsa", "Compartas claves. Nunca reembolsa"),
         "negation doubled": ("Debes saludar", "No debes saludar"),
@@ -107,6 +111,8 @@ def test_dropping_what_commits_to_nothing_is_no_flip(language: str) -> None:
         ("Ada approves refunds. Bob approves shipping.", "Bob approves refunds. Ada approves shipping."),
         ("Refund in 30 days and ship in 5 days.", "Refund in 5 days and ship in 30 days."),
         ("You must reply. You may joke.", "You may reply. You must joke."),
+        ("Please accept more than two items in each order.", "Accept less than two items in each order."),
+        ("Please send it to the boss and to the team as well.", "Send it to the boss or the team."),
         ("Do not share keys, and do not guess.", "Do not share keys, and guess."),
         ("Answer in thirty days.", "Answer in twenty days."),
         ("Wait 3 days. Then wait 3 more days.", "Wait 3 days. Then wait more days."),

@@ -67,7 +67,7 @@ HARMFUL = {
     "an edit that makes samples flaky": (
         ("role", SHORT_ROLE),
         lambda number, prompt, repeat: (
-            number % 3 != 0 or "sea" in prompt.split("## Rules")[0] or repeat % 2 == 0
+            number % 3 != 0 or "sea" in prompt.split("## Rules")[0] or (number // 3 + repeat) % 2 == 0
         ),
         RejectReason.INFERIOR,
     ),
@@ -145,13 +145,13 @@ def test_too_few_samples_are_noticed_before_the_first_call(tmp_path: Path) -> No
 
     assert (provider.calls, report.evaluations, report.has_modifications) == (0, 0, False)
     assert report.stopped is not None
-    assert "40 held-out samples, and there are 12" in report.stopped
+    assert "42 held-out samples, and there are 12" in report.stopped
     assert report.stopped in summary_lines(report)
 
 
 def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path) -> None:
     """The second change is confirmed at a smaller level, and soon fresh samples are needed."""
-    bodies = ["You are a calculator that people like.", SHORT_ROLE, "Calculator.", "Calc."]
+    bodies = ["You are a calculator that people like.", SHORT_ROLE, "Calculator."]
     uses = []
     for body in bodies:
         harness = Harness(tmp_path, agent(), Planted(("role", body)))
@@ -164,9 +164,9 @@ def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path)
         if report.has_modifications:
             apply_report(harness.store, TEMPLATE, report)
 
-    assert uses == [(1, True), (2, True), (3, True), (4, False)]
+    assert uses == [(1, True), (2, True), (3, False)]
     assert report.stopped is not None
-    assert "use 4 of these held-out samples" in report.stopped
+    assert "use 3 of these held-out samples" in report.stopped
     fresh = Dataset(samples=tuple(dataset(400))[SAMPLES:])
     assert harness.optimize(fresh).held_out_use == 1
 
@@ -238,7 +238,7 @@ def test_what_no_sample_tests_is_listed_and_only_removed_if_that_is_allowed(tmp_
     allowed = Harness(tmp_path / "allowed", agent(needs), strategy).optimize(dataset(SAMPLES))
     assert all(one.removed for one in allowed.untested)
     assert {one.text for one in allowed.untested} >= {"The sea is wide.", "One and one make two."}
-    assert "No sample tests" in html_report(allowed)
+    assert "Sentences that no sample tests" in html_report(allowed)
 
 
 def test_the_report_says_why_each_section_stayed(tmp_path: Path) -> None:

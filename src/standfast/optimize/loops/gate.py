@@ -12,18 +12,21 @@ A candidate that is not shorter must be better instead: the null hypothesis is t
 t test on ``candidate rate - baseline rate - least_gain``.
 
 Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would dilute the failures
-of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried after 1, 3 and 9 repeats; each
-look spends a share of the level.
+of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried at several *looks*, after 1, 3, 5, 7, 9 and 12
+repeats. On held-out samples all looks together spend the level (:func:`look_levels`). Choosing spends no promise, so each of its
+looks, the first three, has the whole choosing level.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
-from math import exp, expm1, lgamma, log, log1p, sqrt
+from math import exp, expm1, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from standfast.limits import GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
 from standfast.vocabulary import Value
@@ -35,8 +38,12 @@ _HOPELESS_P: Final = 0.003
 """A candidate whose losses outnumber its gains this improbably is given up at once."""
 _LOST_SHARE: Final = 1 / 3
 """A sample is lost if the candidate passes it less than this share as often as the baseline."""
-_HOPELESS_DEVIATIONS: Final = -1.25
+_HOPELESS_DEVIATIONS: Final = -1.0
 """A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a complete look."""
+_SURE_REPEATS: Final = 9
+"""A sample that the baseline passed in so many runs and the candidate in none is lost for sure."""
+_GRID: Final = 201
+"""How many points the distribution between two looks is computed on; more change the levels by less than 0.1 %."""
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
@@ -44,10 +51,10 @@ class GateSettings(Value, frozen=True, kw_only=True):
 
     Args:
         held_out_share: The share of samples that only confirm.
-        choosing_level: The level at which candidates are chosen for confirmation. It costs power, not honesty: the promise is
-            kept by the held-out samples.
+        choosing_level: The level at which candidates are chosen for confirmation, at each of the looks up to ``choosing_repeats``. It
+            costs power, not honesty: the promise is kept by the held-out samples.
         looks: After how many repeats of every sample a decision is tried.
-        look_shares: The share of the level that each look spends.
+        look_weights: How the levels of the looks compare; together they spend the level.
         least_gain: By how much a prompt that is not shorter must raise the pass rate, shown at the same level.
         max_rounds: How often proposals are made on top of accepted ones.
         remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
@@ -57,9 +64,10 @@ class GateSettings(Value, frozen=True, kw_only=True):
     margin: float = GATE_MARGIN
     least_gain: float = GATE_LEAST_GAIN
     held_out_share: float = 0.6
-    choosing_level: float = 0.35
-    looks: tuple[int, ...] = (1, 3, 9)
-    look_shares: tuple[float, ...] = (0.3, 0.1, 0.6)
+    choosing_level: float = 0.3
+    choosing_repeats: int = 5
+    looks: tuple[int, ...] = (1, 3, 5, 7, 9, 12)
+    look_weights: tuple[float, ...] = (0.6, 0.4, 0.5, 0.6, 0.8, 1.0)
     max_rounds: int = 2
     remove_untested: bool = False
 
@@ -76,10 +84,12 @@ class GateSettings(Value, frozen=True, kw_only=True):
             "looks must be rising numbers of repeats, the first at least 1",
         )
         self._require(
-            len(self.look_shares) == len(self.looks)
-            and all(share > 0 for share in self.look_shares)
-            and sum(self.look_shares) <= 1 + 1e-9,
-            "look_shares must be one positive share per look, together at most 1",
+            len(self.look_weights) == len(self.looks)
+            and all(0 < weight <= 1 for weight in self.look_weights),
+            "look_weights must be one weight per look, above 0 and at most 1",
+        )
+        self._require(
+            self.choosing_repeats >= self.looks[0], "choosing_repeats must be at least the first look"
         )
         self._require_whole("max_rounds", self.max_rounds, least=1)
 
@@ -88,24 +98,31 @@ class GateSettings(Value, frozen=True, kw_only=True):
         """How often a sample runs at most."""
         return self.looks[-1]
 
+    @property
+    def choosing(self) -> "Looks":
+        """The looks at choosing samples. Nothing is promised on them, so each has the whole choosing level."""
+        repeats = tuple(look for look in self.looks if look <= self.choosing_repeats)
+        return Looks(repeats=repeats, levels=(self.choosing_level,) * len(repeats))
+
+    def confirming(self, use: int) -> "Looks":
+        """Return the looks of the n-th test on the same held-out samples."""
+        levels = look_levels(self.level_of_use(use), self.looks, self.look_weights)
+        return Looks(repeats=self.looks, levels=levels)
+
     def level_of_use(self, use: int) -> float:
         """Return the level of the n-th test on the same held-out samples. All of them together spend ``level``."""
-        return self.level / (use * (use + 1))
-
-    def sharpest(self, level: float) -> float:
-        """Return the largest share of a level that one look spends."""
-        return level * max(self.look_shares)
+        return self.level * 6 / (pi * use) ** 2
 
     def too_few(self, *, choosing: int, held_out: int, use: int = 1) -> str | None:
         """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None if one could."""
         parts = (
-            ("choosing", choosing, self.choosing_level),
-            ("held-out", held_out, self.level_of_use(use)),
+            ("choosing", choosing, self.choosing),
+            ("held-out", held_out, self.confirming(use)),
         )
         missing = [
             f"{needed} {part} samples, and there are {count}"
-            for part, count, level in parts
-            if count < (needed := samples_needed(margin=self.margin, level=self.sharpest(level)))
+            for part, count, looks in parts
+            if count < (needed := samples_needed(margin=self.margin, level=looks.easiest))
         ]
         if not missing:
             return None
@@ -114,6 +131,55 @@ class GateSettings(Value, frozen=True, kw_only=True):
             f"a margin of {self.margin:g} at level {self.level:g}{used} needs {' and '.join(missing)}; "
             "add fresh samples or widen the margin"
         )
+
+
+class Looks(Value, frozen=True, kw_only=True):
+    """When a test tries to decide, and at which level each time."""
+
+    repeats: tuple[int, ...]
+    levels: tuple[float, ...]
+
+    @property
+    def easiest(self) -> float:
+        """The largest level of a look."""
+        return max(self.levels)
+
+
+@lru_cache(maxsize=64)
+def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the level of each look, in proportion to the weights, so that all of them together spend ``level``.
+
+    The statistic of a look is an average over its repeats, so two looks at ``r < s`` repeats have a correlation of ``sqrt(r / s)`` if samples do not
+    differ, and a higher one if they do. By Slepian's inequality a higher correlation makes it less likely that any look
+    passes by chance, so the levels for the former case hold always.
+    """
+    lowest, highest = 0.0, 1.0
+    for _ in range(20):
+        scale = (lowest + highest) / 2
+        if passes_by_chance([level * scale * weight for weight in weights], looks) <= level:
+            lowest = scale
+        else:
+            highest = scale
+    return tuple(level * lowest * weight for weight in weights)
+
+
+def passes_by_chance(levels: Sequence[float], looks: Sequence[int]) -> float:
+    """Return the probability that Brownian motion, seen at these times, passes one-sided tests of these levels at any of them."""
+    normal = NormalDist()
+    below = np.vectorize(normal.cdf)
+    times = [look / looks[-1] for look in looks]
+    bounds = [-normal.inv_cdf(level) * sqrt(time) for level, time in zip(levels, times, strict=True)]
+    # The density of where the motion is without having passed, on a grid that ends at the bound; it begins at a single point.
+    places, masses, now, passed = np.zeros(1), np.ones(1), 0.0, 0.0
+    for time, bound in zip(times, bounds, strict=True):
+        step = sqrt(time - now)
+        passed += float(masses @ below((places - bound) / step))
+        grid = np.linspace(-9 * sqrt(time), bound, _GRID)
+        density = np.exp(-(((grid[:, None] - places) / step) ** 2) / 2) / (step * sqrt(2 * pi)) @ masses
+        width = np.full(_GRID, grid[1] - grid[0])
+        width[[0, -1]] /= 2
+        places, masses, now = grid, density * width, time
+    return passed
 
 
 class PowerStatement(Value, frozen=True, kw_only=True):
@@ -239,38 +305,36 @@ def decide(
     *,
     samples: Sequence[str],
     settings: GateSettings,
-    level: float,
+    looks: Looks,
     better: bool = False,
 ) -> Ruling | MoreRuns:
     """Decide on a candidate from the runs so far, or say which runs are needed next.
 
     With ``better``, the candidate must gain ``least_gain``; otherwise it must not lose ``margin``. The answer depends on the runs only, so that an interrupted comparison continues where it was.
     """
-    probe = samples[:PROBED_SAMPLES]
-    if missing := _missing(baseline, candidate, probe, settings.looks[0]):
-        return MoreRuns(samples=missing, repeats=settings.looks[0])
-    if _hopeless(baseline, candidate, probe, settings.looks[0]):
+    probe, first = samples[:PROBED_SAMPLES], looks.repeats[0]
+    if missing := _missing(baseline, candidate, probe, first):
+        return MoreRuns(samples=missing, repeats=first)
+    if _hopeless(baseline, candidate, probe, first):
         counted = _count(
-            baseline, candidate, probe, settings.looks[0], settings=settings, level=level, better=better
+            baseline, candidate, probe, first, settings=settings, level=looks.levels[0], better=better
         )
         return _because(counted, RejectReason.INFERIOR, f"given up after {len(probe)} samples")
-    for look, share in zip(settings.looks, settings.look_shares, strict=True):
+    for look, level in zip(looks.repeats, looks.levels, strict=True):
         if missing := _missing(baseline, candidate, samples, look):
             return MoreRuns(samples=missing, repeats=look)
-        counted = _count(
-            baseline, candidate, samples, look, settings=settings, level=level * share, better=better
-        )
+        counted = _count(baseline, candidate, samples, look, settings=settings, level=level, better=better)
         answer = _regression(baseline, candidate, samples, counted, settings)
         if answer is not None:
             return answer
-        if counted.p_value <= level * share:
+        if counted.p_value <= level:
             return counted
         if _hopeless(baseline, candidate, samples, look) or (
             _deviations(baseline, candidate, samples, look, settings, better=better) < _HOPELESS_DEVIATIONS
         ):
             reason = RejectReason.NOT_BETTER if better else RejectReason.INFERIOR
             return _because(counted, reason, "given up early")
-    return _no_gain(counted, settings, level) if better else _no_proof(counted, settings, level)
+    return _no_gain(counted, settings, level) if better else _no_proof(counted, settings, looks)
 
 
 def survives(
@@ -285,7 +349,8 @@ def survives(
         if _hopeless(baseline, candidate, some, look):
             return False
     lost, gained = _discordant(baseline, candidate, samples, look)
-    return lost - gained <= settings.margin / 2 * len(samples) * look
+    # Where runs differ in both directions, so much is noise.
+    return lost - gained <= max(settings.margin / 2 * len(samples) * look, sqrt(2 * (lost + gained)))
 
 
 def _missing(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> tuple[str, ...]:
@@ -410,7 +475,7 @@ def _regression(
     a level that is shared among all samples.
     """
     doubtful = [sample for sample in samples if all(baseline[sample]) and not any(candidate[sample])]
-    repeats = settings.max_repeats
+    repeats = next((look for look in settings.looks if look >= _SURE_REPEATS), settings.max_repeats)
     if missing := _missing(baseline, candidate, doubtful, repeats):
         done = min(min(len(baseline[sample]), len(candidate[sample])) for sample in missing)
         return MoreRuns(samples=missing, repeats=min(look for look in settings.looks if look > done))
@@ -431,23 +496,23 @@ def _because(counted: Ruling, reason: RejectReason, detail: str) -> Ruling:
     return msgspec.structs.replace(counted, reason=reason, detail=detail)
 
 
-def _no_proof(counted: Ruling, settings: GateSettings, level: float) -> Ruling:
-    sharpest = settings.sharpest(level)
-    needed = samples_needed(margin=settings.margin, level=sharpest)
+def _no_proof(counted: Ruling, settings: GateSettings, looks: Looks) -> Ruling:
+    needed = samples_needed(margin=settings.margin, level=looks.easiest)
     if counted.samples < needed:
         detail = (
             f"{counted.samples} samples that the baseline passes can't prove a margin of {settings.margin:g} "
-            f"at level {level:.2g}; {needed} could"
+            f"at level {looks.easiest:.2g}; {needed} could"
         )
         return _because(counted, RejectReason.NOT_ENOUGH_SAMPLES, detail)
-    detail = f"a loss of {settings.margin:.0%} is not excluded: p = {counted.p_value:.2g} > {sharpest:.2g}"
+    detail = (
+        f"a loss of {settings.margin:.0%} is not excluded: p = {counted.p_value:.2g} > {looks.levels[-1]:.2g}"
+    )
     return _because(counted, RejectReason.INFERIOR, detail)
 
 
 def _no_gain(counted: Ruling, settings: GateSettings, level: float) -> Ruling:
     detail = (
-        f"a gain of more than {settings.least_gain:.1%} is not shown: "
-        f"p = {counted.p_value:.2g} > {settings.sharpest(level):.2g}"
+        f"a gain of more than {settings.least_gain:.1%} is not shown: p = {counted.p_value:.2g} > {level:.2g}"
     )
     return _because(counted, RejectReason.NOT_BETTER, detail)
 

@@ -1,4 +1,4 @@
-"""What a sentence of a prompt commits to: its numbers, negations, modals and names, compared sentence by sentence.
+"""What a sentence of a prompt commits to: its numbers, negations, modals, comparisons and names, compared sentence by sentence.
 
 A shorter sentence must have exactly the marks of the sentence it comes from, in their order. So "Refund in 30 days. Ship in 5." can't
 become "Refund in 5 days. Ship in 30.", and "Never share keys. Share your name." can't become "Share keys. Never share your name."
@@ -16,10 +16,11 @@ Mark = tuple[str, str]
 """Kind and normalized content: ``("number", "30")``."""
 
 NUMBER, NUMBER_WORD, NEGATION, MODAL, NAME = "number", "number word", "negation", "modal", "name"
+COMPARISON = "comparison"
 _STRICT: Final = frozenset({NUMBER, NEGATION})
 
 LANGUAGES: Final = ("English", "German", "French", "Spanish")
-"""The languages whose negations, modals and number words are known."""
+"""The languages whose negations, modals, comparisons and number words are known."""
 
 _NEGATIONS: Final = frozenset(
     [
@@ -149,7 +150,20 @@ _MODALS: Final = frozenset(
         "hay",
     ]
 )
+_COMPARISONS: Final = frozenset(
+    word
+    for words in (
+        "before after until since more less fewer most least above below under over larger smaller higher lower first last or",
+        "vor nach bis seit mehr weniger mindestens höchstens über unter größer kleiner höher niedriger zuerst zuletzt oder",
+        "avant après jusqu depuis plus moins minimum maximum supérieur inférieur premier dernier ou",
+        "antes después hasta desde más menos mínimo máximo mayor menor primero último o",
+    )
+    for word in words.split()
+)
+"""Words that order or choose. ``plus`` also negates in French, which is as good a reason to keep it."""
 _MODAL_PHRASES: Final = (
+    (re.compile(r"\b(?:prior to|in advance of)\b", re.IGNORECASE), "before"),
+    (re.compile(r"\b(?:subsequent to|following)\b", re.IGNORECASE), "after"),
     (re.compile(r"\b(?:is|are|be) able to\b|\bha(?:s|ve) the ability to\b", re.IGNORECASE), "can"),
     (re.compile(r"\bat all times\b", re.IGNORECASE), "always"),
     (re.compile(r"\b(?:ha(?:s|ve)|needs?) to\b", re.IGNORECASE), "must"),
@@ -323,6 +337,8 @@ def _sentence(text: str) -> Sentence:
             marks.append((NEGATION, lower))
         elif lower in _MODALS:
             marks.append((MODAL, lower))
+        elif lower in _COMPARISONS:
+            marks.append((COMPARISON, lower))
         elif token[0].isupper() and place > 0:
             marks.append((NAME, lower))
         elif len(lower) >= 3 and lower not in _FUNCTION_WORDS:
@@ -405,7 +421,7 @@ def _difference(old: Sentence, new: Sentence) -> MeaningChange:
     kind = next(
         (
             kind
-            for kind in (NEGATION, NUMBER, NUMBER_WORD, MODAL, NAME)
+            for kind in (NEGATION, NUMBER, NUMBER_WORD, MODAL, COMPARISON, NAME)
             if any(one[0] == kind for one in changed)
         ),
         NAME,

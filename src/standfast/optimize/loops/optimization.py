@@ -93,7 +93,7 @@ class Optimization:
 
     def report(self) -> OptimizationReport:
         """Run the optimization and return its report."""
-        baseline = self._trial.arm(self._base)
+        baseline = self._arm(self._base, "baseline")
         self._use = self._trial.held_out_number(baseline, self._confirm)
         progress = _Progress(self._base)
         if (problem := self._too_few_samples()) is not None:
@@ -124,40 +124,38 @@ class Optimization:
         edits = self._new_edits(baseline, progress)
         if not edits:
             return False
-        level = self._gate.choosing_level
-        arms = [self._arm(apply_edits(progress.current, [edit])) for edit in edits]
-        rulings = self._trial.compare(baseline, arms, self._choose, level=level)
+        looks = self._gate.choosing
+        arms = [self._arm(apply_edits(progress.current, [edit]), _label(edit)) for edit in edits]
+        rulings = self._trial.compare(baseline, arms, self._choose, looks=looks)
         if progress.power is None:
             samples = passing(self._trial.baseline_runs(baseline, self._choose), repeats=1)
-            progress.power = power_statement(
-                samples=samples, margin=self._gate.margin, level=self._gate.sharpest(level)
-            )
+            progress.power = power_statement(samples=samples, margin=self._gate.margin, level=looks.easiest)
         passed: list[tuple[SectionEdit, float]] = []
         for edit, ruling in zip(edits, rulings, strict=True):
-            label = f"{path_text(edit.path)}: {edit.strategy}"
             candidate = apply_edits(progress.current, [edit])
             if ruling.reason is not RejectReason.UNPROVEN:
-                progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
+                progress.points.append(self._point(_label(edit), candidate, ruling.candidate_pass_rate))
             if ruling.passed:
                 passed.append((edit, ruling.candidate_pass_rate))
             else:
                 progress.rejected.append(self._rejected(progress, edit, ruling))
-        accepted = self._passing_together(baseline, self._best_of_each(passed, progress), progress, level)
+        accepted = self._passing_together(baseline, self._best_of_each(passed, progress), progress)
         for edit in accepted:
             progress.strategies.setdefault(edit.path, []).append(edit.strategy)
         progress.current = apply_edits(progress.current, accepted)
         return bool(accepted)
 
-    def _arm(self, candidate: PromptDescriptor) -> Arm:
+    def _arm(self, candidate: PromptDescriptor, label: str = "") -> Arm:
         """Return the arm of a candidate, which must be better than the baseline if it is not shorter."""
-        longer = prompt_tokens(candidate, self._counter) >= prompt_tokens(self._base, self._counter)
-        return self._trial.arm(candidate, must_improve=longer)
+        tokens = prompt_tokens(candidate, self._counter)
+        longer = tokens >= prompt_tokens(self._base, self._counter)
+        return self._trial.arm(candidate, label=label, tokens=tokens, must_improve=longer)
 
     def _new_edits(self, baseline: Arm, progress: _Progress) -> list[SectionEdit]:
         """Return new edits that pass the static checks."""
 
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
-            return self._trial.screen(baseline, [self._trial.arm(prompt) for prompt in prompts], self._choose)
+            return self._trial.screen(baseline, [self._arm(prompt) for prompt in prompts], self._choose)
 
         session = StrategySession(
             counter=self._counter,
@@ -261,18 +259,18 @@ class Optimization:
         return list(best.values())
 
     def _passing_together(
-        self, baseline: Arm, edits: list[SectionEdit], progress: _Progress, level: float
+        self, baseline: Arm, edits: list[SectionEdit], progress: _Progress
     ) -> list[SectionEdit]:
         """Return edits that pass together: all of them, or what remains when failing halves are split."""
         last: dict[int, Ruling] = {}
 
         def passes(some: list[SectionEdit]) -> bool:
-            arm = self._arm(apply_edits(progress.current, some))
-            [ruling] = self._trial.compare(baseline, [arm], self._choose, level=level)
+            label = f"{len(some)} edits together" if len(some) > 1 else ""
+            arm = self._arm(apply_edits(progress.current, some), label)
+            [ruling] = self._trial.compare(baseline, [arm], self._choose, looks=self._gate.choosing)
             last[0] = ruling
             if ruling.passed and len(some) > 1:
                 candidate = apply_edits(progress.current, some)
-                label = f"{len(some)} edits together"
                 progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
             return ruling.passed
 
@@ -341,7 +339,7 @@ class Optimization:
             confirming_power=power_statement(
                 samples=confirmed.samples if confirmed is not None else len(self._confirm),
                 margin=self._gate.margin,
-                level=self._gate.sharpest(self._gate.level_of_use(self._use)),
+                level=self._gate.confirming(self._use).easiest,
             ),
             confirming_p_value=None if confirmed is None else confirmed.p_value,
             worst_loss=None if confirmed is None else confirmed.worst_loss,
@@ -405,3 +403,7 @@ class Optimization:
 
     def _point(self, label: str, prompt: PromptDescriptor, rate: float) -> ParetoPoint:
         return ParetoPoint(label=label, tokens=prompt_tokens(prompt, self._counter), pass_rate=rate)
+
+
+def _label(edit: SectionEdit) -> str:
+    return f"{path_text(edit.path)}: {edit.strategy}"

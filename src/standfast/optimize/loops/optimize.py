@@ -26,6 +26,7 @@ from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import MainLoop
 from standfast.optimize.loops.optimization import Optimization, Subject
+from standfast.optimize.loops.progress import Progress
 from standfast.optimize.loops.proposals import CompressStrategy
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.loops.spending import (
@@ -35,7 +36,7 @@ from standfast.optimize.loops.spending import (
     estimate_spending,
 )
 from standfast.optimize.loops.strategies import named_strategies
-from standfast.optimize.loops.trial import Progress, Trial, TrialSetting
+from standfast.optimize.loops.trial import Trial, TrialSetting
 from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, Mailbox
@@ -96,7 +97,7 @@ class OptimizeLoop(
         limits: What one optimization may spend.
         counter: Counts tokens; by default a real tokenizer if one is installed, else an estimate.
         patience_seconds: How long to wait for evaluations before they are sent again.
-        progress: Called with the number of finished and of pending evaluations.
+        progress: Called often with what is known so far of each candidate.
     """
 
     takes: ClassVar[type] = OptimizeRequest
@@ -252,6 +253,7 @@ def optimize(
     overrides_store: PromptOverridesStore | None = None,
     cache: ResultCache | None = None,
     workers: int = 4,
+    progress: Progress | None = None,
 ) -> OptimizationReport:
     """Optimize a prompt and return the report; ``print(report)`` explains it. Nothing is applied.
 
@@ -261,6 +263,7 @@ def optimize(
         strategies: Names of strategies, as on the command line.
         overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one, each call starts
             afresh, so pass one if you optimize a prompt more than once on the same samples.
+        progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a terminal.
 
     Raises:
         OptimizationFailed: The optimization came to no result; the message says why.
@@ -281,6 +284,7 @@ def optimize(
             gate=gate,
             limits=limits,
             workers=workers,
+            progress=progress,
         )
     if result.error is not None:
         raise OptimizationFailed(problem=result.error)

@@ -208,16 +208,22 @@ def _power_line(power: PowerStatement) -> str:
 
 
 _STYLE: Final = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #d9dee3; vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { white-space: pre-wrap; background: #f6f8fa; padding: .8rem; border-radius: .4rem; overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --line: #d9dee3; --box: #f6f8fa; --removed: #ffd7d5; --added: #c9f0d0; --quiet: #59636e; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; background: #fff; }
+h1 { font-size: 1.5rem; margin-bottom: .5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; } h3 { font-size: 1rem; }
+.headline { font-size: 1.15rem; margin: .2rem 0; } .quiet { color: var(--quiet); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+td:last-child { overflow-wrap: anywhere; } td:nth-child(n+5) { min-width: 9rem; } th { white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; min-width: 0; font-variant-numeric: tabular-nums; }
+pre { white-space: pre-wrap; background: var(--box); padding: .8rem; border-radius: .4rem; overflow-wrap: anywhere; }
 svg { max-width: 34rem; width: 100%; } svg text { font-size: 12px; fill: currentColor; }
-del { background: #ffd7d5; } ins { background: #c9f0d0; text-decoration: none; }
-@media (prefers-color-scheme: dark) { body { background: #14171a; color: #dfe3e8; } pre { background: #1e2329; }
-th, td { border-color: #343a41; } del { background: #6b2020; } ins { background: #1d4d2b; } }
+del { background: var(--removed); } ins { background: var(--added); text-decoration: none; }
+@media (max-width: 30rem) { svg text { font-size: 17px; } th, td { padding: .3rem .4rem; } }
+@media (prefers-color-scheme: dark) { :root { --line: #343a41; --box: #1e2329; --removed: #6b2020; --added: #1d4d2b; --quiet: #9aa4ae; }
+body { background: #14171a; color: #dfe3e8; } }
 """
+_NUMBER: Final = re.compile(r"-?[\d.,]+ ?%?")
 
 
 def html_report(report: OptimizationReport) -> str:
@@ -229,8 +235,8 @@ def html_report(report: OptimizationReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
-        *(f"<p>{escape(line)}</p>" for line in summary_lines(report)[:2]),
-        _facts(report),
+        *(f'<p class="headline">{escape(line)}</p>' for line in summary_lines(report)[:2]),
+        f'<p class="quiet">{escape(summary_lines(report)[-1])}</p>',
         "<h2>Modifications</h2>" if report.modifications else "<h2>No modifications</h2>",
         *(_modification(one) for one in report.modifications),
         _rejected(report.rejected),
@@ -239,24 +245,26 @@ def html_report(report: OptimizationReport) -> str:
         _operating_curve(report.confirming_power),
         _power("Choosing samples", report.choosing_power),
         _power("Held-out samples", report.confirming_power),
+        _provenance(report),
         "</body></html>",
     ]
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _facts(report: OptimizationReport) -> str:
+def _provenance(report: OptimizationReport) -> str:
     usage = report.usage
+    version = f"version {report.baseline_version}"
+    if report.baseline_fell_back:
+        version = f"the source, because the tag's override is {report.baseline_fell_back}"
     facts = {
         "experiment": report.experiment_id,
-        "baseline": f"tag {report.baseline_tag}, version {report.baseline_version}, digest {report.baseline_digest}",
+        "baseline": f"tag {report.baseline_tag}, {version}; digest {report.baseline_digest}",
         "candidate": f"digest {report.candidate_digest}",
         "dataset": f"digest {report.dataset_digest}",
         "tokenizer": report.tokenizer + ("" if report.tokens_are_exact else " (an estimate)"),
         "evaluations": f"{report.evaluations}, {usage.input_tokens} tokens in, {usage.output_tokens} out",
     }
-    if report.baseline_fell_back:
-        facts["note"] = f"the tag's override was {report.baseline_fell_back}, so the baseline is the source"
-    return _table([], [[name, value] for name, value in facts.items()])
+    return "<h2>Provenance</h2>" + _table([], [[name, value] for name, value in facts.items()])
 
 
 def _modification(one: Modification) -> str:
@@ -301,14 +309,18 @@ def _unchanged(report: OptimizationReport) -> str:
     return "".join(
         (
             "<h2>Unchanged</h2>" + _table(["section", "why"], stayed) if stayed else "",
-            "<h2>No sample tests</h2>" + _table(["section", "", "text"], untested) if untested else "",
+            "<h2>Sentences that no sample tests</h2>" + _table(["section", "", "text"], untested)
+            if untested
+            else "",
         )
     )
 
 
 def _pareto(points: tuple[ParetoPoint, ...]) -> str:
     rows = [[point.label, str(point.tokens), f"{point.pass_rate:.1%}"] for point in points]
-    return "<h2>Tokens and pass rate</h2>" + _table(["prompt", "tokens", "pass rate"], rows) if rows else ""
+    intro = "<p>The prompts that no other one beats in both, on the choosing samples.</p>"
+    table = _table(["prompt", "tokens", "pass rate"], rows)
+    return f"<h2>Tokens and pass rate</h2>{intro}{table}" if rows else ""
 
 
 def _operating_curve(power: PowerStatement | None) -> str:
@@ -347,7 +359,8 @@ def _power(title: str, power: PowerStatement | None) -> str:
         return ""
     rows = [
         ["samples that the baseline passes", str(power.samples)],
-        ["declared margin and level", f"{power.margin:g}, {power.level:.3g}"],
+        ["declared margin", f"{power.margin:.1%}"],
+        ["level of the easiest look", f"{power.level:.1%}"],
         ["most losses with which a candidate passes", str(max(power.losses_allowed, 0))],
         ["samples needed", str(power.samples_needed)],
         ["probability that a harmless candidate is accepted", f"{power.accepts_harmless:.1%}"],
@@ -358,6 +371,15 @@ def _power(title: str, power: PowerStatement | None) -> str:
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
-    head = "<tr>" + "".join(f"<th>{escape(one)}</th>" for one in heads) + "</tr>" if heads else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{head}{body}</table>"
+    """Return a table; columns of numbers are aligned to the right."""
+    kinds = [
+        ' class="number"' if all(_NUMBER.fullmatch(cell) for cell in column) else ""
+        for column in zip(*rows, strict=True)
+    ]
+
+    def row(tag: str, cells: list[str]) -> str:
+        marked = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(marked)}</tr>"
+
+    head = row("th", heads) if heads else ""
+    return f'<div class="wide"><table>{head}{"".join(row("td", cells) for cells in rows)}</table></div>'

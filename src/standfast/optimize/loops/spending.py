@@ -92,8 +92,9 @@ def estimate_spending(
     session = StrategySession(counter=counter, survives=survives)
     candidates = len(strategy.propose(prompt, adapter=None, session=session)) + asked_sections
     choose, confirm = dataset.split(gate.held_out_share)
-    calls = len(choose) * (1 + candidates + screened) + 2 * len(confirm) + asked_sections
-    most = calls * gate.max_repeats * gate.max_rounds
+    choosing, confirming = len(choose) * (1 + candidates + screened), 2 * len(confirm)
+    calls = choosing + confirming + asked_sections
+    most = ((choosing + asked_sections) * gate.max_rounds + confirming) * gate.max_repeats
     inputs = sum(counter.count(as_text(sample.input)) for sample in dataset) // max(len(dataset), 1)
     usage = TokenUsage(
         input_tokens=calls * (prompt_tokens(prompt, counter) + inputs),

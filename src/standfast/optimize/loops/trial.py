@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from standfast.canon import fingerprint
 from standfast.clock import UUID, Clock
 from standfast.errors import EvalsUnanswered, SpendingLimitReached, StaleReceipt
@@ -18,6 +20,7 @@ from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import (
     GateSettings,
+    Looks,
     MoreRuns,
     RejectReason,
     Ruling,
@@ -25,6 +28,7 @@ from standfast.optimize.loops.gate import (
     decide,
     survives,
 )
+from standfast.optimize.loops.progress import RUNNING, CandidateProgress, OptimizationProgress, Progress
 from standfast.optimize.loops.proposals import SampleOutcome
 from standfast.optimize.loops.spending import ModelSpending, SpendingLimits
 from standfast.optimize.mailboxes.mailbox import Mailbox
@@ -32,9 +36,6 @@ from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverrid
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished evaluations and of pending ones."""
 
 Answer = TypeVar("Answer")
 
@@ -48,6 +49,7 @@ class Arm:
 
     digest: str
     experiment: Experiment
+    tokens: int = 0
     must_improve: bool = False
     """Whether it has to be better than the baseline, because it is not shorter."""
 
@@ -91,6 +93,9 @@ class Trial:
         self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
         self._arms: dict[str, Arm] = {}
         self._results: dict[EvalKey, EvalResult] = {}
+        self._labels: dict[str, str] = {}
+        self._rows: dict[tuple[str, bool], CandidateProgress] = {}
+        self._held_out = False
         self.spending = ModelSpending()
 
     @property
@@ -103,9 +108,12 @@ class Trial:
         """The tokens of all evaluations, as the provider reports them."""
         return sum((result.usage for result in self._results.values()), TokenUsage())
 
-    def arm(self, descriptor: PromptDescriptor, *, must_improve: bool = False) -> Arm:
-        """Return the arm of a prompt; the first call stores its tag."""
+    def arm(
+        self, descriptor: PromptDescriptor, *, label: str = "", tokens: int = 0, must_improve: bool = False
+    ) -> Arm:
+        """Return the arm of a prompt; the first call stores its tag. Progress shows the last label and the tokens."""
         digest = descriptor.digest
+        self._labels[digest] = label or self._labels.get(digest, "screened")
         if digest not in self._arms:
             setting = self._setting
             tag = f"{self._tag_prefix}{digest[:16]}"
@@ -119,7 +127,9 @@ class Trial:
                 flags=setting.flags,
                 created_at=setting.created_at,
             )
-            self._arms[digest] = Arm(digest=digest, experiment=experiment, must_improve=must_improve)
+            self._arms[digest] = Arm(
+                digest=digest, experiment=experiment, tokens=tokens, must_improve=must_improve
+            )
         return self._arms[digest]
 
     def passes_something(self, baseline: Arm, samples: Dataset[Any, Any]) -> bool:
@@ -156,13 +166,13 @@ class Trial:
         ]
 
     def compare(
-        self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, level: float
+        self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, looks: Looks
     ) -> list[Ruling]:
         """Return a ruling on each candidate. Baseline and candidates run interleaved, until each is decided."""
         gate = self._setting.gate
 
         def decided(arm: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
-            return decide(base, own, samples=ids, settings=gate, level=level, better=arm.must_improve)
+            return decide(base, own, samples=ids, settings=gate, looks=looks, better=arm.must_improve)
 
         return self._until_decided(
             baseline,
@@ -181,8 +191,10 @@ class Trial:
         """Compare on held-out samples and record the test; return the ruling and which use of the samples it was."""
         template, gate = self._setting.template, self._setting.gate
         digests = [sample.digest for sample in samples]
+        self._held_out = True
+        self._rows[baseline.digest, True] = self._row(baseline.digest)
         number = self._store.held_out_uses(template).number_of(baseline.digest, candidate.digest, digests)
-        [ruling] = self.compare(baseline, [candidate], samples, level=gate.level_of_use(number))
+        [ruling] = self.compare(baseline, [candidate], samples, looks=gate.confirming(number))
         runs = [sorted(self._runs(arm, samples).items()) for arm in (baseline, candidate)]
         recorded = self._store.record_held_out_use(
             template,
@@ -193,7 +205,8 @@ class Trial:
         )
         if recorded != number:
             # Other runs than those of the known test, or another optimization came first: a later, stricter test.
-            [ruling] = self.compare(baseline, [candidate], samples, level=gate.level_of_use(recorded))
+            [ruling] = self.compare(baseline, [candidate], samples, looks=gate.confirming(recorded))
+        self._held_out = False
         return ruling, recorded
 
     def screen(self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any]) -> list[bool]:
@@ -227,6 +240,7 @@ class Trial:
                     if problem is not None
                     else decided(arm, base, self._runs(arm, samples), list(by_id))
                 )
+                self._set_state(arm, answer)
                 if not isinstance(answer, MoreRuns):
                     answers[digest] = answer
                     del open_arms[digest]
@@ -325,13 +339,50 @@ class Trial:
         quiet_since = self._clock.monotonic()
         while pending:
             self._beat()
-            if self._progress is not None:
-                self._progress(len(self._results), len(pending))
+            self._tell_progress(len(pending))
             if self._collect(pending):
                 quiet_since = self._clock.monotonic()
             elif self._clock.monotonic() - quiet_since > self._setting.patience_seconds:
                 self._retry(pending, list(pending.values()), "no result in time")
                 quiet_since = self._clock.monotonic()
+        self._tell_progress(0)
+
+    def _tell_progress(self, pending: int) -> None:
+        if self._progress is not None:
+            self._progress(
+                OptimizationProgress(
+                    evaluations=len(self._results),
+                    pending=pending,
+                    spending=self.spending,
+                    candidates=tuple(self._rows.values()),
+                )
+            )
+
+    def _row(self, digest: str) -> CandidateProgress:
+        label = self._labels[digest] + (", held-out" if self._held_out else "")
+        row = self._rows.get((digest, self._held_out))
+        if row is None:
+            return CandidateProgress(label=label, tokens=self._arms[digest].tokens)
+        return msgspec.structs.replace(row, label=label)
+
+    def _count_run(self, digest: str, *, passed: bool) -> None:
+        row = self._row(digest)
+        self._rows[digest, self._held_out] = msgspec.structs.replace(
+            row, runs=row.runs + 1, passed=row.passed + passed
+        )
+
+    def _set_state(self, arm: Arm, answer: object) -> None:
+        match answer:
+            case MoreRuns():
+                state = RUNNING
+            case Ruling(reason=RejectReason() as reason):
+                state = reason.value
+            case False:
+                state = "given up"
+            case _:
+                state = "passes"
+        self._rows[arm.digest, self._held_out] = msgspec.structs.replace(self._row(arm.digest), state=state)
+        self._tell_progress(0)
 
     def _collect(self, pending: dict[UUID, _Pending]) -> bool:
         """Take arrived results; return whether there were any of ours."""
@@ -347,6 +398,7 @@ class Trial:
             problem = self._invalid_because(waiting, result)
             if problem is None:
                 self._results[waiting.key] = result
+                self._count_run(waiting.key[0], passed=result.passed)
                 spent = result.usage if result.calls else TokenUsage()
                 self.spending += ModelSpending(calls=result.calls, cached=int(not result.calls), usage=spent)
                 del pending[result.request_id]
