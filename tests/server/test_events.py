@@ -12,7 +12,7 @@ import pytest
 from standfast.client import Client
 from standfast.errors import Unauthenticated
 from standfast.server.access.permissions import Permission
-from standfast.server.http.events import encoded
+from standfast.server.edge.event_streams import encoded
 from standfast.server.operations.event_operations import ServerEvent, events_after, newest_entry
 from tests.memory.conftest import SECRET
 from tests.server.harness import HANDBOOK, Harness, Served

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp
 
 from standfast.errors import StandfastError
 from standfast.server.app import build_app
+from standfast.server.edge.event_streams import EVENTS_PATH
 from standfast.server.edge.problems import STATUS_OF_CODE, status_of
 from standfast.server.http.endpoints import ENDPOINTS
-from standfast.server.http.events import EVENTS_PATH
 from standfast.server.http.openapi import openapi_document
 from tests.server.artifacts import artifact_harness
 from tests.server.harness import FACT, Harness

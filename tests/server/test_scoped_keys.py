@@ -24,8 +24,8 @@ from standfast.govern.approvals.queue import WaitingProposal
 from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.app import build_app
 from standfast.server.console.routes import PAGES, console_routes
+from standfast.server.edge.event_streams import encoded
 from standfast.server.http.endpoints import ENDPOINTS, Endpoint
-from standfast.server.http.events import encoded
 from standfast.server.mcp.server import build_server
 from standfast.server.operations import (
     conversation_operations,

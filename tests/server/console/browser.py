@@ -40,12 +40,14 @@ def browser() -> Iterator[Browser]:
 def serving(harness: SampleServer) -> Iterator[str]:
     """Serve the sample server in a thread; yields its address."""
     with socket.create_server((LOOPBACK, 0)) as bound:
-        server = uvicorn.Server(server_config(harness.app()))
+        app = harness.app()
+        server = uvicorn.Server(server_config(app))
         thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)
         thread.start()
         try:
             yield f"http://{LOOPBACK}:{bound.getsockname()[1]}"
         finally:
+            app.stop()
             server.should_exit = True
             thread.join(10)
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.types import ASGIApp
-
 from standfast.bench.engines import in_process
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, plan_grid, run_grid
@@ -33,6 +31,7 @@ from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
 from standfast.server.console.rendering import link
 from standfast.server.console.routes import console_routes
+from standfast.server.edge.middleware import EdgeMiddleware
 from standfast.server.operations import conversation_operations, memory_operations
 from standfast.server.operations.conversation_schemas import AddBody
 from standfast.server.operations.gateway import Gateway
@@ -70,10 +69,12 @@ class SampleServer:
     proposal_id: str
     run_ids: tuple[str, str, str]
 
-    def app(self, **options: Any) -> ASGIApp:
+    def app(self, **options: Any) -> EdgeMiddleware:
         """The app with the console."""
         routes = console_routes(self.settings, behind_tls=options.pop("behind_tls", False))
-        return build_app(self.gateway, parts=[routes], **options)
+        app = build_app(self.gateway, parts=[routes], **options)
+        assert isinstance(app, EdgeMiddleware)
+        return app
 
     def pages(self) -> dict[str, str]:
         """The address of every page, by name."""
@@ -81,12 +82,14 @@ class SampleServer:
         subject = f"payload{self.payload}"
         pages: dict[str, tuple[str, dict[str, Any]]] = {
             "overview": ("", {}),
+            "activity": ("activity", {}),
             "search": ("search", {}),
             "found": ("search", {"q": f"refunds {self.payload}"}),
             "memory": ("memory", {}),
             "recall": ("memory", {"q": f"refunds {self.payload}"}),
             "past": ("memory", {"at": 5}),
             "void": ("memory", {"band": "VOID"}),
+            "refused": ("refused", {}),
             "scopes": ("scopes", {}),
             "scope": ("scope", {"scope": f"user/ada{self.payload}"}),
             "write": ("write", {"scope": f"user/ada{self.payload}"}),

@@ -194,6 +194,46 @@ else:
         page.get_by_text("look").click()
         page.get_by_role("heading", name="Memory", exact=True).wait_for()
 
+    def test_what_happens_elsewhere_appears_by_itself(tmp_path: Path, chrome: Browser) -> None:
+        """On the list of activity as a line, on other pages as a notice; texts from events never become markup."""
+        hostile = "<img src=x onerror=planted=1>"
+        with sample_server(tmp_path, memory_only=True) as harness, serving(harness) as served:
+            page = chrome.new_page()
+            sign_in(page, served, harness.operator)
+            page.goto(f"{served}/console/activity")
+            page.get_by_text("New lines appear by themselves.").wait_for()
+            harness.gateway.home.remember("The gate is shut.", subject=f"gate{hostile}")
+            page.locator("#activity li", has_text=f"gate{hostile}").wait_for()
+            found = page.evaluate(FIND_PAYLOAD)
+            page.goto(f"{served}/console/memory")
+            harness.gateway.home.remember("The gate is open.", subject="gate")
+            page.get_by_text("1 commit since this page was loaded.").wait_for()
+            page.get_by_role("link", name="Load again").click()
+            page.get_by_text("The gate is open.").first.wait_for()
+            page.close()
+
+        assert found == CLEAN
+
+    def test_pages_work_without_scripts(address: str, chrome: Browser, harness: SampleServer) -> None:
+        context = chrome.new_context(java_script_enabled=False)
+        page = context.new_page()
+        sign_in(page, address, harness.operator)
+        page.goto(f"{address}/console/activity")
+        activity = page.inner_text("main")
+        page.fill("#find", "refunds")
+        page.press("#find", "Enter")
+        page.wait_for_url("**/console/search**")
+        found = page.inner_text("main")
+        page.goto(f"{address}/console/approvals?ticked=all")
+        page.get_by_role("button", name="Accept as memory").click()
+        page.wait_for_url("**/console/sign**")
+        sign_page = page.inner_text("main")
+        context.close()
+
+        assert "Snapshot 4: policy/eu-refunds" in activity
+        assert "EU refunds take 30 days" in found
+        assert "Accept as memory: 2 proposals, one signature" in sign_page
+
     def test_a_person_approves_in_the_browser(tmp_path: Path, chrome: Browser) -> None:
         with sample_server(tmp_path, memory_only=True) as harness, serving(harness) as served:
             page = chrome.new_page()

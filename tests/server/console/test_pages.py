@@ -24,8 +24,10 @@ CHANGING = {"write", "correct", "forget", "forget one"}
 WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
 PAGES = [
     "overview",
+    "activity",
     "search",
     "found",
+    "refused",
     "memory",
     "recall",
     "past",
@@ -61,6 +63,8 @@ SAYS = {
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
     "recall": "1 match",
+    "activity": "Snapshot 4: policy/eu-refunds",
+    "refused": "The deploy key is [redacted: AWS access key id] and it works.",
     "scopes": "user/ada",
     "scope": "monday",
     "write": "Add a fact",
@@ -148,7 +152,7 @@ def test_an_auditor_sees_every_page_and_an_agent_those_of_its_namespace(
     address = harness.pages()[name]
     statuses = auditor.get(address).status_code, agent.get(address).status_code
 
-    assert statuses == (403 if name in CHANGING else 200, 403 if name in WHOLE_STORE else 200)
+    assert statuses == (403 if name in CHANGING else 200, 403 if name in {*WHOLE_STORE, "refused"} else 200)
 
 
 def test_an_agent_can_not_see_another_namespace(agent: BrowserClient) -> None:
@@ -174,7 +178,7 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
 
     assert any("/console/memory" in str(one) for one in links)
     assert not [
-        one for one in links if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts"))
+        one for one in links if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts", "refused"))
     ]
 
 
@@ -350,6 +354,15 @@ def test_verdicts_and_bands_are_plain_words(operator: BrowserClient, harness: Sa
     for word in ("SEAL", "VOID", "888_HOLD", "VAULT", "LEDGER", "ACTIVE"):
         assert word not in overview
         assert word not in rejected
+
+
+def test_rejected_content_has_its_reason_and_filters(operator: BrowserClient, harness: SampleServer) -> None:
+    shown = words_of(operator.get(harness.pages()["refused"]))
+    filtered = words_of(operator.get("/console/refused?q=nothing+like+it"))
+
+    assert shown.index("F5_Secrecy") < shown.index("[redacted: AWS access key id]")
+    assert "AKIA" not in shown
+    assert "Nothing was rejected" in filtered
 
 
 def test_a_search_explains_scores_and_trust(operator: BrowserClient, harness: SampleServer) -> None:

@@ -7,6 +7,8 @@ band_stats.py      records and bytes of each band, and their growth, for the ove
 search.py          what matches the words and filters of a search; search_pages.py shows it
 scope_pages.py     users and other scopes, and their export
 change_pages.py    add, correct and forget, with a reason
+activity_pages.py  what happened last; console.js adds what happens later
+refused_pages.py   rejected content, for people
 memory_pages.py    overview, records and recall, snapshots, differences
 record_pages.py    a record, and the timeline of its subject
 commit_notes.py    what the ledger says about a commit: its run, the reasons of the judge

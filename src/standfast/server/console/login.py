@@ -107,6 +107,13 @@ class Login:
         session = self._sessions.read(request.cookies.get(COOKIE))
         return session if session is not None and session.is_signed_in else None
 
+    def own_session(self, request: Request) -> ConsoleSession:
+        """The session of a request that a page of ours made. ``Unauthenticated`` if nobody is signed in."""
+        session = self.session_of(request)
+        if session is None or request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            raise Unauthenticated(problem="the session is over; sign in again")
+        return session
+
     def require(self, request: Request) -> Response:
         """The answer to a request without a session: the login page, which leads back to the requested page."""
         if request.method == "POST":

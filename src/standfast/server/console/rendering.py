@@ -28,7 +28,7 @@ from standfast.vocabulary import Band, Evidence, Verdict
 ROOT: Final = "/console"
 HEADERS: Final = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -64,7 +64,15 @@ def render(template: str, context: dict[str, Any]) -> str:
 
 def html(template: str, context: Mapping[str, Any], status: int = 200) -> Response:
     """Render a template as a response. Without a ``caller`` in the context the page has no menu."""
-    layout = {"caller": None, "title": None, "current": None, "version": VERSION, "namespace": None}
+    layout = {
+        "caller": None,
+        "title": None,
+        "current": None,
+        "version": VERSION,
+        "namespace": None,
+        "events_from": None,
+        "live": "notice",
+    }
     return Response(render(template, {**layout, **context}), status, media_type="text/html", headers=HEADERS)
 
 

@@ -12,14 +12,16 @@ from starlette.routing import BaseRoute, Route
 
 from standfast.canon import normal_string
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
-from standfast.server.access.permissions import Caller
+from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.console import (
+    activity_pages,
     approval_pages,
     audit_pages,
     bench_pages,
     change_pages,
     memory_pages,
     record_pages,
+    refused_pages,
     scope_pages,
     search_pages,
     trace_pages,
@@ -29,8 +31,10 @@ from standfast.server.console.login import ConsoleSession, Login
 from standfast.server.console.page_request import Page, PageHandler, PageRequest
 from standfast.server.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, redirect, static_file
 from standfast.server.edge.context import ApiContext, peer_of
+from standfast.server.edge.event_streams import EventStreams
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import problem_of, status_of
+from standfast.server.operations.event_operations import last_entry
 from standfast.settings import Settings
 
 log: Final = logging.getLogger("standfast.server.http")
@@ -42,6 +46,7 @@ class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
     ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see them.
+    ``for_people`` marks those that agents do not see.
     """
 
     path: str
@@ -50,10 +55,20 @@ class PageRoute:
     post: PageHandler | None = None
     in_menu: bool = False
     whole_store: bool = False
+    for_people: bool = False
+
+    def is_shown_to(self, request: PageRequest) -> bool:
+        """Whether the menu lists the page for a caller. The page itself checks permissions."""
+        return (
+            self.in_menu
+            and (not self.whole_store or request.sees_whole_store)
+            and (not self.for_people or request.caller.role is not KeyRole.AGENT)
+        )
 
 
 PAGES: Final = (
     PageRoute("", "Overview", memory_pages.overview, in_menu=True),
+    PageRoute("activity", "Activity", activity_pages.activity, in_menu=True),
     PageRoute("search", "Search", search_pages.search, in_menu=True),
     PageRoute("scopes", "Users and scopes", scope_pages.scopes, in_menu=True),
     PageRoute("scope", "Scope", scope_pages.scope),
@@ -67,6 +82,7 @@ PAGES: Final = (
     PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
     PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide),
     PageRoute("sign", "Sign together", approval_pages.sign, approval_pages.decide_together),
+    PageRoute("refused", "Rejected", refused_pages.refused, in_menu=True, for_people=True),
     PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
     PageRoute("trace", "Trace", trace_pages.trace, whole_store=True),
     PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True),
@@ -104,12 +120,14 @@ class Console:
         self._settings = settings
         self._login = Login(api.gateway, behind_tls=behind_tls)
         self._stats = StatsCache()
+        self._events = EventStreams(api, interface="console")
 
     def routes(self) -> list[BaseRoute]:
         """The routes of all pages. An unknown path below the console gets an error page."""
         routes: list[BaseRoute] = [
             Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
             Route(f"{ROOT}/login", self._in_thread(self._login.login), methods=["GET", "POST"]),
+            Route(f"{ROOT}/events", self._stream_events, methods=["GET"]),
             Route(f"{ROOT}/logout", self._in_thread(self._login.logout), methods=["GET", "POST"]),
         ]
         for page in PAGES:
@@ -192,13 +210,13 @@ class Console:
 
     def _layout(self, session: ConsoleSession, page_request: PageRequest) -> dict[str, Any]:
         """The template variables of the menu and header."""
-        menu = [page for page in PAGES if page.in_menu]
         return {
             "caller": page_request.caller,
             "namespace": page_request.namespace,
             "namespaces": page_request.namespaces(),
-            "menu": [page for page in menu if page_request.sees_whole_store or not page.whole_store],
+            "menu": [page for page in PAGES if page.is_shown_to(page_request)],
             "form_token": session.form_token,
+            "events_from": last_entry(self._gateway, page_request.caller),
         }
 
     def _error_page(
@@ -230,6 +248,17 @@ class Console:
         if isinstance(error, Unauthenticated):
             self._login.drop_cookie(response)
         return response
+
+    async def _stream_events(self, request: Request) -> Response:
+        """Live events for the scripts of a signed-in browser. The stream ends with the session."""
+
+        def authenticate() -> Callable[[], Caller]:
+            session = self._login.own_session(request)
+            caller = self._gateway.authenticate_session(session.key_id)
+            request.scope[CALLER_IN_SCOPE] = caller
+            return lambda: self._gateway.keyring.caller_of(self._login.own_session(request).key_id)
+
+        return await self._events.respond(request, authenticate)
 
     async def _static(self, request: Request) -> Response:
         request.scope[OPERATION_IN_SCOPE] = "console"

@@ -132,6 +132,8 @@ class SearchHit:
     session: str | None = None
     position: int = 0
     bands: list[str] = field(default_factory=list)
+    key: str = ""
+    """The key of the row that was found first."""
     proposal: Proposal | None = None
 
     @property
@@ -329,6 +331,7 @@ class Search:
                 speaker=row.speaker,
                 session=row.session,
                 position=row.position or 0,
+                key=version.key,
             )
         if band not in hit.bands:
             hit.bands.append(band)

@@ -67,6 +67,8 @@ class ApiContext:
         self._refusal_threads = WorkerThreads(HEALTH_THREADS)
         self.metrics = ServerMetrics(gateway.metrics)
         self.tracer = tracer or CallTracer()
+        self.open_streams = 0
+        """Streams of events that are open now. Only the event loop's thread counts them."""
 
     def authenticate(self, request: Request) -> Caller:
         """Return who makes a request, by its bearer token."""

@@ -28,6 +28,7 @@ from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import ApiContext
+from standfast.server.edge.event_streams import EVENTS_PATH, EventStreams
 from standfast.server.edge.middleware import (
     CALLER_IN_SCOPE,
     METRICS_TYPE,
@@ -37,7 +38,6 @@ from standfast.server.edge.middleware import (
 from standfast.server.edge.problems import plain_problem, response_of
 from standfast.server.http.docs_page import docs_response
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
-from standfast.server.http.events import EVENTS_PATH, EventStreams
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
 from standfast.vocabulary import Value
@@ -57,7 +57,14 @@ class HttpApi:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self.runs = OpenRuns(context.gateway)
-        self._events = EventStreams(context)
+        self._events = EventStreams(context, interface="http")
+
+    async def _stream_events(self, request: Request) -> Response:
+        def authenticate() -> Callable[[], Caller]:
+            caller = self._context.authorize(request, Permission.EVENTS, None)
+            return lambda: self._context.gateway.keyring.caller_of(caller.key_id)
+
+        return await self._events.respond(request, authenticate)
 
     def routes(self) -> list[BaseRoute]:
         """All routes. Each path has one, so that a wrong method is answered with 405 and the right ones."""
@@ -70,7 +77,7 @@ class HttpApi:
             "/openapi.json": self._openapi,
             "/docs": self._docs,
             "/metrics": self._metrics,
-            EVENTS_PATH: self._events.respond,
+            EVENTS_PATH: self._stream_events,
         }
         return [
             *(Route(path, self._handler(by), methods=list(by)) for path, by in by_path.items()),

@@ -3,10 +3,10 @@
 from functools import cache
 from typing import Any, Final
 
-from standfast.limits import MAX_NAME_CHARS
+from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
+from standfast.server.edge.event_streams import EVENT_STREAM, EVENTS_PATH, LAST_ID_HEADER
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
-from standfast.server.http.events import EVENTS_PATH, events_operation
 from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.gateway import VERSION
 from standfast.server.operations.json_schemas import component_schemas
@@ -123,3 +123,30 @@ def _problem() -> dict[str, Any]:
 
 def _ref(kind: type) -> dict[str, str]:
     return {"$ref": _REF.format(name=kind.__name__)}
+
+
+def events_operation(problems: dict[str, Any]) -> dict[str, Any]:
+    """The endpoint in the OpenAPI document. ``problems`` are the responses of every operation."""
+    number = {"type": "integer", "minimum": 0, "maximum": SAFE_INTEGER}
+    description = "The id of the last event that was received; without it, only later events are sent."
+    return {
+        "operationId": "events",
+        "summary": "Follow commits, proposals and refusals as server-sent events.",
+        "parameters": [
+            {
+                "name": LAST_ID_HEADER,
+                "in": "header",
+                "required": False,
+                "schema": number,
+                "description": description,
+            },
+            {"name": "after", "in": "query", "required": False, "schema": number, "description": description},
+        ],
+        "responses": {
+            "200": {
+                "description": "A stream that does not end. The data of each event is a ServerEvent.",
+                "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
+            },
+            **problems,
+        },
+    }

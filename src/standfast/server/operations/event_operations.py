@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from standfast.ledger.chain import Entry
-from standfast.limits import MAX_EVENT_ENTRIES, MAX_EVENT_RECORDS
+from standfast.limits import MAX_EVENT_ENTRIES, MAX_EVENT_RECORDS, SCAN_PAGE_RECORDS
 from standfast.scopes import name_in, prefix_in, scope_in
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed
 from standfast.server.access.protection import ACCESS_KIND
@@ -66,6 +66,16 @@ def newest_entry(gateway: Gateway) -> int:
     """The entry of the newest commit, from which a caller that names none is told."""
     head = gateway.store.head()
     return gateway.store.commit_of(head).ledger_seq if head else 0
+
+
+def last_entry(gateway: Gateway, caller: Caller) -> int:
+    """The entry up to which a page that is loaded now has told the caller everything."""
+    newest = newest_entry(gateway)
+    if not is_allowed(caller, Permission.LEDGER, None):
+        return newest
+    # Refused calls are told to this caller, and their entries may follow the newest commit's.
+    later = gateway.store.entries_page(after=newest, limit=SCAN_PAGE_RECORDS)
+    return later[-1].seq if later else newest
 
 
 def _events_of(gateway: Gateway, caller: Caller, entry: Entry) -> Iterator[ServerEvent]:

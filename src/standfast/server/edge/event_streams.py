@@ -1,4 +1,4 @@
-"""Live events as a stream of server-sent events: ``GET /v1/events``.
+"""Live events as a stream of server-sent events: ``GET /v1/events``, and ``/console/events`` for signed-in browsers.
 
 Each event has the number of its entry in the ledger as its id. A client that was disconnected sends the last id that it got as
 ``Last-Event-ID``, as browsers do by themselves, and misses nothing: the ledger holds every event.
@@ -6,7 +6,7 @@ Each event has the number of its entry in the ledger as its id. A client that wa
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import msgspec
@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from standfast.errors import BadRequest, Overloaded, StandfastError, StoreError
 from standfast.limits import EVENT_POLL_SECONDS, EVENT_PULSE_SECONDS, MAX_EVENT_STREAMS, SAFE_INTEGER
-from standfast.server.access.permissions import Caller, Permission
+from standfast.server.access.permissions import Caller, Permission, require
 from standfast.server.edge.context import ApiContext
 from standfast.server.edge.middleware import OPERATION_IN_SCOPE, STOPPING_IN_SCOPE
 from standfast.server.operations.event_operations import ServerEvent, events_after, newest_entry
@@ -26,23 +26,29 @@ LAST_ID_HEADER: Final = "Last-Event-ID"
 _RETRY_MILLISECONDS: Final = 1_000
 
 
+Authenticate = Callable[[], Callable[[], Caller]]
+"""Authenticates a request, and returns a function that gives its caller as of now. Both raise if there is none."""
+
+
 class EventStreams:
-    """The open streams of one server. Each follows the ledger by itself, so all servers of a store tell the same."""
+    """Streams of events of one interface. Each follows the ledger by itself, so all servers of a store tell the same."""
 
-    def __init__(self, context: ApiContext) -> None:
+    def __init__(self, context: ApiContext, *, interface: str) -> None:
         self._context = context
-        self._open = 0
+        self._interface = interface
 
-    async def respond(self, request: Request) -> Response:
-        """Begin a stream, or refuse the request."""
+    async def respond(self, request: Request, authenticate: Authenticate) -> Response:
+        """Begin a stream, or refuse the request. It ends when the caller may no longer hear it."""
         context = self._context
         request.scope[OPERATION_IN_SCOPE] = "events"
         try:
-            if self._open >= MAX_EVENT_STREAMS:
+            if context.open_streams >= MAX_EVENT_STREAMS:
                 raise Overloaded(what=f"{MAX_EVENT_STREAMS} streams of events")
-            caller, after = await context.threads.run(lambda: self._begin(request))
+            caller, after = await context.threads.run(lambda: self._begin(request, authenticate))
         except StandfastError as error:
-            return await context.refusal(error, request, Permission.EVENTS.value, None)
+            return await context.refusal(
+                error, request, Permission.EVENTS.value, None, interface=self._interface
+            )
         stopping: Callable[[], bool] = request.scope.get(STOPPING_IN_SCOPE, lambda: False)
         # Proxies would hold events back until their buffer is full.
         headers = {"X-Accel-Buffering": "no"}
@@ -50,8 +56,9 @@ class EventStreams:
             self._stream(caller, after, stopping), media_type=EVENT_STREAM, headers=headers
         )
 
-    def _begin(self, request: Request) -> tuple[Caller, int]:
-        caller = self._context.authorize(request, Permission.EVENTS, None)
+    def _begin(self, request: Request, authenticate: Authenticate) -> tuple[Callable[[], Caller], int]:
+        caller = authenticate()
+        require(caller(), Permission.EVENTS, None)
         given = request.headers.getlist(LAST_ID_HEADER) or request.query_params.getlist("after")
         if not given:
             return caller, newest_entry(self._context.gateway)
@@ -60,8 +67,10 @@ class EventStreams:
             raise BadRequest(problem=f"send {LAST_ID_HEADER}, or after=, once, with the id of an event")
         return caller, int(given[0])
 
-    async def _stream(self, caller: Caller, after: int, stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
-        self._open += 1
+    async def _stream(
+        self, caller: Callable[[], Caller], after: int, stopping: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
+        self._context.open_streams += 1
         clock = self._context.gateway.clock
         try:
             yield f"retry: {_RETRY_MILLISECONDS}\nid: {after}\n\n".encode()
@@ -69,7 +78,7 @@ class EventStreams:
             while not stopping():
                 try:
                     events, seen = await self._context.health_threads.run(
-                        partial(self._events, caller.key_id, after)
+                        partial(self._events, caller, after)
                     )
                 except (StoreError, Overloaded):
                     await anyio.sleep(EVENT_POLL_SECONDS)
@@ -84,12 +93,11 @@ class EventStreams:
                     await anyio.sleep(EVENT_POLL_SECONDS)
                 after = seen
         finally:
-            self._open -= 1
+            self._context.open_streams -= 1
 
-    def _events(self, key_id: str, after: int) -> tuple[list[ServerEvent], int]:
-        """The next events. The key is looked up each time: a key that was revoked hears no more."""
-        gateway = self._context.gateway
-        return events_after(gateway, gateway.keyring.caller_of(key_id), after)
+    def _events(self, caller: Callable[[], Caller], after: int) -> tuple[list[ServerEvent], int]:
+        """The next events. The caller is looked up each time: a key that was revoked hears no more."""
+        return events_after(self._context.gateway, caller(), after)
 
 
 def encoded(events: Sequence[ServerEvent], seen: int) -> bytes:
@@ -103,30 +111,3 @@ def encoded(events: Sequence[ServerEvent], seen: int) -> bytes:
         lines += [b"event: " + event.kind.encode(), b"data: " + msgspec.json.encode(data), b""]
     # An id without data moves a client on over entries that it may not see.
     return b"\n".join([*lines, b"id: %d" % seen, b"", b""])
-
-
-def events_operation(problems: dict[str, Any]) -> dict[str, Any]:
-    """The endpoint in the OpenAPI document. ``problems`` are the responses of every operation."""
-    number = {"type": "integer", "minimum": 0, "maximum": SAFE_INTEGER}
-    description = "The id of the last event that was received; without it, only later events are sent."
-    return {
-        "operationId": "events",
-        "summary": "Follow commits, proposals and refusals as server-sent events.",
-        "parameters": [
-            {
-                "name": LAST_ID_HEADER,
-                "in": "header",
-                "required": False,
-                "schema": number,
-                "description": description,
-            },
-            {"name": "after", "in": "query", "required": False, "schema": number, "description": description},
-        ],
-        "responses": {
-            "200": {
-                "description": "A stream that does not end. The data of each event is a ServerEvent.",
-                "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
-            },
-            **problems,
-        },
-    }
