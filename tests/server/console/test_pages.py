@@ -178,7 +178,9 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
 
     assert any("/console/memory" in str(one) for one in links)
     assert not [
-        one for one in links if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts", "refused"))
+        one
+        for one in links
+        if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts", "refused"))
     ]
 
 
