@@ -12,6 +12,8 @@ MAX_VALUE_BYTES: Final = 1 << 20
 MAX_NAME_CHARS: Final = 256
 MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
+MAX_SUPERSEDED: Final = 64
+"""How many records one record may supersede."""
 
 # Conversations: what one message, one record of it and one commit of messages hold.
 MAX_MESSAGE_CHARS: Final = 1 << 20

@@ -37,6 +37,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
     speaker: str | None = None
     valid_from: str | None = None
     valid_until: str | None = None
+    supersedes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -57,6 +58,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> Self:
         """Build a request. The parameters are those of ``Run.remember``."""
         _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
@@ -65,9 +67,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         )
         _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
         is_source = source is None or isinstance(source, Mapping)
-        _refuse_unless(
-            is_source, 'source must be a mapping such as {"kind": "doc", "id": "handbook#4"}', source
-        )
+        _refuse_unless(is_source, 'source must be a mapping such as {"kind": "doc", "id": "x#4"}', source)
         _refuse_unless(_is_list_of(refs, Mapping), "refs must be a list of mappings", refs)
         _refuse_unless(isinstance(propose, bool), "propose must be True or False", propose)
         _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
@@ -76,6 +76,8 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         )
         is_metadata = metadata is None or isinstance(metadata, Mapping)
         _refuse_unless(is_metadata, 'metadata must be a mapping such as {"plan": "gold"}', metadata)
+        superseded = [supersedes] if isinstance(supersedes, str) else supersedes
+        _refuse_unless(_is_list_of(superseded, str), "supersedes must be an id, or a list of ids", supersedes)
         return cls(
             text=text,
             subject=subject,
@@ -92,6 +94,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             speaker=speaker,
             valid_from=None if valid_from is None else instant_text(valid_from, what="valid_from"),
             valid_until=None if valid_until is None else instant_text(valid_until, what="valid_until"),
+            supersedes=tuple(one for one in dict.fromkeys(superseded) if one != subject),
         )
 
     def __post_init__(self) -> None:
@@ -118,6 +121,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             origin=origin,
             valid_from=self.valid_from,
             valid_until=self.valid_until,
+            supersedes=self.supersedes,
         )
 
     def as_json(self) -> dict[str, Any]:

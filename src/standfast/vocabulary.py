@@ -27,6 +27,7 @@ from standfast.limits import (
     MAX_METADATA_CHARS,
     MAX_METADATA_FIELDS,
     MAX_NAME_CHARS,
+    MAX_SUPERSEDED,
     MAX_TAGS,
     SAFE_INTEGER,
 )
@@ -403,6 +404,7 @@ class Record(Value, frozen=True, kw_only=True):
         session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
         origin: How far its source is trusted.
         valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
+        supersedes: The ids of records of its scope that ended when it was accepted.
     """
 
     memory_id: str
@@ -425,6 +427,7 @@ class Record(Value, frozen=True, kw_only=True):
     origin: Origin = Origin.ORDINARY
     valid_from: str | None = None
     valid_until: str | None = None
+    supersedes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)
@@ -465,6 +468,10 @@ class Record(Value, frozen=True, kw_only=True):
                 self._require_instant(field, instant)
         if self.valid_from is not None and self.valid_until is not None:
             self._require(self.valid_from < self.valid_until, "valid_from must be before valid_until")
+        if self.supersedes:
+            self._require(len(self.supersedes) <= MAX_SUPERSEDED, f"at most {MAX_SUPERSEDED} superseded ids")
+            for memory_id in self.supersedes:
+                self._require_name("supersedes", memory_id)
 
     def _require_metadata(self, metadata: Mapping[str, JsonScalar]) -> None:
         self._require(

@@ -123,3 +123,30 @@ def test_the_tools_take_scopes(served: Served) -> None:
             )
 
     anyio.run(use)
+
+
+def test_a_text_supersedes_another_through_every_door(served: Served, request: pytest.FixtureRequest) -> None:
+    namespace = request.node.name[:100]
+    names: list[str] = []
+
+    async def use() -> None:
+        async with over_http(served, served.key) as tools:
+            made = await told(
+                tools, "memory_remember", text="Ada is in Oslo.", supersedes=names, namespace=namespace
+            )
+        async with AsyncClient(served.address, key=served.key, namespace=namespace) as client:
+            last = await client.remember("Ada is in Rome.", supersedes=made["memory_id"])
+            await client.add([{"role": "user", "content": "I am in Bonn."}], supersedes=[last.memory_id])
+
+    with Client(served.address, key=served.key, namespace=namespace) as client:
+        names.append(client.remember("Ada is in Bergen.").memory_id)
+        with client.run(workflow="w", mode="buffered_write") as run:
+            names[0] = run.remember("Ada is in Cork.", supersedes=names[0]).memory_id
+        anyio.run(use)
+
+        assert [one.text for one in client.records() if one.band == "LEDGER"] == ["I am in Bonn."]
+        made = served.standfast("remember", "Ada is in Paris.", "--namespace", namespace)
+        name = made.stdout.split()[1]
+        served.standfast("remember", "Ada is ill.", "--supersedes", name, "--namespace", namespace)
+        texts = {one.text for one in client.records() if one.band == "LEDGER"}
+        assert texts == {"I am in Bonn.", "Ada is ill."}

@@ -30,6 +30,12 @@ from standfast.vocabulary import Verdict
 @click.option(
     "--metadata", "fields", multiple=True, metavar="NAME=VALUE", help="A field to filter by; repeatable."
 )
+@click.option(
+    "--supersedes",
+    multiple=True,
+    metavar="ID",
+    help="The id or subject of a record that it replaces, which ends; repeatable.",
+)
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @scope_option
 @store_option
@@ -42,6 +48,7 @@ def add_command(
     position: int | None,
     tags: tuple[str, ...],
     fields: tuple[str, ...],
+    supersedes: tuple[str, ...],
     run_id: str | None,
     scope: str,
     store_url: str | None,
@@ -62,6 +69,7 @@ def add_command(
             position=position,
             tags=tags,
             metadata=metadata_of(fields),
+            supersedes=supersedes,
             workflow=WORKFLOW,
             run_id=run_id,
         )

@@ -41,6 +41,12 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 @click.option("--speaker", help="Who said it.")
 @click.option("--valid-from", help="When it begins to hold, in ISO 8601.")
 @click.option("--valid-until", help="When it ends to hold, in ISO 8601.")
+@click.option(
+    "--supersedes",
+    multiple=True,
+    metavar="ID",
+    help="The id or subject of a record that it replaces, which ends; repeatable.",
+)
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @scope_option
@@ -64,6 +70,7 @@ def remember_command(
     speaker: str | None,
     valid_from: str | None,
     valid_until: str | None,
+    supersedes: tuple[str, ...],
     store_url: str | None,
     namespace: str | None,
     as_json: bool,
@@ -89,6 +96,7 @@ def remember_command(
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
             workflow=WORKFLOW,
             run_id=run_id,
         )

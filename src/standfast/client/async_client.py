@@ -109,6 +109,7 @@ class AsyncClient:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
         request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and commit it; see ``Client.remember``."""
@@ -128,6 +129,7 @@ class AsyncClient:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
             request_key=request_key,
         )
 
@@ -150,6 +152,7 @@ class AsyncClient:
         position: int | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, JsonScalar] | None = None,
+        supersedes: str | Sequence[str] = (),
         request_key: str | None = None,
     ) -> AddedMessages:
         """Add the messages of a conversation; see ``Client.add``."""
@@ -161,6 +164,7 @@ class AsyncClient:
             position=position,
             tags=tags,
             metadata=metadata,
+            supersedes=supersedes,
             request_key=request_key,
         )
 
@@ -394,6 +398,7 @@ class AsyncRemoteRun:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         return await self._threads.run(
@@ -412,6 +417,7 @@ class AsyncRemoteRun:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
 
     async def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:

@@ -35,6 +35,7 @@ def remember_body(
     speaker: str | None,
     valid_from: str | datetime | None,
     valid_until: str | datetime | None,
+    supersedes: str | Sequence[str],
 ) -> schemas.RememberBody:
     """The body of a request to remember, from the arguments of ``Client.remember``."""
     return schemas.RememberBody.from_json(
@@ -53,6 +54,7 @@ def remember_body(
             "speaker": speaker,
             "valid_from": None if valid_from is None else instant_text(valid_from, what="valid_from"),
             "valid_until": None if valid_until is None else instant_text(valid_until, what="valid_until"),
+            "supersedes": [supersedes] if isinstance(supersedes, str) else list(supersedes),
         }
     )
 
@@ -126,6 +128,7 @@ def add_body(
     position: int | None,
     tags: Sequence[str],
     metadata: Mapping[str, JsonScalar] | None,
+    supersedes: str | Sequence[str],
 ) -> AddBody:
     """The body of a request to add messages, from the arguments of ``Client.add``."""
     return AddBody.from_json(
@@ -136,6 +139,7 @@ def add_body(
             "position": position,
             "tags": tags,
             "metadata": dict(metadata) if isinstance(metadata, Mapping) else metadata or {},
+            "supersedes": [supersedes] if isinstance(supersedes, str) else list(supersedes),
         }
     )
 

@@ -112,6 +112,7 @@ class Client:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
         request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text and commit it.
@@ -125,6 +126,7 @@ class Client:
             metadata: Fields of your own, to filter by.
             session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
             valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
+            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is accepted.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         body = remember_body(
@@ -142,6 +144,7 @@ class Client:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
         return self._calls.post(
             "/remember", schemas.RememberResponse, body, request_key=self._key(request_key)
@@ -169,6 +172,7 @@ class Client:
         position: int | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, JsonScalar] | None = None,
+        supersedes: str | Sequence[str] = (),
         request_key: str | None = None,
     ) -> AddedMessages:
         """Add the messages of a conversation; see ``Memory.add``. Many messages are sent in several requests.
@@ -178,6 +182,7 @@ class Client:
             session: The conversation; by default a new one.
             position: The position of the first message. Without it, messages that begin as the session begins are taken for the
                 session from its start; any others continue it.
+            supersedes: The ids or subjects of records of the scope that the messages replace; see ``Memory.add``.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         key = self._key(request_key)
@@ -190,6 +195,7 @@ class Client:
                 position=position if added is None else added.messages[-1].position + 1,
                 tags=tags,
                 metadata=metadata,
+                supersedes=supersedes if added is None else (),
             )
             response = self._calls.post(
                 "/add", AddedMessages, body, request_key=f"{key}#{number}" if number else key

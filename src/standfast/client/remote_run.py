@@ -79,6 +79,7 @@ class RemoteRun:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         body = remember_body(
@@ -96,6 +97,7 @@ class RemoteRun:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
         return self._calls.post(
             self._path("/remember"), schemas.RememberResponse, body, request_key=self._ids.new_id()

@@ -28,6 +28,7 @@ from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.origins import Origin, lowest
 from standfast.scopes import scoped_key
+from standfast.store.records import superseded_keys
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
 _log: Final = logging.getLogger("standfast.govern")
@@ -96,6 +97,12 @@ class JudgedRecord:
     def content_hash(self) -> str:
         """The fingerprint of what the record says, the same in each of its bands."""
         return content_fingerprint(self.record)
+
+    @property
+    def superseded(self) -> tuple[str, ...]:
+        """The keys that end with the commit, because the record supersedes them. Only what is accepted, or known, supersedes."""
+        is_current = self.is_accepted or self.known is not None
+        return superseded_keys(self.record) if is_current and self.record.supersedes else ()
 
     @cached_property
     def placed(self) -> tuple[Record, ...]:

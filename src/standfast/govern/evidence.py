@@ -50,6 +50,7 @@ _CONTENT: Final = (
     "origin",
     "valid_from",
     "valid_until",
+    "supersedes",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _HASH_FIELDS: Final = ("hash", "evidence_hash")

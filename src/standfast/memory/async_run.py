@@ -111,6 +111,7 @@ class AsyncRun:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> Remembered:
         """Judge a text and buffer it for the commit; see ``Run.remember``."""
         return await _in_thread(
@@ -130,6 +131,7 @@ class AsyncRun:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
 
     async def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:

@@ -69,9 +69,10 @@ def plan_commit(
         **_contents_of(spending.records),
         **governance_rows(allowed, patterns, incidents),
     }
-    keys = {key for key in rows if not key.startswith(_APPEND_ONLY)} | {*forgotten, *spending.expired}
+    expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
+    keys = {key for key in rows if not key.startswith(_APPEND_ONLY)} | {*forgotten, *expired}
     present = {key: row.fingerprint for key, row in store.read(namespace, sorted(keys), at=at).items()}
-    writes = writes_of(namespace, rows, present, forgotten=forgotten, expired=spending.expired)
+    writes = writes_of(namespace, rows, present, forgotten=forgotten, expired=dict.fromkeys(expired))
     if not writes:
         return None
     if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
@@ -113,7 +114,7 @@ def _differ_only_in_band(one: Record, other: Record) -> bool:
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
     """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets, and notes about it."""
     in_bands = sum(2 if record.band in budgeted else 1 for record in one.placed)
-    return in_bands + 2 * len(one.incidents) + 4
+    return in_bands + 2 * len(one.incidents) + len(one.superseded) + 4
 
 
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
@@ -189,7 +190,11 @@ def writes_of(
         for key, reason in forgotten.items()
         if key not in rows
     ]
-    writes += [Write.of(namespace, key, ActionType.EXPIRE) for key in expired if key in present]
+    writes += [
+        Write.of(namespace, key, ActionType.EXPIRE)
+        for key in expired
+        if key in present and key not in forgotten
+    ]
     return writes
 
 

@@ -30,6 +30,7 @@ from standfast.memory.sessions import (
     session_digest,
     strictest,
 )
+from standfast.memory.superseding import require_superseded
 from standfast.origins import Origin, checked_origin, lowest, origin_of
 from standfast.remember_request import RememberRequest
 from standfast.scopes import scoped_key
@@ -88,6 +89,7 @@ class AddRequest(Value, frozen=True, kw_only=True):
     metadata: dict[str, JsonScalar]
     run_id: str | None
     max_origin: Origin
+    supersedes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -101,6 +103,7 @@ class AddRequest(Value, frozen=True, kw_only=True):
         metadata: Mapping[str, JsonScalar] | None,
         run_id: str | None,
         max_origin: Origin | str,
+        supersedes: str | Sequence[str] = (),
     ) -> "AddRequest":
         """Read the messages, and check everything that is common to them. The parameters are those of ``Memory.add``."""
         read = read_messages(messages)
@@ -110,7 +113,13 @@ class AddRequest(Value, frozen=True, kw_only=True):
             problem = f"it must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {position!r:.40}"
             raise InvalidValue(what="position", problem=problem)
         common = RememberRequest.of(
-            "text", scope=scope, session=session, position=position, tags=tags, metadata=metadata
+            "text",
+            scope=scope,
+            session=session,
+            position=position,
+            tags=tags,
+            metadata=metadata,
+            supersedes=supersedes,
         )
         name = Record(memory_id="session", text=f"{common.scope}\n{session or ''}")
         if redacted(name) is not name:
@@ -124,6 +133,7 @@ class AddRequest(Value, frozen=True, kw_only=True):
             metadata=common.metadata,
             run_id=run_id,
             max_origin=checked_origin(max_origin, what="max_origin"),
+            supersedes=common.supersedes,
         )
 
     def placed(self, start: int) -> list[tuple[int, ReadMessage]]:
@@ -173,6 +183,8 @@ class Conversations:
             )
             messages += added
             receipts += [] if receipt is None else [receipt]
+            if receipt is not None:
+                request = replace(request, supersedes=())
         return AddedMessages(
             session=request.session, scope=request.scope, messages=tuple(messages), receipts=tuple(receipts)
         )
@@ -276,7 +288,7 @@ class Conversations:
         claims = {
             position: [
                 Claim(record=record, is_message=True)
-                for record in self._records(request, position, message, utc_text(now))
+                for record in self._records(request, position, message, utc_text(now), run.memory_snapshot_id)
             ]
             for position, message in new
         }
@@ -309,7 +321,7 @@ class Conversations:
         return context.updated(refused=frozenset(keys[key] for key in found), recalled=(), today=today)
 
     def _records(
-        self, request: AddRequest, position: int, message: ReadMessage, now: str
+        self, request: AddRequest, position: int, message: ReadMessage, now: str, at: int
     ) -> Iterator[Record]:
         for number, passage in enumerate(message.passages, 1):
             part = number if len(message.passages) > 1 else 0
@@ -322,9 +334,15 @@ class Conversations:
                 session=request.session,
                 position=position,
                 speaker=passage.speaker,
+                supersedes=request.supersedes,
             )
             origin = lowest([request.max_origin, origin_of(asked.source, self._services.origin_of_kind)])
             name = message_id(request.session, position, part)
+            if request.supersedes:
+                services, ids = self._services, request.supersedes
+                require_superseded(
+                    services.store, services.namespace, ids, scope=request.scope, origin=origin, at=at
+                )
             yield asked.record(name, message.time or now, origin=origin)
 
     def _known(

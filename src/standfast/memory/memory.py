@@ -239,6 +239,7 @@ class Memory(GovernedMemory):
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -274,6 +275,7 @@ class Memory(GovernedMemory):
                 speaker=speaker,
                 valid_from=valid_from,
                 valid_until=valid_until,
+                supersedes=supersedes,
             )
         # If another attempt committed first, its answer is the one that holds.
         (committed,) = run.answers or [answer]
@@ -288,6 +290,7 @@ class Memory(GovernedMemory):
         position: int | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, JsonScalar] | None = None,
+        supersedes: str | Sequence[str] = (),
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -304,6 +307,7 @@ class Memory(GovernedMemory):
             session: The conversation; by default a new one.
             position: The position of the first message. Without it, messages that begin as the session begins are taken for the
                 session from its start, and only what is new is added; any others continue it.
+            supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new one is accepted.
             run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
             max_origin: The most that the messages may be trusted, whoever said them.
 
@@ -319,6 +323,7 @@ class Memory(GovernedMemory):
             position=position,
             tags=tags,
             metadata=metadata,
+            supersedes=supersedes,
             run_id=run_id,
             max_origin=max_origin,
         )

@@ -2,10 +2,9 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -30,8 +29,10 @@ from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import RunJudgingContext
 from standfast.memory.origin_lookup import OriginLookup
+from standfast.memory.run_recording import RecordingRun
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
+from standfast.memory.superseding import require_superseded
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
@@ -40,11 +41,9 @@ from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
 from standfast.store.commit import Commit, Write
-from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
+from standfast.traces.artifact import ModelConfig, Trace
 from standfast.traces.recorder import Recorder
-from standfast.traces.recording import EventDraft, Lane
 from standfast.traces.replay import ReplayedRun
-from standfast.traces.shapes import Shape
 from standfast.vocabulary import (
     Band,
     JsonScalar,
@@ -55,12 +54,10 @@ from standfast.vocabulary import (
     VisibilityMode,
 )
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 _A = TypeVar("_A", bound=Remembered | None)
 
 
-class Run:
+class Run(RecordingRun):
     """One run of an agent. ``Memory.run`` opens it.
 
     A run reads the snapshot it started from and buffers its writes. Used as a context manager, leaving the block commits everything
@@ -193,6 +190,7 @@ class Run:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> Remembered:
         """Judge a text and buffer it for the commit.
 
@@ -201,15 +199,12 @@ class Run:
             source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it is the agent's
                 own word, which is trusted less and does not become law.
             refs: Further sources that support it.
-            propose: Ask a human to seal it as law.
+            propose: Ask a human to seal it as law; ``hold`` is a reason to put it on hold until a human decides.
             role: Who wants it remembered: ``"agent"`` or ``"human"``.
-            hold: A reason to put it on hold until a human decides.
             scope: Where it belongs, e.g. ``"user/ada"``; by default the scope of the run. ``metadata`` holds fields to filter by.
             session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
             valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
-
-        Returns:
-            The verdict, the reasons for it, and the id of the record.
+            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is accepted.
 
         Raises:
             InvalidValue: An argument is wrong.
@@ -232,6 +227,7 @@ class Run:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
         self._require_writable("remember")
         return self._judge_once(request, redacted_request(request))
@@ -318,6 +314,16 @@ class Run:
             if request.source is None:
                 request = replace(request, source=self._own_word(request.role))
             origin = self._origin_of(request)
+            if request.supersedes:
+                require_superseded(
+                    services.store,
+                    services.namespace,
+                    request.supersedes,
+                    scope=request.scope,
+                    origin=origin,
+                    at=self._snapshot,
+                    buffered=[name for scope, name in self._own_origins if scope == request.scope],
+                )
             record = request.record("" if request.subject else self._next_id(), utc_text(now), origin=origin)
             record = replace(record, band=Band.PHOENIX) if request.propose else kept_beside(record)
             claim = Claim(record=record, role=request.role)
@@ -566,32 +572,6 @@ class Run:
             self.discard(error)
         else:
             self.commit()
-
-    # Recording.
-
-    def event(
-        self, *, role: str, interceptor: str, decision_type: str | None = None
-    ) -> AbstractContextManager[EventDraft]:
-        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision later."""
-        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
-
-    def lane(self) -> Lane:
-        """Create a lane for the events of parallel work: ``with lane:`` in the worker."""
-        return self.recorder.lane()
-
-    def tool(
-        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
-    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function, which may be an ``async def``; see ``Recorder.tool``."""
-        return self.recorder.tool(profile=profile, effects=effects)
-
-    def guardrail(self, guardrail_id: str) -> None:
-        """Record that a guardrail was triggered."""
-        self.recorder.guardrail(guardrail_id)
-
-    def output(self, shape: Shape | dict[str, Any]) -> None:
-        """Record the shape of the run's output."""
-        self.recorder.output(shape)
 
 
 AgentRun: TypeAlias = Run | ReplayedRun

@@ -77,6 +77,12 @@ def record_of(version: Version) -> Record:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 
 
+def superseded_keys(record: Record) -> tuple[str, ...]:
+    """The keys that end when a record is accepted: of what it supersedes, in the bands that it may be in."""
+    bands = (Band.LEDGER, Band.ACTIVE)
+    return tuple(scoped_key(band, record.scope, one) for one in record.supersedes for band in bands)
+
+
 def is_band_row(key: str) -> bool:
     """Whether a key is that of a record in a band; proposals and other rows of governance are not."""
     parts = key_parts(key)

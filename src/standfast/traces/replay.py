@@ -242,6 +242,7 @@ class ReplayedRun:
         speaker: str | None = None,
         valid_from: str | datetime | None = None,
         valid_until: str | datetime | None = None,
+        supersedes: str | Sequence[str] = (),
     ) -> Remembered:
         """Return the recorded result of remembering this; see ``Run.remember``."""
         request = RememberRequest.of(
@@ -260,6 +261,7 @@ class ReplayedRun:
             speaker=speaker,
             valid_from=valid_from,
             valid_until=valid_until,
+            supersedes=supersedes,
         )
         memory: object = self._memory
         if isinstance(memory, RedactingMemory):

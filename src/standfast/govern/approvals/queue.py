@@ -41,7 +41,7 @@ from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.scopes import name_in, prefix_of, scope_in, scoped_key
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
-from standfast.store.records import keys_with_content_of, record_of
+from standfast.store.records import keys_with_content_of, record_of, superseded_keys
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
 
@@ -283,6 +283,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         match state:
             case ProposalState.APPROVED:
                 writes += [self._sealed(now), self._moved_to_ledger(now)]
+                writes += self._ended(superseded_keys(self.found.record), keeping=[one.key for one in writes])
             case ProposalState.ACCEPTED:
                 accepted, facts = self._accepted(now)
                 writes += accepted
@@ -335,6 +336,13 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             self.namespace, record.key, action, record.as_json(), erases=erases if present else None
         )
 
+    def _ended(self, keys: Sequence[str], *, keeping: Sequence[str]) -> list[Write]:
+        """The writes that end those of these records that are there."""
+        present = self.store.read(self.namespace, keys, at=self.head) if keys else {}
+        return [
+            Write.of(self.namespace, key, ActionType.EXPIRE) for key in sorted(present.keys() - {*keeping})
+        ]
+
     def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
         """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only logged."""
         record = accepted_record(
@@ -346,7 +354,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
         logged = logged_record(self.found.record).key
         reading = TextReading(record.text).fingerprint
-        expired, facts = {logged}, list[Fact]()
+        expired, facts = {logged, *superseded_keys(record)}, list[Fact]()
         rows: dict[str, dict[str, Any]] = {}
         if self.budgets is not None:
             spent = self.budgets.spend(self.store, self.namespace, self.head, placed, ())
@@ -356,16 +364,14 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         rows |= {one.key: one.as_json() for one in placed}
         if placed:
             rows[said_key(record.scope, reading, record.memory_id)] = said_row()
-        present = self.store.read(self.namespace, [*rows, *sorted(expired)], at=self.head)
+        present = self.store.read(self.namespace, [*rows], at=self.head)
         for one in placed:
             require_write(Role.HUMAN, one.band)
         writes = [
             Write.of(self.namespace, key, ActionType.MERGE if key in present else ActionType.WRITE, row)
             for key, row in rows.items()
         ]
-        ended = sorted(expired & present.keys() - rows.keys())
-        writes += [Write.of(self.namespace, key, ActionType.EXPIRE) for key in ended]
-        return writes, facts
+        return writes + self._ended(sorted(expired), keeping=[*rows]), facts
 
     def _refused(self, now: datetime) -> list[Write]:
         """Erases the logged copies, keeps in LEDGER that it was rejected, and notes the content's fingerprint so that it is recognised if it comes back."""

@@ -83,6 +83,10 @@ class ConversationTools:
             dict[str, str | int | float | bool | None] | None,
             Field(description="Fields of your own, to filter by."),
         ] = None,
+        supersedes: Annotated[
+            list[str] | None,
+            Field(description="The ids or subjects of records that the messages replace; they end."),
+        ] = None,
         request_key: RequestKey = None,
         namespace: Namespace = None,
     ) -> Answer:
@@ -94,6 +98,7 @@ class ConversationTools:
             "position": position,
             "tags": tags or [],
             "metadata": metadata or {},
+            "supersedes": supersedes or [],
         }
         return self._call(
             context,

@@ -267,6 +267,12 @@ class OwnTools:
         speaker: Annotated[str | None, Field(description="Who said it.")] = None,
         valid_from: Annotated[str | None, Field(description="When it begins to hold, in ISO 8601.")] = None,
         valid_until: Annotated[str | None, Field(description="When it ends to hold, in ISO 8601.")] = None,
+        supersedes: Annotated[
+            list[str] | None,
+            Field(
+                description="The ids or subjects of records that this one replaces; they end when it is accepted."
+            ),
+        ] = None,
         request_key: RequestKey = None,
         namespace: Namespace = None,
     ) -> Answer:
@@ -288,6 +294,7 @@ class OwnTools:
             "speaker": speaker,
             "valid_from": valid_from,
             "valid_until": valid_until,
+            "supersedes": supersedes or [],
         }
         return self._remember(context, Permission.REMEMBER, namespace, body, request_key)
 

@@ -42,6 +42,7 @@ def add(
             position=body.position,
             tags=body.tags,
             metadata=body.metadata,
+            supersedes=body.supersedes,
             workflow=workflow,
             agent=caller.name,
             run_id=run_id,

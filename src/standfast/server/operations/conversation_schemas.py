@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from standfast.limits import DEFAULT_PAGE_ITEMS, MAX_MESSAGE_POSITION, MAX_RUN_ITEMS, MAX_TAGS
+from standfast.limits import DEFAULT_PAGE_ITEMS, MAX_MESSAGE_POSITION, MAX_RUN_ITEMS, MAX_SUPERSEDED, MAX_TAGS
 from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.server.operations.schemas import (
     Limit,
@@ -32,6 +32,8 @@ class AddBody(Value, frozen=True, kw_only=True):
     position: Annotated[int, Meta(ge=0, le=MAX_MESSAGE_POSITION)] | None = None
     tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    supersedes: Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)] = ()
+    """The ids, or subjects, of records of the scope that end when a new message is accepted."""
 
 
 class SessionQuery(Value, frozen=True, kw_only=True):

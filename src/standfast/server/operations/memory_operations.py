@@ -320,6 +320,7 @@ def remember(
                 speaker=body.speaker,
                 valid_from=body.valid_from,
                 valid_until=body.valid_until,
+                supersedes=body.supersedes,
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
@@ -390,6 +391,7 @@ def remember_in(run: Run, caller: Caller, body: RememberBody) -> RememberRespons
         speaker=body.speaker,
         valid_from=body.valid_from,
         valid_until=body.valid_until,
+        supersedes=body.supersedes,
     )
     return RememberResponse.of(remembered)
 

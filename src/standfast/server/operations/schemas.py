@@ -28,6 +28,7 @@ from standfast.limits import (
     MAX_SCOPES,
     MAX_SIGNED_TOGETHER,
     MAX_STATEMENT_MINUTES,
+    MAX_SUPERSEDED,
     MAX_TAGS,
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
@@ -133,6 +134,8 @@ class RememberBody(Value, frozen=True, kw_only=True):
     speaker: Name | None = None
     valid_from: Name | None = None
     valid_until: Name | None = None
+    supersedes: Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)] = ()
+    """The ids, or subjects, of records of the scope that end when this one is accepted."""
 
 
 class RecallBatchBody(Value, frozen=True, kw_only=True):
