@@ -438,18 +438,12 @@ class Record(Value, frozen=True, kw_only=True):
             self._coerce("tier", Tier)
         if self.verdict is not None:
             self._coerce("verdict", Verdict)
-        if self.subject is not None:
-            self._require_name("subject", self.subject)
         self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
         self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique and in lower case")
-        self._require(
-            self.band is not Band.VOID or self.verdict in (None, Verdict.VOID),
-            "a record in the VOID band needs a VOID verdict",
-        )
-        self._require(
-            self.verdict is not Verdict.VOID or self.band is Band.VOID,
-            "a record with a VOID verdict belongs in the VOID band",
-        )
+        if self.band is Band.VOID and self.verdict not in (None, Verdict.VOID):
+            self._refuse("a record in the VOID band needs a VOID verdict")
+        if self.verdict is Verdict.VOID and self.band is not Band.VOID:
+            self._refuse("a record with a VOID verdict belongs in the VOID band")
 
     def _require_place(self) -> None:
         if self.scope != SHARED:
@@ -457,7 +451,7 @@ class Record(Value, frozen=True, kw_only=True):
         self._coerce("origin", Origin)
         if self.metadata:
             self._require_metadata(self.metadata)
-        for field in ("session", "speaker"):
+        for field in ("subject", "session", "speaker"):
             if (name := getattr(self, field)) is not None:
                 self._require_name(field, name)
         if self.position is not None:
@@ -493,9 +487,7 @@ class Record(Value, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Only the fields that are set, because an absent field and a null one differ in json-v1."""
-        plain = {
-            name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, (), {})
-        }
+        plain = {name: one for name, one in msgspec.to_builtins(self).items() if one not in (None, (), {})}
         if self.scope == SHARED:
             del plain["scope"]
         if self.origin is Origin.ORDINARY:
