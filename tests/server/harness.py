@@ -91,7 +91,7 @@ def make_gateway(
 class Served:
     """``standfast serve`` on a store of its own, as users run it; without MCP it starts in half the time."""
 
-    def __init__(self, folder: Path, *options: str, has_mcp: bool = False) -> None:
+    def __init__(self, folder: Path, *options: str, has_mcp: bool = False, **variables: str) -> None:
         self.folder = folder
         self.port = ReservedPort()
         self.address = f"http://{LOOPBACK}:{self.port.number}"
@@ -99,6 +99,7 @@ class Served:
         program = f"import sys; {'' if has_mcp else NO_MCP}from standfast.cli import main; main()"
         command = [sys.executable, "-c", program, "serve", "--port", str(self.port.number), "--json"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STANDFAST_")}
+        environment |= variables
         self.process = ServerProcess(
             Program(
                 server="standfast serve",

@@ -95,12 +95,13 @@ def serve_command(
         from standfast.server.listener import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
         from standfast.server.logs import LogFormat, logging_to  # noqa: PLC0415  # As above.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
+        from standfast.server.operations.telemetry import exporting_spans  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     settings = load_settings(store_url=store_url)
     if host_names:
         settings = msgspec.structs.replace(settings, host_names=host_names)
-    with logging_to(log_format=LogFormat(log_format), requests=log_requests):
+    with logging_to(log_format=LogFormat(log_format), requests=log_requests), exporting_spans():
         gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
         try:
             has_keys = any(True for _ in gateway.keyring.valid())
@@ -171,6 +172,7 @@ def mcp_command(
         from standfast.server.logs import logging_to  # noqa: PLC0415  # As below.
         from standfast.server.mcp.server import run_stdio, stdio_authenticator  # noqa: PLC0415  # An optional dependency, slow to import.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
+        from standfast.server.operations.telemetry import exporting_spans  # noqa: PLC0415  # As above.
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
     settings = load_settings(store_url=store_url, namespace=namespace)
@@ -183,7 +185,7 @@ def mcp_command(
     )
     gateway = Gateway.open(settings, create=True)
     try:
-        with logging_to():
+        with logging_to(), exporting_spans():
             run_stdio(gateway, stdio_authenticator(gateway, caller, os.environ.get(KEY_VARIABLE)))
     finally:
         gateway.close()

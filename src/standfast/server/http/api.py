@@ -114,7 +114,7 @@ class HttpApi:
         if endpoint.has_body and not _is_json(request):
             return plain_problem(415, "Send the body as application/json.")
         arguments = self._arguments(request, endpoint, caller, body)
-        with context.tracer.span(endpoint.permission, namespace):
+        with context.tracer.span(endpoint.permission, namespace, request.headers):
             answer = endpoint.operation(**arguments)
         headers = {"ETag": f'"{answer.version}"'} if isinstance(answer, PromptOverride) else None
         return Response(
