@@ -549,13 +549,14 @@ class Step(Value, frozen=True, kw_only=True, gc=False):
 
 
 class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
-    """What a policy asks for. The store decides whether it is accepted."""
+    """What a policy asks for. The store decides whether it is accepted; ``compress`` only where it offers compression."""
 
     action: ActionType
     step: Step | None = None
     target_t: int | None = None
     delta: dict[str, Any] | None = None
     reason: str | None = None
+    compress: bool = False
 
     def __post_init__(self) -> None:
         # Policies build one for every step of a stream, so this checks no more than it has to.

@@ -1,5 +1,6 @@
 """Conditions: each extension of the document has its own metric."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from standfast.bench.conditions import (
 )
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
-from standfast.policies.byte_model import ByteModel, deflated_bytes
+from standfast.policies.byte_model import ByteModel, compressed_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import policy_names, write
 from tests.bench.episodes import episode_of, small_episode
@@ -62,13 +63,49 @@ def test_items_that_are_written_too_fast_are_late() -> None:
 
 
 def test_compression_never_costs_more_than_a_byte_and_can_pay() -> None:
-    assert deflated_bytes("x" * 500) < 50
-    assert deflated_bytes("ab") == 1 + len('"ab"')
+    assert compressed_bytes("x" * 500) < 50
+    assert compressed_bytes("ab") == 1 + len('"ab"')
     long = [{"api": f"a{n}", "content": "the same words again " * 20} for n in range(20)]
     (row,) = _rows("compression", episode_of(*long, critical=(15,)), ["AlwaysWrite"], 2_500)
 
     assert row["recall_plain"] == 0.0
     assert row["recall_gain"] == 1.0
+
+
+def test_a_policy_may_choose_what_is_compressed_and_pays_what_the_runner_computes() -> None:
+    long = [
+        {"api": f"a{n % 3}", "content": f"removed {n} " + "the same words again " * 20} for n in range(20)
+    ]
+    episode = episode_of(*long, critical=(15,))
+    rows = _rows("compression_choice", episode, ["AlwaysWrite", "DriftValue"], 1_500)
+    gains = {row["policy"]: (row["recall_gain"], row["compressed_share"]) for row in rows}
+
+    assert gains["AlwaysWrite"] == (0.0, 0.0)
+    assert gains["DriftValue"] == (1.0, 1.0)
+
+
+CHOOSY = """
+from standfast.policies import merge, write
+
+class Choosy:
+    def select(self, step, store):
+        delta = store.delta_for(step)
+        if delta is None:
+            yield write(step, compress=True)
+        else:
+            assert store.compressed_cost(delta) < delta.byte_cost
+            yield merge(step, delta.merge_parent_t, compress=True)
+"""
+
+
+def test_an_isolated_policy_has_the_same_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "choosy.py").write_text(CHOOSY, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    long = [{"api": "a", "content": f"removed {n} " + "the same words again " * 20} for n in range(6)]
+    episode = episode_of(*long, critical=(5,))
+    (offered,) = _rows("compression_choice", episode, ["choosy:Choosy"], 700)
+
+    assert (offered["recall"], offered["recall_plain"], offered["compressed_share"]) == (1.0, 0.0, 1.0)
 
 
 def test_retrieval_ranks_the_newest_steps_of_an_endpoint_first() -> None:

@@ -11,9 +11,10 @@ from standfast import InvalidValue, Step
 from standfast.policies import byte_model
 from standfast.policies.byte_model import (
     ByteModel,
+    Compression,
     PriceList,
     canonical_delta,
-    deflated_bytes,
+    compressed_bytes,
     estimate_bytes,
 )
 from tests.json_values import floats, integers, texts
@@ -111,14 +112,14 @@ def test_a_price_that_is_shown_is_used() -> None:
 
 def test_deltas_are_stored_deflated_if_observations_are() -> None:
     base, changed = ({"api": "a", "text": letter * 400} for letter in "xy")
-    plain, deflated = PriceList(), PriceList(deflated=True)
+    plain, deflated = PriceList(), PriceList(compression=Compression.ALWAYS)
     costs = [
         prices.delta(prices.base(Step(t=0, observation=base)), Step(t=1, observation=changed)).byte_cost
         for prices in (plain, deflated)
     ]
 
     assert costs[0] == len('{"text": ""}') + 400 + 16
-    assert costs[1] == deflated_bytes({"text": "y" * 400}) + 16 < 60
+    assert costs[1] == compressed_bytes({"text": "y" * 400}) + 16 < 60
 
 
 @pytest.mark.parametrize("observation", [float("nan"), float("inf"), {1, 2}, object(), b"x"])

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from standfast import ActionType, InvalidValue, MemoryAction, Step
 from standfast.limits import MAX_BUDGET_BYTES
-from standfast.policies.byte_model import ByteModel, PriceList, estimate_bytes
+from standfast.policies.byte_model import ByteModel, Compression, PriceList, compressed_bytes, estimate_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore, Rejection
+from standfast.policies.write_policy import expire, merge, write
 
 
 def _step(t: int, api: str | None = "a", **fields: Any) -> Step:
@@ -322,3 +323,26 @@ def test_used_bytes_are_the_sum_of_all_items_and_never_over_budget(
         }
         assert store.retained() == set(whole) | alive
         assert {t for base in range(13) for t in store.deltas_of(base)} == hung
+
+
+def test_compression_is_an_offer_that_the_store_prices() -> None:
+    text = "the same words again " * 20
+    first, second = (Step(t=t, observation={"api": "a", "content": f"{t} {text}"}) for t in (0, 1))
+    store = ByteMemoryStore(ByteBudget(2_000), prices=PriceList(compression=Compression.OFFERED))
+    plain = ByteMemoryStore(ByteBudget(2_000))
+
+    assert store.apply(write(first, compress=True), first)
+    assert store.held_bytes == compressed_bytes(first.observation) + 2 + 32
+    assert store.held_bytes == store.compressed_cost(store.priced(first)) < store.cost_of(first)
+    assert store.apply(merge(second, 0, compress=True), second)
+    assert [item.is_compressed for item in store.items()] == [True, True]
+    assert store.held_bytes == sum(item.byte_cost for item in store.items())
+    assert store.retained() == {0, 1}
+    assert store.apply(expire(0), Step(t=2, observation={}))
+    assert not plain.offers_compression
+    assert not plain.apply(write(first, compress=True), first)
+    assert plain.rejection is Rejection.NOT_OFFERED
+    assert plain.apply(write(first), first)
+    assert not plain.apply(merge(second, 0, compress=True), second)
+    assert plain.rejection is Rejection.NOT_OFFERED
+    assert len(plain) == 1

@@ -18,8 +18,8 @@ from standfast.bench.kept_memory import QUESTION_KINDS, KeptMemory, questions_ab
 from standfast.bench.metrics import ratio
 from standfast.bench.runner import PricedEpisode, curve_points, result_row, run_policy
 from standfast.errors import InvalidValue
-from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, WritePolicy
-from standfast.policies.byte_model import deflated_bytes, endpoint_of, json_bytes
+from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, Compression, WritePolicy
+from standfast.policies.byte_model import compressed_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
 from standfast.recall.request import CONTROLLER_VERSION
 from standfast.vocabulary import MemoryAction, Step
@@ -206,24 +206,38 @@ class CompressionCondition(_SeparateCondition):
 
     name = "compression"
     metric = "recall_gain"
+    compression: ClassVar = Compression.ALWAYS
 
     def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
         super().__init__(episode, name=name, seed=seed, model=model)
-        self._deflated = PricedEpisode(episode, model, seed=seed, name=name, deflated=True)
+        self._compressed = PricedEpisode(episode, model, seed=seed, name=name, compression=self.compression)
         plain_bytes = sum(json_bytes(step.observation) for step in episode.steps)
-        self._ratio = plain_bytes / sum(deflated_bytes(step.observation) for step in episode.steps)
+        self._ratio = plain_bytes / sum(compressed_bytes(step.observation) for step in episode.steps)
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
-        """Run the policy with plain and with deflated observations."""
+        """Run the policy with plain and with compressed observations."""
         plain = _recall_of(self.priced, entrant, max_bytes)
-        deflated = _recall_of(self._deflated, entrant, max_bytes)
+        store, _ = self._compressed.fill_store(entrant, max_bytes)
+        recall = self.recall(store.retained())
+        chosen = ratio(sum(item.is_compressed for item in store.items()), len(store))
         return {
-            self.metric: deflated - plain,
-            "recall": deflated,
+            self.metric: recall - plain,
+            "recall": recall,
             "recall_plain": plain,
+            "compressed_share": 1.0 if self.compression is Compression.ALWAYS else chosen,
             "compression_ratio": self._ratio,
             "zlib": zlib.ZLIB_RUNTIME_VERSION,
         }
+
+
+class CompressionChoiceCondition(CompressionCondition):
+    """A policy may ask, for each WRITE and each MERGE, that it is stored compressed, as the document's section 8 says.
+
+    The runner computes the price. A policy that never asks gains nothing.
+    """
+
+    name = "compression_choice"
+    compression = Compression.OFFERED
 
 
 class RetrievalCondition(_SeparateCondition):
@@ -438,6 +452,7 @@ _ALL: Final[tuple[type[Condition], ...]] = (
     HierarchicalCondition,
     LatencyCondition,
     CompressionCondition,
+    CompressionChoiceCondition,
     RetrievalCondition,
     AnswersCondition,
     SharedCondition,

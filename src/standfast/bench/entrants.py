@@ -20,7 +20,7 @@ import msgspec
 
 from standfast.errors import PolicyProcessFailed, UnknownPolicy
 from standfast.limits import MAX_POLICY_ANSWER_BYTES, POLICY_ANSWER_SECONDS
-from standfast.policies import ByteMemoryStore, ByteModel, PolicySpec, Track, WritePolicy
+from standfast.policies import ByteMemoryStore, ByteModel, Compression, PolicySpec, Track, WritePolicy
 from standfast.policies.policy_process import (
     Message,
     PolicyAnswer,
@@ -81,7 +81,7 @@ def _declared_track(spec: PolicySpec, path: tuple[str, ...]) -> Track:  # noqa: 
     """Ask a policy for its track, in a process of its own."""
     isolated = IsolatedPolicy(spec, 0)
     try:
-        track = isolated.start(max_bytes=1, byte_model=ByteModel.SPEC, deflated=False)
+        track = isolated.start(max_bytes=1, byte_model=ByteModel.SPEC, compression=Compression.NEVER)
     except PolicyProcessFailed as error:
         raise UnknownPolicy(policy=str(spec), problem=error.facts["problem"]) from None
     finally:
@@ -114,7 +114,7 @@ class IsolatedPolicy:
         self._process: subprocess.Popen[bytes] | None = None
         self._received = b""
 
-    def start(self, *, max_bytes: int, byte_model: ByteModel, deflated: bool) -> Track:
+    def start(self, *, max_bytes: int, byte_model: ByteModel, compression: Compression) -> Track:
         """Start the process and build the policy there; return its track."""
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
@@ -133,7 +133,7 @@ class IsolatedPolicy:
             seed=self._seed,
             max_bytes=max_bytes,
             byte_model=byte_model,
-            deflated=deflated,
+            compression=compression,
         )
         return Track(self._ask(started).track)
 
@@ -141,7 +141,7 @@ class IsolatedPolicy:
         """Show the policy a step and return its actions."""
         prices, budget = store.prices, store.budget
         if self._process is None:
-            self.start(max_bytes=budget.max_bytes, byte_model=prices.model, deflated=prices.deflated)
+            self.start(max_bytes=budget.max_bytes, byte_model=prices.model, compression=prices.compression)
         shown = ShowStep(
             t=step.t,
             observation=step.observation,
@@ -204,5 +204,9 @@ def _action(sent: SentAction, shown: Step) -> MemoryAction:
         step = shown
     needs_step = action in (ActionType.WRITE, ActionType.MERGE)
     return MemoryAction(
-        action=action, step=step if needs_step else None, target_t=sent.target_t, delta=sent.delta
+        action=action,
+        step=step if needs_step else None,
+        target_t=sent.target_t,
+        delta=sent.delta,
+        compress=sent.compress,
     )

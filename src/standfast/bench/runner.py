@@ -24,6 +24,7 @@ from standfast.policies import (
     ByteBudget,
     ByteMemoryStore,
     ByteModel,
+    Compression,
     Hindsight,
     MemoryItem,
     OraclePolicy,
@@ -32,7 +33,7 @@ from standfast.policies import (
     WritePolicy,
     apply_policy,
 )
-from standfast.policies.byte_model import deflated_bytes, json_bytes
+from standfast.policies.byte_model import compressed_bytes, json_bytes
 from standfast.policies.frozen import frozen
 from standfast.policies.write_policy import HINTS, visible_metadata
 from standfast.vocabulary import ActionType, MemoryAction, Step
@@ -150,7 +151,7 @@ class PricedEpisode:
         *,
         seed: int = 0,
         name: str = "",
-        deflated: bool = False,
+        compression: Compression = Compression.NEVER,
     ) -> None:
         """Price an episode.
 
@@ -159,16 +160,16 @@ class PricedEpisode:
             model: How a WRITE is priced.
             seed: Makes the seeds of policies that use random numbers.
             name: The episode's name in seeds and errors.
-            deflated: Whether observations and deltas are stored deflated.
+            compression: Whether observations and deltas are stored compressed, or may be.
         """
         self.episode = episode
         self.model = model
         self.name = name
         self.seed = seed
-        self._deflated = deflated
+        self._compression = compression
         self._hints = HINTS | episode.labels.hints
         # Tracks differ in metadata only, so an observation is frozen and measured once.
-        measure = deflated_bytes if deflated else json_bytes
+        measure = compressed_bytes if compression is Compression.ALWAYS else json_bytes
         self._steps = track_view(episode.steps, Track.PRIVILEGED)
         self._sizes = [measure(step.observation) for step in episode.steps]
         # By whether hints are shown, in which tracks differ.
@@ -200,7 +201,7 @@ class PricedEpisode:
         return ByteMemoryStore(budget, prices=prices)
 
     def _price_list(self) -> PriceList:
-        return PriceList(self.model, deflated=self._deflated)
+        return PriceList(self.model, compression=self._compression)
 
     def sizes_and_worth(self, track: Track) -> tuple[list[int], list[int]]:
         """Return the price and the worth of each step that a track sees."""

@@ -19,6 +19,7 @@ CONDITIONS: Final = (
     "hierarchical",
     "latency",
     "compression",
+    "compression_choice",
     "retrieval",
     "answers",
     "shared",

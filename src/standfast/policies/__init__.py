@@ -1,7 +1,14 @@
 """Write policies: what to keep when bytes run out. The same classes run in production and in the benchmark."""
 
 from standfast.policies.band_budget import BandBudget, BudgetedBand
-from standfast.policies.byte_model import ByteModel, MemoryItem, PriceList, canonical_delta, estimate_bytes
+from standfast.policies.byte_model import (
+    ByteModel,
+    Compression,
+    MemoryItem,
+    PriceList,
+    canonical_delta,
+    estimate_bytes,
+)
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore, Rejection
 from standfast.policies.write_policy import (
     BanditPolicy,
@@ -24,6 +31,7 @@ __all__ = [
     "ByteBudget",
     "ByteMemoryStore",
     "ByteModel",
+    "Compression",
     "Hindsight",
     "MemoryItem",
     "OraclePolicy",

@@ -4,7 +4,8 @@
             the same + 16 for the index entry                        indexed-v0
     MERGE   len(json(delta)) + 16                                    both models
 
-Where items are stored deflated, observation and delta count with their deflated length.
+Where items are stored compressed, observation and delta count with their compressed length. That is the case for no item, for all,
+or for those that a policy chooses, by ``Compression``.
 
 ``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document, so that a price
 can be checked with one line. None of these bytes are hashed; hashed bytes come from ``canon``.
@@ -47,6 +48,15 @@ FIXED_BYTES: Final = {
 assert set(FIXED_BYTES) == set(ByteModel)
 
 
+class Compression(StrEnum):
+    """Which items are stored compressed."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    OFFERED = "offered"
+    """Those that a policy asks for, with ``write(step, compress=True)`` and ``merge(step, target_t, compress=True)``."""
+
+
 def json_bytes(value: object) -> int:
     """Return the length of a value's JSON text; raise ``InvalidValue`` if it is not JSON."""
     return len(_json_text(value))
@@ -61,8 +71,8 @@ def _json_text(value: object) -> str:
         ) from None
 
 
-def deflated_bytes(value: object) -> int:
-    """Return the stored length of a value: deflated or not, whichever is shorter, and a byte that says which."""
+def compressed_bytes(value: object) -> int:
+    """Return the stored length of a value: deflated by zlib or not, whichever is shorter, and a byte that says which."""
     text = _json_text(value).encode("ascii")
     return 1 + min(len(text), len(zlib.compress(text, COMPRESSION_LEVEL)))
 
@@ -97,6 +107,7 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metadata: dict[str, Any] = {}
     api: str | None = None
     merge_parent_t: int | None = None
+    is_compressed: bool = False
     write_actions: tuple[MemoryAction, ...] = ()
     """For a base: the WRITE that stores it, for policies to return. Building it at every decision would cost more than the rest."""
     deltas: dict[int, tuple[Any, "MemoryItem"]] = msgspec.field(default_factory=dict)
@@ -114,10 +125,12 @@ class PriceList:
     never knows a later step.
     """
 
-    def __init__(self, model: ByteModel = ByteModel.SPEC, *, deflated: bool = False) -> None:
+    def __init__(
+        self, model: ByteModel = ByteModel.SPEC, *, compression: Compression = Compression.NEVER
+    ) -> None:
         self.model = model
-        self.deflated = deflated
-        self._measure = deflated_bytes if deflated else json_bytes
+        self.compression = compression
+        self._measure = compressed_bytes if compression is Compression.ALWAYS else json_bytes
         self._shown: dict[int, MemoryItem] = {}
 
     def show(self, item: MemoryItem) -> None:
@@ -153,6 +166,16 @@ class PriceList:
         )
         deltas[base_t] = (old, item)
         return item
+
+    def compressed(self, item: MemoryItem) -> MemoryItem:
+        """Return an item as it is stored if a policy has it compressed."""
+        fixed = (
+            MERGE_BYTES
+            if item.merge_parent_t is not None
+            else json_bytes(item.step.metadata) + FIXED_BYTES[self.model]
+        )
+        byte_cost = compressed_bytes(item.step.observation) + fixed
+        return msgspec.structs.replace(item, byte_cost=byte_cost, is_compressed=True)
 
     def price(self, step: Step, observation_bytes: int) -> MemoryItem:
         """Return the item that a WRITE of a step would store whose observation has this length."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_BUDGET_BYTES
-from standfast.policies.byte_model import MemoryItem, PriceList
+from standfast.policies.byte_model import Compression, MemoryItem, PriceList
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 # Looking a member of an enum up costs as much as storing an item.
@@ -63,6 +63,7 @@ class Rejection(StrEnum):
     NO_CHANGE = "no_change"
     WRONG_DELTA = "wrong_delta"
     NOT_THIS_STEP = "not_this_step"
+    NOT_OFFERED = "not_offered"
 
 
 class ByteMemoryStore:
@@ -111,9 +112,18 @@ class ByteMemoryStore:
         """Return the item that a WRITE of this step would store."""
         return self.prices.base(step)
 
+    @property
+    def offers_compression(self) -> bool:
+        """Whether an action may ask to be stored compressed."""
+        return self.prices.compression is Compression.OFFERED
+
     def cost_of(self, step: Step) -> int:
         """Return the cost of a WRITE of this step."""
         return self.prices.base(step).byte_cost
+
+    def compressed_cost(self, item: MemoryItem) -> int:
+        """Return what an item of ``priced`` or ``delta_for`` costs if it is stored compressed."""
+        return self.prices.compressed(item).byte_cost
 
     def has_room(self, byte_cost: int) -> bool:
         """Return whether that many bytes are left."""
@@ -213,6 +223,10 @@ class ByteMemoryStore:
             return Rejection.ALREADY_HELD
         # Priced by the object that the policy was shown, not by an equal one that it made.
         item = self.prices.base(step if now is None else now)
+        if action.compress:
+            if not self.offers_compression:
+                return Rejection.NOT_OFFERED
+            item = self.prices.compressed(item)
         if not self._budget.consume(item.byte_cost):
             self.limit_felt = True
             return Rejection.OVER_BUDGET
@@ -243,6 +257,10 @@ class ByteMemoryStore:
             return Rejection.WRONG_DELTA
         if not item.step.observation:
             return Rejection.NO_CHANGE
+        if action.compress:
+            if not self.offers_compression:
+                return Rejection.NOT_OFFERED
+            item = self.prices.compressed(item)
         if not self._budget.consume(item.byte_cost):
             self.limit_felt = True
             return Rejection.OVER_BUDGET

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from standfast.clock import seeded
 from standfast.errors import InvalidValue
+from standfast.policies.byte_model import MemoryItem
 from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.features import LastSeen, Novelty, drift_score, novelty
 from standfast.policies.write_policy import SKIP, Track, expire, merge, write
@@ -96,6 +97,14 @@ class _Groups:
         heappush(self._heap, (self._value[base_t] / self._bytes[base_t], base_t, version))
 
 
+def _cheaper(store: ByteMemoryStore, item: MemoryItem) -> tuple[int, bool]:
+    """Return what an item costs, and whether that is compressed: where the store offers it and it is shorter."""
+    if not store.offers_compression:
+        return item.byte_cost, False
+    compressed = store.compressed_cost(item)
+    return min(compressed, item.byte_cost), compressed < item.byte_cost
+
+
 class _ValuePerByte(ABC):
     """Keeps the most value per byte, by a value that each subclass defines."""
 
@@ -114,16 +123,20 @@ class _ValuePerByte(ABC):
         self._seen.note(step)
         if value <= 0:
             return SKIP
-        full_bytes = store.cost_of(step)
+        full_bytes, compress = _cheaper(store, store.priced(step))
+        whole = write(step, compress=compress)
         delta = store.delta_for(step)
         group = delta.merge_parent_t if delta is not None else None
-        if delta is None or group is None or not delta.step.observation or delta.byte_cost >= full_bytes:
-            return self._store(write(step), step.t, value, full_bytes, store)
-        if not store.has_room(delta.byte_cost) and self._groups.better_alone(
-            group, value, delta.byte_cost, full_bytes
+        if delta is None or group is None or not delta.step.observation:
+            return self._store(whole, step.t, value, full_bytes, store)
+        delta_bytes, compress = _cheaper(store, delta)
+        if delta_bytes >= full_bytes:
+            return self._store(whole, step.t, value, full_bytes, store)
+        if not store.has_room(delta_bytes) and self._groups.better_alone(
+            group, value, delta_bytes, full_bytes
         ):
-            return self._store(write(step), step.t, value, full_bytes, store, replaced=group)
-        return self._store(merge(step, group), group, value, delta.byte_cost, store)
+            return self._store(whole, step.t, value, full_bytes, store, replaced=group)
+        return self._store(merge(step, group, compress=compress), group, value, delta_bytes, store)
 
     def _store(
         self,

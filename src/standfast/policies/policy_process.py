@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from standfast.errors import StandfastError
-from standfast.policies.byte_model import ByteModel, PriceList
+from standfast.policies.byte_model import ByteModel, Compression, PriceList
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.frozen import frozen
 from standfast.policies.write_policy import BanditPolicy, PolicySpec, WritePolicy, apply_policy
@@ -35,7 +35,7 @@ class StartPolicy(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     seed: int
     max_bytes: int
     byte_model: ByteModel
-    deflated: bool
+    compression: Compression
 
 
 class ShowStep(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
@@ -59,6 +59,7 @@ class SentAction(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     target_t: int | None = None
     delta: dict[str, Any] | None = None
+    compress: bool = False
     step: dict[str, Any] | None = None
 
 
@@ -146,7 +147,7 @@ class PolicySession:
         install_fence(spec.module)
         self.spec = PolicySpec.parse(start.policy)
         self._policy: WritePolicy = self.spec.build(seed=start.seed)
-        prices = PriceList(start.byte_model, deflated=start.deflated)
+        prices = PriceList(start.byte_model, compression=start.compression)
         self._store = ByteMemoryStore(ByteBudget(start.max_bytes), prices=prices)
         self._step = Step(t=0, observation=None)
 
@@ -170,6 +171,7 @@ def _sent(action: MemoryAction, shown: Step) -> SentAction:
         action=action.action.value,
         target_t=action.target_t,
         delta=action.delta,
+        compress=action.compress,
         step=None if own or action.step is None else action.step.as_json(),
     )
 

@@ -103,14 +103,16 @@ SKIP: Final = (MemoryAction(action=_SKIP),)
 _SKIPPED: Final = ((SKIP[0], True),)
 
 
-def write(step: Step, reason: str | None = None) -> MemoryAction:
-    """Return the action that stores the step in full."""
-    return MemoryAction(action=ActionType.WRITE, step=step, reason=reason)
+def write(step: Step, reason: str | None = None, *, compress: bool = False) -> MemoryAction:
+    """Return the action that stores the step in full; compressed where the store offers that."""
+    return MemoryAction(action=ActionType.WRITE, step=step, reason=reason, compress=compress)
 
 
-def merge(step: Step, target_t: int, reason: str | None = None) -> MemoryAction:
+def merge(step: Step, target_t: int, reason: str | None = None, *, compress: bool = False) -> MemoryAction:
     """Return the action that stores what the step changes in that base. The store computes the delta."""
-    return MemoryAction(action=ActionType.MERGE, step=step, target_t=target_t, reason=reason)
+    return MemoryAction(
+        action=ActionType.MERGE, step=step, target_t=target_t, reason=reason, compress=compress
+    )
 
 
 def expire(target_t: int, reason: str | None = None) -> MemoryAction:
