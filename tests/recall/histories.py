@@ -10,8 +10,8 @@ from standfast.recall import index_segment, index_upkeep, store_index
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.filters import Filter
 from standfast.recall.index_builder import record_of_version
+from standfast.recall.index_view import ListedView
 from standfast.recall.lexical import LexicalController
-from standfast.recall.lexical_index import ListedView
 from standfast.recall.store_corpus import path_of
 from standfast.scopes import is_within, scoped_key
 from standfast.store.commit import Commit, Write

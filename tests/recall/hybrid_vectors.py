@@ -16,8 +16,8 @@ from standfast.recall import (
     StaticEmbedder,
 )
 from standfast.recall.analysis import analyzer_of
+from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.lexical_index import ListedView
 from standfast.recall.vectors import ListedVectors
 from tests.recall.lexical_vectors import FACTS, TALK
 

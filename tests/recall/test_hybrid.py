@@ -23,8 +23,8 @@ from standfast.recall import (
 )
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.hybrid import VectorScores
+from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.lexical_index import ListedView
 from standfast.recall.vectors import ListedVectors
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
 from tests.subprocesses import ROOT, run_python, virtualenv

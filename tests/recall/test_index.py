@@ -64,6 +64,11 @@ def write_facts(memory: Memory, count: int, text: str = "EU refunds take {} days
         memory.reader.after_commit(memory.store.head())
 
 
+def rewrite_fact(memory: Memory, name: str) -> None:
+    fact = {"name": name, "scope": "shared", "band": "LEDGER", "words": ["EU", "refunds"], "act": "write"}
+    apply_writes(memory.store, 1, [fact | {"position": None, "tag": "eu", "plan": 1}])
+
+
 def parts_of(memory: Memory) -> dict[tuple[str, str], bytes]:
     table = memory.store.segments
     found: dict[tuple[str, str], bytes] = memory.store._storage.segments._parts  # type: ignore[attr-defined]  # In memory.
@@ -105,6 +110,9 @@ def test_a_damaged_segment_is_reported_and_the_records_answer(
         parts[victim, name] = harmed
 
     assert len(list(memory.verify())) == 1
+    if name == "crc":
+        # Checksums of keys are only read when an older row ends.
+        rewrite_fact(memory, "n0")
     check(memory.store, [cold := Memory(memory.store)], {**QUESTION, "query": "eu refunds 14 take days"})
     if name != "post/0":
         assert "Recall reads the records instead." in cold.warnings[0]

@@ -18,6 +18,7 @@ from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
     RECALLED_BANDS,
     Ceiling,
+    Explanation,
     Package,
     RecallAnswer,
     RecallRequest,
@@ -103,6 +104,18 @@ class SnapshotReader:
             vectors=lambda embedder: self._vectors.view(embedder, at=snapshot),
         )
         answer = self.index.retry(lambda: self.controllers.answer(controller, request, view, token_counter))
+        answers = [answer]
+
+        def explanation() -> Explanation:
+            found = (
+                answers.pop()
+                if answers
+                else self.controllers.answer(controller, request, view, token_counter)
+            )
+            return found.explanation
+
+        # It may read more of the index, which may have changed since the answer was given.
+        answer = RecallAnswer(answer.package, lambda: self.index.retry(explanation))
         erased = erased_since(
             self.store,
             self.namespace,

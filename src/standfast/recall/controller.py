@@ -17,9 +17,9 @@ from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import NO_FILTER, Choice, Filter
+from standfast.recall.index_view import LexicalView, ListedView
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.jsonl import Source
-from standfast.recall.lexical_index import LexicalView, ListedView
 from standfast.recall.package import ContextPackage
 from standfast.recall.recall_package import RecallPackage
 from standfast.recall.records import BadLine, Candidate

@@ -9,9 +9,9 @@ import numpy as np
 
 from standfast.errors import InvalidValue
 from standfast.recall.controller import RecallRequest, RecordView
+from standfast.recall.index_view import IndexView
 from standfast.recall.item_trust import Numbers
 from standfast.recall.lexical import BEST_SCORE, LexicalController
-from standfast.recall.lexical_index import IndexView
 from standfast.recall.passages import passages_of
 from standfast.recall.vectors import Similarities
 

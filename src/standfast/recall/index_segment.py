@@ -4,7 +4,7 @@ A segment holds the rows of one band for a range of snapshots, in the order of s
 records alone, however it came about, so that it can be compared with them. Every part carries a checksum over its name and its segment.
 
     columns   the numbers of each row, in as few bytes as they need
-    crc       the checksum of each key, to find a row by its key
+    crc       the checksum of each key, to find a row by its key; read when one is looked for
     tables    the scopes and threads that columns number, ids that differ from the key's, and which older rows end here
     blocks    the first term of each block
     post/N    block N: its terms, and for each the rows and how often it is in them
@@ -14,7 +14,7 @@ records alone, however it came about, so that it can be compared with them. Ever
 import hashlib
 import struct
 import zlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from standfast.limits import MAX_SEGMENT_ROWS
 from standfast.recall.item_trust import Numbers
@@ -29,7 +30,7 @@ from standfast.store.segments import PartName, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
 
-FORMAT: Final = "lexical-segment-1"
+FORMAT: Final = "lexical-segment-2"
 FREQUENCY_BITS: Final = 20
 MAX_FREQUENCY: Final = (1 << FREQUENCY_BITS) - 1
 """The most that a term frequency or a length counts, so that every product stays below 2^63."""
@@ -46,6 +47,8 @@ COLUMNS: Final = (
     "subject_words",
     "speaker_words",
     "trust",
+    "size",
+    "bounds",
 )
 """What a segment says of each row in numbers. ``first`` and ``end`` are the snapshots between which it is shown."""
 KEYS_A_PART: Final = 128
@@ -220,10 +223,13 @@ def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int
 class Block(NamedTuple):
     """Some terms in order, with how many rows each has, the rows as steps from one to the next, and how often it is in each."""
 
-    terms: list[str]
+    names: bytes
+    """The terms, each behind a line feed, and one at the end."""
     lengths: Numbers
-    steps: Numbers
-    counts: Numbers
+    low: npt.NDArray[np.uint8]
+    """The low and the high bytes of the steps."""
+    high: npt.NDArray[np.uint8]
+    counts: npt.NDArray[Any]
 
     @classmethod
     def of(cls, raw: bytes) -> "Block":
@@ -232,20 +238,35 @@ class Block(NamedTuple):
         at = 13 + size
         lengths = np.frombuffer(raw, "<u4", count, at).astype(np.int64)
         at += 4 * count
-        low = np.frombuffer(raw, "<u1", postings, at).astype(np.int64)
-        high = np.frombuffer(raw, "<u1", postings, at + postings).astype(np.int64)
-        counts = np.frombuffer(raw, _WIDTHS[width], postings, at + 2 * postings).astype(np.int64)
-        return cls(raw[13 : 13 + size].decode().split("\n"), lengths, low | high << 8, counts)
+        low = np.frombuffer(raw, "<u1", postings, at)
+        high = np.frombuffer(raw, "<u1", postings, at + postings)
+        counts = np.frombuffer(raw, _WIDTHS[width], postings, at + 2 * postings)
+        return cls(b"\n" + raw[13 : 13 + size] + b"\n", lengths, low, high, counts)
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms, in order."""
+        return self.names[1:-1].decode().split("\n")
 
     def matching(self, term: str, *, as_prefix: bool = False) -> Iterator[tuple[Numbers, Numbers]]:
         """The rows of a term, or of each that begins with it, and the counts there."""
-        start = bisect_left(self.terms, term)
-        for number in range(start, len(self.terms)):
-            if not (self.terms[number].startswith(term) if as_prefix else self.terms[number] == term):
-                return
-            before = int(self.lengths[:number].sum())
-            end = before + int(self.lengths[number])
-            yield np.cumsum(self.steps[before:end]), self.counts[before:end]
+        found = self.names.find(f"\n{term}".encode() + (b"" if as_prefix else b"\n"))
+        number = self.names.count(b"\n", 0, max(0, found))
+        while found >= 0:
+            yield self.postings(number)
+            found = self.names.find(f"\n{term}".encode(), found + 1) if as_prefix else -1
+            number += 1
+
+    def postings(self, number: int) -> tuple[Numbers, Numbers]:
+        """The rows of the term with this number, and the counts there."""
+        start = int(self.lengths[:number].sum())
+        end = start + int(self.lengths[number])
+        return np.cumsum(self.steps(start, end)), self.counts[start:end].astype(np.int64)
+
+    def steps(self, start: int, end: int) -> Numbers:
+        """The steps of some postings."""
+        steps: Numbers = self.low[start:end] | self.high[start:end].astype(np.int64) << 8
+        return steps
 
 
 def expanded(name: PartName, stored: Mapping[PartName, bytes]) -> bytes:
@@ -259,6 +280,11 @@ def expanded(name: PartName, stored: Mapping[PartName, bytes]) -> bytes:
     return zlib.decompress(content)
 
 
+def checksums_in(raw: bytes) -> Numbers:
+    """The checksums of the part ``crc``."""
+    return np.frombuffer(raw, "<u4").astype(np.int64)
+
+
 class Segment:
     """A stored segment. Its columns are read when it is opened, its postings and keys by whoever needs them.
 
@@ -266,13 +292,12 @@ class Segment:
         stored: At least the parts that ``needed`` names.
     """
 
-    OPENED: Final = ("columns", "crc", "tables", "blocks")
+    OPENED: Final = ("columns", "tables", "blocks")
 
     def __init__(self, head: SegmentHead, stored: Mapping[PartName, bytes]) -> None:
         self.head = head
-        columns, crcs, tables, blocks = (expanded((head.segment_id, name), stored) for name in self.OPENED)
+        columns, tables, blocks = (expanded((head.segment_id, name), stored) for name in self.OPENED)
         self.columns = _decoded_columns(columns, head.rows)
-        self.crcs: Numbers = np.frombuffer(crcs, "<u4").astype(np.int64)
         self.tables = _decode_tables(tables)
         self._first_terms = blocks.decode().split("\n") if blocks else []
 
@@ -289,6 +314,11 @@ class Segment:
             end += 1
         return [(self.head.segment_id, f"post/{number}") for number in range(start, end)]
 
+    @property
+    def crc_part(self) -> PartName:
+        """The part with the checksums of the keys; see ``checksums_in``."""
+        return self.head.segment_id, "crc"
+
     def keys_part(self, row: int) -> PartName:
         """The part with the key of a row; it is at ``row % KEYS_A_PART`` there."""
         return self.head.segment_id, f"keys/{row // KEYS_A_PART}"
@@ -297,7 +327,7 @@ class Segment:
         """The names of all parts but those that were read already."""
         keys = [f"keys/{number}" for number in range(-(-self.head.rows // KEYS_A_PART))]
         posts = [f"post/{number}" for number in range(len(self._first_terms))]
-        return [(self.head.segment_id, name) for name in keys + posts]
+        return [(self.head.segment_id, name) for name in ["crc", *keys, *posts]]
 
     def rows(self, stored: Mapping[PartName, bytes]) -> SegmentRows:
         """The whole content, from ``all_parts``."""
@@ -307,7 +337,7 @@ class Segment:
             raw = expanded(name, stored)
             if name[1].startswith("keys/"):
                 places += raw.decode().split("\n")
-            else:
+            elif name[1].startswith("post/"):
                 blocks.append(Block.of(raw))
         lengths = np.concatenate([block.lengths for block in blocks] or [_NO_NUMBERS])
         return SegmentRows(
@@ -326,11 +356,12 @@ _decode_tables: Final = msgspec.json.Decoder(SegmentTables).decode
 
 def _packed(block: Block) -> Numbers:
     """Rows and counts of all postings of a block."""
-    sums = np.cumsum(block.steps)
+    steps = block.steps(0, len(block.low))
+    sums = np.cumsum(steps)
     starts = np.cumsum(block.lengths) - block.lengths
     # Each term counts its rows from 0, so the sum of all steps before it is taken off.
-    before = np.repeat(sums[starts] - block.steps[starts], block.lengths)
-    packed: Numbers = (sums - before) << FREQUENCY_BITS | block.counts
+    before = np.repeat(sums[starts] - steps[starts], block.lengths)
+    packed: Numbers = (sums - before) << FREQUENCY_BITS | block.counts.astype(np.int64)
     return packed
 
 

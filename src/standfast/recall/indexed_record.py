@@ -83,6 +83,10 @@ class AnalysedRecord(NamedTuple):
     subject_words: int
     speaker_words: int
     trust: int
+    size: int
+    """The bytes of its text, without spaces around it."""
+    bounds: int
+    """1 if it holds only from or until some time."""
 
 
 def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
@@ -107,6 +111,8 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         len(subject),
         len(speaker),
         trust_code(record),
+        min(len(record.text.strip().encode()), MAX_FREQUENCY),
+        int(record.valid_from is not None or record.valid_until is not None),
     )
 
 

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from standfast.doubts import ceiling_of
@@ -40,8 +41,13 @@ NAMED_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
 LOOKED_AT: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
+READ_AT_ONCE: Final = 16
 UNTRUSTED_SHARE: Final = 4
 """While anything else waits, untrusted records take at most a quarter of the budget."""
+
+
+Reader = Callable[[Sequence[int]], Sequence[tuple[str, IndexedRecord] | None]]
+"""Reads the records of rows, with the paths of their stores; None for one that was erased since."""
 
 
 class Placed(NamedTuple):
@@ -52,6 +58,8 @@ class Placed(NamedTuple):
     score: int
     is_named: bool
     quarters: int
+    size: int
+    """The bytes of its text, or 0 if it has to be read whatever its size."""
 
 
 @dataclass(slots=True)
@@ -65,6 +73,7 @@ class Looked:
     excerpt: str = ""
     also: tuple[str, ...] = ()
     disagrees: bool = False
+    gist: str = ""
 
     def disagrees_with(self, other: "Looked") -> bool:
         """Whether both are accepted, speak of the same subject, and say different things."""
@@ -119,17 +128,25 @@ class Packing:
         self._excerpt_tokens = limit_of(request.tokens)
         self._mark = "0" * MARK_CHARS
         self._left -= self._cost(heading(self._mark))
+        self._frame_bytes = len(f"[{self._mark}] \n")
         self._groups: set[tuple[str, ...]] = set()
-        self._said: dict[str, Looked] = {}
+        self._said: dict[tuple[object, ...], list[Looked]] = {}
+        self._read: Reader = lambda rows: [None] * len(rows)
         self._looked: list[Looked] = []
+        self._too_large: list[Placed] = []
+        """What was passed over without being read, because it could not fit."""
         self._taken: list[Looked] = []
 
-    def take(self, candidates: Iterator[Looked]) -> None:
-        """Take what fits. Untrusted records that went beyond their share are tried again at the end."""
+    def take(self, places: Iterator[Placed], read: Reader) -> None:
+        """Take what fits. Untrusted records that went beyond their share are tried again at the end.
+
+        Args:
+            places: The candidates, best first.
+            read: Reads the records of rows. What can't fit is not read.
+        """
+        self._read = read
         waiting = []
-        for looked in candidates:
-            if self._is_over:
-                break
+        for looked in self._candidates(places):
             if self._request.where and not self._request.where.matches(looked.record):
                 continue
             if not self._asks_for_then and self._validity(looked.record):
@@ -143,11 +160,37 @@ class Packing:
             if len(self._taken) < self._request.max_items:
                 self._offer(looked)
 
+    def _candidates(self, places: Iterator[Placed]) -> Iterator[Looked]:
+        """The candidates that were read, until nothing more can be taken or looked at."""
+        while batch := list(islice(places, READ_AT_ONCE)):
+            wanted = [placed.row for placed in batch if self._may_fit(placed)]
+            found = dict(zip(wanted, self._read(wanted), strict=True))
+            for placed in batch:
+                if self._is_over:
+                    return
+                if placed.row not in found:
+                    self._too_large.append(placed)
+                elif (record := found[placed.row]) is not None:
+                    yield Looked(placed, *record)
+
+    def _may_fit(self, placed: Placed) -> bool:
+        """Whether a record has to be read: it may fit, or a filter decides whether it counts as looked at.
+
+        The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because nothing is given back.
+        """
+        is_whole = 0 < placed.size <= self._excerpt_tokens * BYTES_PER_TOKEN
+        return (
+            not (self._is_estimate and is_whole)
+            or bool(self._request.where)
+            or placed.size + self._frame_bytes <= self._left
+        )
+
     @property
     def _is_over(self) -> bool:
         """Whether nothing more can be taken or looked at."""
         most = self._request.max_items
-        return len(self._taken) >= most or len(self._looked) >= LOOKED_AT * most or self._left <= 0
+        looked = len(self._looked) + len(self._too_large)
+        return len(self._taken) >= most or looked >= LOOKED_AT * most or self._left <= 0
 
     def _offer(self, looked: Looked) -> bool:
         """Take a candidate if it fits; False if it does not."""
@@ -176,25 +219,31 @@ class Packing:
         most = min(self._left, self._untrusted_left) if looked.is_untrusted else self._left
         if not looked.excerpt or cost > most:
             return False
-        said = self._said_by(looked)
-        if said in self._said:
-            looked.outcome = f"says the same as {self._said[said].record.memory_id}"
-            self._said[said].also += (looked.record.memory_id,)
+        alike = self._said.setdefault(self._form_of(looked), [])
+        same = next((one for one in alike if self._gist_of(one) == self._gist_of(looked)), None)
+        if same is not None:
+            looked.outcome = f"says the same as {same.record.memory_id}"
+            same.also += (looked.record.memory_id,)
             return True
         looked.outcome = "selected"
         self._left -= cost
         if looked.is_untrusted:
             self._untrusted_left -= cost
         self._groups.add(item.group)
-        self._said[said] = looked
+        alike.append(looked)
         self._taken.append(looked)
         return True
 
-    def _said_by(self, looked: Looked) -> str:
-        """What a record says, in the form in which repetitions are found. What is untrusted never stands for what is not."""
+    def _form_of(self, looked: Looked) -> tuple[object, ...]:
+        """What a record and its repetitions have in common at least. What is untrusted never stands for what is not."""
         record = looked.record
-        whose = [str(looked.is_untrusted), record.subject or "", record.speaker or ""]
-        return "\0".join([*whose, self._analyzer.gist_of(words_of(record.text))])
+        words = self._analyzer.count_of_gist(words_of(record.text))
+        return looked.is_untrusted, record.subject or "", record.speaker or "", words
+
+    def _gist_of(self, looked: Looked) -> str:
+        """What a record says, in the form in which repetitions are found."""
+        looked.gist = looked.gist or self._analyzer.gist_of(words_of(looked.record.text))
+        return looked.gist
 
     def package(self, version: str, matched: int) -> RecallPackage:
         """The package of what was taken. The last excerpts are given back if the whole text is longer than its parts."""
@@ -260,16 +309,18 @@ class Packing:
             ranked: How many candidates there were.
             left_out: How many records matched and could not be chosen, by reason.
         """
-        items = tuple(self._explained(looked) for looked in self._looked)
-        exhausted = sum(one.outcome == "budget_exhausted" for one in self._looked)
+        unread = zip(self._too_large, self._read([placed.row for placed in self._too_large]), strict=True)
+        too_large = [Looked(placed, *record) for placed, record in unread if record is not None]
+        looked = sorted([*self._looked, *too_large], key=lambda one: one.placed.rank)
+        exhausted = sum(one.outcome == "budget_exhausted" for one in looked)
         counts = {
             "budget_exhausted": exhausted,
-            "same": len(self._looked) - len(self._taken) - exhausted,
-            "not_looked_at": ranked - len(self._looked) - self._not_valid,
+            "same": len(looked) - len(self._taken) - exhausted,
+            "not_looked_at": ranked - len(looked) - self._not_valid,
             "not_valid": self._not_valid,
             **left_out,
         }
-        return Explanation(tuple(terms), items, (), counts)
+        return Explanation(tuple(terms), tuple(map(self._explained, looked)), (), counts)
 
     def _explained(self, looked: Looked) -> ExplainedMatch:
         record, placed = looked.record, looked.placed

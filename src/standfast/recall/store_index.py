@@ -16,8 +16,9 @@ from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.index_builder import read_commits, record_of_version
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
 from standfast.recall.index_upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
+from standfast.recall.index_view import IndexView
 from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.lexical_index import IndexView, LexicalIndex
+from standfast.recall.lexical_index import LexicalIndex
 from standfast.recall.store_corpus import path_of
 from standfast.scopes import SHARED
 from standfast.store.segments import PartName, SegmentHead
@@ -60,6 +61,21 @@ class _Loaded:
     erasure: int
     """The newest erasure when it was loaded. A later one may have erased something that is in it."""
     views: dict[tuple[int, tuple[str, ...], tuple[str, ...]], IndexView] = field(default_factory=dict)
+    """By snapshot, bands and scopes, those that were used last at the end."""
+
+    def view(self, snapshot: int, bands: tuple[str, ...], scopes: tuple[str, ...]) -> IndexView:
+        """The view of a snapshot that is loaded. One of an earlier snapshot makes it cheap, and is not kept beside the newest."""
+        view = self.views.pop((snapshot, bands, scopes), None)
+        if view is None:
+            alike = [key for key in self.views if key[1:] == (bands, scopes) and key[0] < snapshot]
+            earlier = self.views[max(alike)] if alike else None
+            view = IndexView(self.index, snapshot, bands, scopes, earlier=earlier)
+            if alike and snapshot == self.newest:
+                del self.views[max(alike)]
+            if len(self.views) >= MAX_INDEX_VIEWS:
+                del self.views[next(iter(self.views))]
+        self.views[snapshot, bands, scopes] = view
+        return view
 
 
 class StoreIndex:
@@ -116,12 +132,7 @@ class StoreIndex:
         with self._lock:
             # Not only up to the snapshot: a newer commit may have erased what an older snapshot showed.
             loaded = self._prepared(frozenset(names), head)
-            view = loaded.views.get((snapshot, names, within))
-            if view is None:
-                if len(loaded.views) >= MAX_INDEX_VIEWS:
-                    del loaded.views[next(iter(loaded.views))]
-                view = loaded.index.view(snapshot, names, within)
-                loaded.views[snapshot, names, within] = view
+            view = loaded.view(snapshot, names, within)
             return StoreIndexView(view, self._store, self._namespace, snapshot)
 
     def _prepared(self, bands: frozenset[str], head: int) -> _Loaded:
@@ -196,7 +207,6 @@ class StoreIndex:
 
     def _follow(self, loaded: _Loaded, head: int) -> None:
         """Add the rows of the commits since the newest snapshot that is loaded."""
-        loaded.views = {}
         for commit in read_commits(self._store, self._namespace, loaded.bands, loaded.newest, head):
             for version in commit:
                 if version.snapshot <= loaded.covered[version.band]:

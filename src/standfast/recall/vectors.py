@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from standfast.recall.embedders import SignedBytes
 from standfast.recall.index_segment import NEVER
+from standfast.recall.index_view import IndexView
 from standfast.recall.item_trust import Flags, Numbers
-from standfast.recall.lexical_index import IndexView
 from standfast.store.audit import checksummed
 from standfast.store.protocol import Vector
 from standfast.store.store import Store
