@@ -50,6 +50,7 @@ MERGED_SEGMENTS: Final = 8
 COMMITS_READ_AT_ONCE: Final = 512
 VERSIONS_READ_AT_ONCE: Final = 2_048
 MAX_CACHED_POSTINGS: Final = 1 << 22
+MAX_CACHED_SCORES: Final = 1 << 23
 MAX_CACHED_KEY_PARTS: Final = 1 << 11
 
 # Byte budgets, and the benchmark of write policies.

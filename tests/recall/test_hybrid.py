@@ -126,9 +126,11 @@ def test_arrays_give_what_plain_python_gives(situation: Any) -> None:
     index = ListedView([("p", one) for one in records], analyzer_of("none")).index
     similar = ListedVectors(vectors).similarities(index, query)
     lexical = np.array([2**20 if "cat" in one.text else 0 for one in records], dtype=np.int64)
-    scores = VectorScores(index, similar, weight_percent=weight, floor_percent=floor).given(lexical)
+    scores = VectorScores(index, similar, weight_percent=weight, floor_percent=floor).given(
+        lexical[index.rows]
+    )
 
-    assert scores.tolist() == _plain_scores(
+    assert scores[index.slot_of].tolist() == _plain_scores(
         records, vectors, query, lexical.tolist(), weight=weight, floor=floor
     )
 

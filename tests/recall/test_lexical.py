@@ -80,12 +80,15 @@ def plain_scores(records: list[IndexedRecord], query: str) -> dict[str, int]:
 
 def plain_window(records: list[IndexedRecord], row: int) -> Iterator[tuple[int, int]]:
     own = records[row]
-    places = {(one.session, one.position): at for at, one in enumerate(records)}
+    counts = Counter(one.position for one in records)
+    places = {one.position: at for at, one in enumerate(records) if counts[one.position] == 1}
     yield row, SIXTHS[0]
+    if own.position not in places:
+        return
     for step in (-1, 1):
         between = 0
         for distance in range(1, len(SIXTHS)):
-            other = places.get((own.session, (own.position or 0) + step * distance))
+            other = places.get((own.position or 0) + step * distance)
             if other is None or between > REACH_WORDS:
                 break
             between += len(words_of(records[other].text))
@@ -99,31 +102,43 @@ turns = st.lists(
             st.sampled_from(["the", "refunds", "refund", "VAT", "support", "group", "is", "went", "2023"]),
             max_size=40,
         ),
-        st.booleans(),
+        st.sampled_from([1, 1, 1, 0, 2]),
     ),
     max_size=12,
 )
 
 
-@given(turns=turns, query=st.sampled_from(["refunds", "support group VAT", "the is", "Bob went"]))
+@given(
+    turns=turns,
+    query=st.sampled_from(["refunds", "support group VAT", "the is", "Bob went"]),
+    first=st.sampled_from([0, 2**31 - 3, 2**52]),
+    dense_share=st.sampled_from([1, 1_000]),
+)
 @example(
-    turns=[("Ada", ["refunds"] * 40, True), ("Bob", [], True), ("Ada", ["VAT"], True)], query="refunds VAT"
+    turns=[("Ada", ["refunds"] * 40, 1), ("Bob", [], 1), ("Ada", ["VAT"], 1)],
+    query="refunds VAT",
+    first=0,
+    dense_share=32,
 )
 @settings(max_examples=100, deadline=None)
-def test_arrays_give_what_plain_python_gives(turns: list[tuple[str, list[str], bool]], query: str) -> None:
+def test_arrays_give_what_plain_python_gives(
+    turns: list[tuple[str, list[str], int]], query: str, first: int, dense_share: int
+) -> None:
     records = [
-        record(f"m{at:02}", " ".join(words), session="s", position=at, speaker=speaker)
-        for at, (speaker, words, is_there) in enumerate(turns)
-        if is_there
+        record(f"m{at:02}-{copy}", " ".join(words), session="s", position=first + at, speaker=speaker)
+        for at, (speaker, words, copies) in enumerate(turns)
+        for copy in range(copies)
     ]
     view = ListedView([("store", one) for one in records], ENGLISH).index
     asked = LexicalQuery.of(RecallRequest(query=query, tokens=10), ENGLISH)
-    _, scores = lexical_scores(asked.terms, view)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("standfast.recall.index_view._DENSE_SHARE", dense_share)
+        _, scores = lexical_scores(asked.terms, view)
     plain = plain_scores(records, query)
     best = max(plain.values(), default=1)
     scaled = {memory_id: total * BEST_SCORE // best for memory_id, total in plain.items()}
 
-    assert dict(zip(view.index.ids_of(range(len(view.index))), scores.tolist(), strict=True)) == {
+    assert dict(zip(view.index.ids_of(view.rows.tolist()), scores.tolist(), strict=True)) == {
         one.memory_id: scaled.get(one.memory_id, 0) for one in records
     }
 
@@ -337,6 +352,17 @@ def test_an_explanation_has_weights_boosts_and_why_something_was_passed_over() -
     assert explained.counts["budget_exhausted"] == 1
 
 
+def test_boosts_are_what_the_score_was_multiplied_by() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("EU refunds take 14 days.", source=SOURCE)
+    (item,) = memory.at(1).explain("EU refunds", now_utc="2199-01-01T00:00:00Z").explanation.items
+    plain = item.as_json()
+
+    assert plain["ceiling"]["confidence"] == 0.56, "80 % for 30 days, and 70 % of that for 90"
+    assert plain["boosts"] == {"ceiling": round(0.56 / 0.85, 4)}
+    assert plain["score"] == BEST_SCORE * 560_000 // 850_000
+
+
 @pytest.mark.parametrize("vector", FILE.read_text().splitlines())
 def test_golden_packages_never_change(vector: str) -> None:
     case = json.loads(vector)
@@ -410,7 +436,7 @@ def test_settings_name_the_language_of_each_namespace() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
-    words: list[list[str]], query: str, tokens: int, max_items: int, at_once: int, bits: int
+    *, words: list[list[str]], query: str, tokens: int, max_items: int, at_once: int, bits: int
 ) -> None:
     origins = ["ordinary", "untrusted", "trusted"]
     records = [
@@ -429,6 +455,7 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
     answers = [LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter())]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("standfast.recall.ranking.RANKED_AT_ONCE", at_once)
+        patch.setattr("standfast.recall.ranking.ORDERED_AT_ONCE", at_once)
         patch.setattr("standfast.recall.ranking._LEADING_BITS", bits)
         patch.setattr("standfast.recall.packing.READ_AT_ONCE", at_once)
         patch.setattr("standfast.recall.index_view._DENSE_SHARE", at_once * 100)

@@ -1,7 +1,7 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
-Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1``: ranking and packing), ``lexical_index`` and
-``analysis`` (what it ranks by), ``recall_package`` (what comes out), ``hybrid``, ``vectors`` and ``embedders`` (``hybrid-v1``), ``registry`` (how to
+Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1``: scores), ``ranking`` and ``packing``, ``index_view``,
+``lexical_index`` and ``analysis`` (what it ranks by), ``recall_package`` (what comes out), ``hybrid``, ``vectors`` and ``embedders`` (``hybrid-v1``), ``registry`` (how to
 add a controller). ``phase6-v1``, the
 contract's ``memory.read``, is in ``memory_read``, with ``request``, ``selection`` and ``package``.
 """

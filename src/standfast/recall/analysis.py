@@ -8,6 +8,7 @@ Snowball stems of the words that are no function words. Unicode is that of versi
 import re
 import threading
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
@@ -117,16 +118,20 @@ class Analyzer:
         stop_words, stem = self._stop_words, self._stem
         return [stem(word) for word in words if word not in stop_words]
 
-    def gist_of(self, words: list[str]) -> str:
-        """The stems of all words in order, without articles. Texts with the same gist say the same."""
+    def gist_of(self, words: list[str]) -> list[str]:
+        """The words of a text in order, without articles; see ``is_same_gist``."""
         if self.language == NO_LANGUAGE:
-            return " ".join(words)
-        return " ".join(self._stem(word) for word in words if word not in self._articles)
+            return words
+        return [word for word in words if word not in self._articles]
 
-    def count_of_gist(self, words: list[str]) -> int:
-        """How many words a gist has. It costs much less than the gist."""
-        articles = frozenset[str]() if self.language == NO_LANGUAGE else self._articles
-        return sum(word not in articles for word in words)
+    def is_same_gist(self, words: Sequence[str], others: Sequence[str]) -> bool:
+        """Whether two gists say the same: they have the same stems in the same order."""
+        if self.language == NO_LANGUAGE or len(words) != len(others):
+            return words == others
+        return all(
+            word == other or self._stem(word) == self._stem(other)
+            for word, other in zip(words, others, strict=True)
+        )
 
     def _uncached_stem(self, word: str) -> str:
         if len(word) > MAX_STEMMED_CHARS:

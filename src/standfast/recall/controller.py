@@ -243,7 +243,8 @@ class ExplainedMatch:
 
     Attributes:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
-        boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``.
+        boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``, and ``ceiling`` (its
+            ceiling as a share of the highest).
         parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in percent. Empty for ``lexical-v1``.
         outcome: ``selected``, or why it was passed over.
         verdict: The judge's decision about the record.

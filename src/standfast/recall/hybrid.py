@@ -19,36 +19,36 @@ HYBRID_VERSION: Final = "hybrid-v1"
 
 
 class VectorScores:
-    """What vectors add to the lexical scores of the rows of an index."""
+    """What vectors add to the lexical scores of the slots of a view."""
 
     def __init__(
         self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
     ) -> None:
         self._percents, self._best = similar.percents, similar.best
         self._floor_percent = floor_percent
-        lent = np.maximum(index.spread(similar.dots, index.shown & similar.has), 0)
+        lent = np.maximum(index.spread(similar.dots, similar.has), 0)
         best = max(1, int(lent.max(initial=0)))
         self._scores: Numbers = lent * BEST_SCORE // best * weight_percent // 100
         self._lexical: Numbers = np.zeros(len(lent), dtype=np.int64)
 
     def given(self, lexical: Numbers) -> Numbers:
-        """What to add to each row. A row without a word of the query needs a similarity of its own."""
+        """What to add to each slot. One without a word of the query needs a similarity of its own."""
         self._lexical = lexical
         self._scores = np.where((lexical > 0) | (self._percents >= self._floor_percent), self._scores, 0)
         return self._scores
 
-    def explained(self, row: int) -> dict[str, int]:
-        """The parts of a row's score before boosts."""
+    def explained(self, slot: int) -> dict[str, int]:
+        """The parts of a slot's score before boosts."""
         return {
-            "lexical": int(self._lexical[row]),
-            "vector": int(self._scores[row]),
-            "similarity": int(self._percents[row]),
+            "lexical": int(self._lexical[slot]),
+            "vector": int(self._scores[slot]),
+            "similarity": int(self._percents[slot]),
         }
 
-    def focus(self, row: int, text: str) -> str:
+    def focus(self, slot: int, text: str) -> str:
         """The passage that is most like the query."""
         passages = passages_of(text)
-        return passages[min(int(self._best[row]), len(passages) - 1)]
+        return passages[min(int(self._best[slot]), len(passages) - 1)]
 
 
 class HybridController(LexicalController):

@@ -6,15 +6,15 @@ records alone, however it came about, so that it can be compared with them. Ever
     columns   the numbers of each row, in as few bytes as they need
     crc       the checksum of each key, to find a row by its key; read when one is looked for
     tables    the scopes and threads that columns number, ids that differ from the key's, and which older rows end here
-    blocks    the first term of each block
+    blocks    the first and the last term of each block
     post/N    block N: its terms, and for each the rows and how often it is in them
-    keys/N    the keys of the rows from N times 128 on, without their band
+    keys/N    the keys of the rows from N times 64 on, without their band
 """
 
 import hashlib
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,8 +51,8 @@ COLUMNS: Final = (
     "bounds",
 )
 """What a segment says of each row in numbers. ``first`` and ``end`` are the snapshots between which it is shown."""
-KEYS_A_PART: Final = 128
-_BLOCK_BYTES: Final = 1 << 14
+KEYS_A_PART: Final = 64
+_BLOCK_BYTES: Final = 1 << 12
 _DIGEST_BYTES: Final = 8
 _WIDTHS: Final[dict[int, np.dtype[Any]]] = {
     1: np.dtype("<u1"),
@@ -122,11 +122,11 @@ class SegmentRows:
         }
         for at in range(0, len(self.places), KEYS_A_PART):
             parts[f"keys/{at // KEYS_A_PART}"] = "\n".join(self.places[at : at + KEYS_A_PART]).encode()
-        first_terms = []
+        bounds = []
         for number, (start, end) in enumerate(_block_bounds(self.terms, self.lengths)):
-            first_terms.append(self.terms[start])
+            bounds += [self.terms[start], self.terms[end - 1]]
             parts[f"post/{number}"] = self._block(start, end)
-        parts["blocks"] = "\n".join(first_terms).encode()
+        parts["blocks"] = "\n".join(bounds).encode()
         return parts
 
     def _block(self, start: int, end: int) -> bytes:
@@ -211,12 +211,14 @@ def _decoded_columns(raw: bytes, rows: int) -> dict[str, Numbers]:
 
 
 def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int]]:
-    """Which terms stand together in a block: as many as have some bytes together, at least one."""
+    """Which terms stand together in a block: as many as have some bytes together. A term with more stands alone."""
     if not terms:
         return []
     sizes = 2 * lengths + np.array([len(term) for term in terms], dtype=np.int64)
     numbers = (np.cumsum(sizes) - sizes) // _BLOCK_BYTES
-    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(terms)]
+    is_large = sizes > _BLOCK_BYTES
+    is_start = (np.diff(numbers) > 0) | is_large[1:] | is_large[:-1]
+    bounds = [0, *(np.flatnonzero(is_start) + 1).tolist(), len(terms)]
     return list(pairwise(bounds))
 
 
@@ -299,7 +301,8 @@ class Segment:
         columns, tables, blocks = (expanded((head.segment_id, name), stored) for name in self.OPENED)
         self.columns = _decoded_columns(columns, head.rows)
         self.tables = _decode_tables(tables)
-        self._first_terms = blocks.decode().split("\n") if blocks else []
+        terms = blocks.decode().split("\n") if blocks else []
+        self._first_terms, self._last_terms = terms[::2], terms[1::2]
 
     @classmethod
     def needed(cls, heads: Iterable[SegmentHead]) -> list[PartName]:
@@ -308,9 +311,10 @@ class Segment:
 
     def blocks_of(self, term: str, *, as_prefix: bool = False) -> list[PartName]:
         """The parts that may have the postings of a term, or of all that begin with it."""
-        start = max(0, bisect_right(self._first_terms, term) - 1)
-        end = start + 1 if self._first_terms and self._first_terms[0] <= term else start
-        while as_prefix and end < len(self._first_terms) and self._first_terms[end].startswith(term):
+        start = end = bisect_left(self._last_terms, term)
+        while end < len(self._first_terms) and (
+            self._first_terms[end] <= term or (as_prefix and self._first_terms[end].startswith(term))
+        ):
             end += 1
         return [(self.head.segment_id, f"post/{number}") for number in range(start, end)]
 

@@ -5,18 +5,19 @@ A view of a newer snapshot is made from an older one where it can be: only what 
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from standfast.casing import lowered
+from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.filters import Filter
 from standfast.recall.index_segment import MAX_FREQUENCY
 from standfast.recall.indexed_record import FIELD, SPEAKER_WORD, SUBJECT_WORD, IndexedRecord, filtered_term
-from standfast.recall.item_trust import Flags, Numbers, is_untrusted
-from standfast.recall.lexical_index import LexicalIndex, Postings
+from standfast.recall.item_trust import Flags, Numbers, Rows, SmallNumbers, is_untrusted
+from standfast.recall.lexical_index import LexicalIndex, Postings, SizedCache
 from standfast.recall.query_dates import NO_DAY
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.vocabulary import Band
@@ -25,33 +26,69 @@ SIXTHS: Final = (6, 3, 2, 1)
 """What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in sixths."""
 REACH_WORDS: Final = 60
 """A neighbour lends only if no more than so many words are between it and the record."""
-_LENT: Final = tuple(sixths for sixths in SIXTHS[1:] for _ in range(2))
-"""What the neighbours in each column of ``neighbours`` lend: the later and the earlier one at each distance."""
-_NOBODY: Final = -1
-"""No neighbour. An array that is written by neighbour has one place more than there are rows, which is this one."""
-_DENSE_SHARE: Final = 16
+_PAD: Final = len(SIXTHS) - 1
+"""Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours too."""
+_DENSE_SHARE: Final = 32
 """A term in the texts of more than one of so many rows is scored in all rows."""
+_THREAD_BITS: Final = 32
+_MAX_POSITION: Final = 1 << 31
 _MAX_FOLLOWED_ROWS: Final = 1 << 12
 _DAY_MICROSECONDS: Final = 86_400_000_000
 _NO_NUMBERS: Final[Numbers] = np.zeros(0, dtype=np.int64)
 
 
-class TermRows(NamedTuple):
-    """Rows that a term may score in, and its frequency in each, in sixths; 0 where it does not."""
+class TermSlots(NamedTuple):
+    """Slots that a term may score in, and its frequency in each, in sixths; 0 where it does not."""
 
-    rows: Numbers | slice
-    sixths: Numbers
+    slots: Numbers | slice
+    sixths: SmallNumbers
+
+
+class TermScores(NamedTuple):
+    """What a term is worth (its idf, None if it does not occur), and what it scores in slots: whole numbers below 2^24."""
+
+    idf: int | None
+    slots: Numbers | slice
+    scores: npt.NDArray[np.float32]
+
+
+class _SlotColumns(NamedTuple):
+    """The slots of a view in columns. They are in the order of their keys: by thread, then by position.
+
+    The keys of neighbours differ by as much as their positions do. ``lengths`` are those of the records alone.
+    """
+
+    rows: SmallNumbers
+    keys: Numbers
+    words: SmallNumbers
+    lengths: SmallNumbers
+
+    def changed(self, gone: SmallNumbers, added: "_SlotColumns") -> "_SlotColumns":
+        """The same without some slots, and with others."""
+        is_kept: Flags = np.ones(len(self.rows), dtype=np.bool_)
+        is_kept[gone] = False
+        places = np.searchsorted(self.keys[is_kept], added.keys)
+        return _SlotColumns(
+            np.insert(self.rows[is_kept], places, added.rows),
+            np.insert(self.keys[is_kept], places, added.keys),
+            np.insert(self.words[is_kept], places, added.words),
+            np.insert(self.lengths[is_kept], places, added.lengths),
+        )
 
 
 class IndexView:
     """The rows that one snapshot shows in the asked bands and scopes.
 
-    It is immutable. Rows that are added to the index later are not seen. Where VAULT is read too, a record of another band is hidden by one of
-    VAULT with its id and scope.
+    Each has a slot. The slots of a conversation follow each other by position, so that neighbours lend from slot to slot. A view is immutable: rows
+    that are added to the index later are not seen. Where VAULT is read too, a record of another band is hidden by one of VAULT with its id and scope.
 
     Args:
         scopes: The scopes, each with all below it; by default all.
         earlier: A view of the same index, bands and scopes, of an older snapshot. Whoever has it made sure that nothing was erased since.
+
+    Attributes:
+        rows: The row of each slot.
+        lengths: The length of each slot's record, with what its neighbours lend, in sixths of a term.
     """
 
     def __init__(
@@ -65,64 +102,61 @@ class IndexView:
     ) -> None:
         self.index = index
         self.snapshot = snapshot
+        self.size = len(index)
         self._bands = frozenset(bands)
         self._scopes = None if scopes is None else frozenset(scopes)
         if earlier is None or not self._follow(earlier):
             self._build()
-        self.norms: npt.NDArray[np.float64] = (
-            72 * 1024 * self.count * self.lengths // max(1, self.total_length)
-        ).astype(np.float64)
-        """What the length of each row adds to the denominator of its terms' scores: a whole number."""
+        self.rows: SmallNumbers = self.columns.rows
+        self.count = len(self.rows)
+        self.slot_of: SmallNumbers = np.full(self.size, -1, dtype=np.int32)
+        self.slot_of[self.rows] = np.arange(self.count, dtype=np.int32)
+        self._lent_by = self._weights()
+        own = np.pad(self.columns.lengths, _PAD)
+        lengths = SIXTHS[0] * own + self._lent(own)
+        self.lengths: SmallNumbers = np.minimum(lengths[_PAD : _PAD + self.count], MAX_FREQUENCY)
+        self.total_length = int(self.lengths.sum(dtype=np.int64))
+        norms = 72 * 1024 * self.count * self.lengths.astype(np.int64) // max(1, self.total_length)
+        self.norms: npt.NDArray[np.float64] = norms.astype(np.float64)
+        """What the length of each slot adds to the denominator of its terms' scores: a whole number."""
+        self.term_scores = SizedCache[TermScores](MAX_CACHED_SCORES)
+        """What terms that were asked for lately score here, by term."""
 
     def _build(self) -> None:
-        size = len(self.index)
-        self.shown = self._would_show(slice(0, size))
-        self.law = self._law_in(np.flatnonzero(self.shown))
-        self.shown[self._hidden(np.flatnonzero(self.shown))] = False
-        self.count = int(self.shown.sum())
-        self.neighbours: npt.NDArray[np.int32] = np.full((size, len(_LENT)), _NOBODY, dtype=np.int32)
-        self.has_neighbours = False
-        self.lengths: Numbers = np.zeros(size, dtype=np.int64)
-        rows = np.flatnonzero(self.shown)
-        self._link(rows[self.index.column("thread")[rows] >= 0])
-        self._measure(rows)
-        self.total_length = int(self.lengths.sum())
+        rows = np.flatnonzero(self._would_show(slice(0, self.size)))
+        self.law = self._law_in(rows)
+        self.columns = self._columns_of(self._without_hidden(rows))
 
     def _follow(self, earlier: "IndexView") -> bool:
         """Take over what an earlier view has, and look at what changed since; False if that is too much."""
-        index, old, size = self.index, len(earlier.shown), len(self.index)
-        ends = index.column("end")[:old]
+        index = self.index
+        ends = index.column("end")[: earlier.size]
         ended = np.flatnonzero((ends > earlier.snapshot) & (ends <= self.snapshot))
-        ended = ended[earlier.shown[ended]]
+        ended = ended[earlier.slot_of[ended] >= 0]
         added = np.flatnonzero(index.column("first") > earlier.snapshot)
         added = added[self._would_show(added)]
         changed = np.concatenate([ended, added])
-        if len(changed) > _MAX_FOLLOWED_ROWS or (
-            Band.VAULT in self._bands and index.rows_of_bands(changed, [Band.VAULT]).any()
-        ):
+        is_law_new = Band.VAULT in self._bands and index.rows_of_bands(changed, [Band.VAULT]).any()
+        if len(changed) > _MAX_FOLLOWED_ROWS or is_law_new or not earlier.has_exact_keys:
             return False
-        self.law, self.has_neighbours = earlier.law, earlier.has_neighbours
-        self.shown = np.concatenate([earlier.shown, np.zeros(size - old, dtype=np.bool_)])
-        self.shown[ended] = False
-        self.shown[added] = True
-        self.shown[self._hidden(added)] = False
-        self.count = earlier.count - len(ended) + int(self.shown[added].sum())
-        self.neighbours = np.concatenate(
-            [earlier.neighbours, np.full((size - old, len(_LENT)), _NOBODY, dtype=np.int32)]
-        )
-        self.lengths = np.concatenate([earlier.lengths, np.zeros(size - old, dtype=np.int64)])
-        threads = index.column("thread")
-        touched = np.unique(threads[changed])
-        rows = np.flatnonzero(np.isin(threads, touched[touched >= 0]))
-        self.neighbours[rows] = _NOBODY
-        self._link(rows[self.shown[rows]])
-        rows = np.union1d(rows, changed)
-        self.total_length = earlier.total_length - int(self.lengths[rows].sum())
-        self._measure(rows)
-        self.total_length += int(self.lengths[rows].sum())
+        self.law = earlier.law
+        columns = self._columns_of(self._without_hidden(added))
+        if not self.has_exact_keys:
+            return False
+        self.columns = earlier.columns.changed(earlier.slot_of[ended], columns)
         return True
 
-    def _would_show(self, rows: slice | Numbers) -> Flags:
+    def _columns_of(self, rows: Rows) -> "_SlotColumns":
+        """The columns of rows, by key."""
+        index, keys = self.index, self._keys_of(rows)
+        order = np.argsort(keys)
+        rows = rows[order]
+        words, lengths = index.column("words")[rows], index.column("length")[rows]
+        return _SlotColumns(
+            rows.astype(np.int32), keys[order], words.astype(np.int32), lengths.astype(np.int32)
+        )
+
+    def _would_show(self, rows: slice | Rows) -> Flags:
         """Which of some rows are shown, before law hides some."""
         index = self.index
         shown: Flags = index.column("first")[rows] <= self.snapshot
@@ -132,62 +166,74 @@ class IndexView:
             shown &= index.rows_of_scopes(rows, self._scopes)
         return shown
 
-    def _law_in(self, rows: Numbers) -> frozenset[tuple[str, str]]:
+    def _law_in(self, rows: Rows) -> frozenset[tuple[str, str]]:
         """Scope and id of the law among some rows, if VAULT is read."""
         if Band.VAULT not in self._bands:
             return frozenset()
         law = rows[self.index.rows_of_bands(rows, [Band.VAULT])]
         return frozenset(self.index.names_of(law.tolist()))
 
-    def _hidden(self, rows: Numbers) -> Numbers:
-        """Those of some rows that law hides."""
+    def _without_hidden(self, rows: Rows) -> Rows:
+        """Those of some rows that law does not hide."""
         if not self.law:
-            return _NO_NUMBERS
-        return self.index.rows_named(self.law, rows[~self.index.rows_of_bands(rows, [Band.VAULT])])
+            return rows
+        others = rows[~self.index.rows_of_bands(rows, [Band.VAULT])]
+        return np.setdiff1d(rows, self.index.rows_named(self.law, others), assume_unique=True)
 
-    def _link(self, rows: Numbers) -> None:
-        """Find the neighbours of rows, which are all that is shown of their conversations."""
+    def _keys_of(self, rows: Rows) -> Numbers:
+        """The keys of rows; see ``_SlotColumns``."""
         threads, positions = self.index.column("thread")[rows], self.index.column("position")[rows]
-        order = np.lexsort((positions, threads))
-        rows, threads, positions = rows[order], threads[order], positions[order]
-        if len(rows):
-            # Two records at one position: neither lends or borrows.
-            same = (threads[1:] == threads[:-1]) & (positions[1:] == positions[:-1])
-            is_alone = ~(np.append(same, False) | np.append(False, same))
-            rows, threads, positions = rows[is_alone], threads[is_alone], positions[is_alone]
-        words = self.index.column("words")[rows]
-        between: Numbers = np.zeros(len(rows), dtype=np.int64)
-        is_near: Flags = np.ones(len(rows), dtype=np.bool_)
-        for distance in range(1, min(len(SIXTHS), len(rows))):
-            is_near, between = is_near[:-1], between[:-1]
-            is_near = is_near & (threads[distance:] == threads[:-distance])
-            is_near &= (positions[distance:] - positions[:-distance] == distance) & (between <= REACH_WORDS)
-            before, after = rows[:-distance][is_near], rows[distance:][is_near]
-            self.neighbours[before, 2 * distance - 2] = after
-            self.neighbours[after, 2 * distance - 1] = before
-            self.has_neighbours |= bool(len(before))
-            between = between + words[distance:]
+        self.has_exact_keys = bool(((positions >= 0) & (positions < _MAX_POSITION)).all())
+        """Whether keys hold positions as they are."""
+        if not self.has_exact_keys:
+            # Others are numbered in their order, so that neighbours stay neighbours.
+            known, numbers = np.unique(positions, return_inverse=True)
+            steps = np.minimum(np.diff(known.astype(np.float64), prepend=known[0]), _PAD + 1)
+            positions = np.cumsum(steps.astype(np.int64))[numbers]
+        # What is part of no conversation is nobody's neighbour.
+        return np.where(threads >= 0, threads << _THREAD_BITS | positions, -(rows + 1) << _THREAD_BITS)
 
-    def _measure(self, rows: Numbers) -> None:
-        """Compute the lengths of rows: their own, and what neighbours lend."""
-        own = self.index.column("length")
-        lengths = SIXTHS[0] * own[rows]
-        for column, sixths in enumerate(_LENT):
-            others = self.neighbours[rows, column]
-            lengths += sixths * np.where(others == _NOBODY, 0, own[others])
-        self.lengths[rows] = np.minimum(lengths, MAX_FREQUENCY) * self.shown[rows]
+    def _weights(self) -> list[SmallNumbers]:
+        """For each distance, what each slot and the one so far behind it lend each other: by the distance, or nothing."""
+        keys, words = self.columns.keys, self.columns.words
+        same = keys[1:] == keys[:-1]
+        # Two records at one position: neither lends or borrows.
+        is_alone = ~(np.append(same, False) | np.append(False, same))[: self.count]
+        between: SmallNumbers = np.zeros(self.count, dtype=np.int32)
+        lends = is_alone
+        found = []
+        for distance in range(1, len(SIXTHS)):
+            weights = np.zeros(self.count + 2 * _PAD, dtype=np.int32)
+            if self.count > distance:
+                # Each lends as far as nothing is missing in between.
+                lends, between = lends[: self.count - distance], between[: self.count - distance]
+                lends = lends & is_alone[distance:] & (between <= REACH_WORDS)
+                lends &= keys[distance:] - keys[:-distance] == distance
+                weights[_PAD : _PAD + self.count - distance] = SIXTHS[distance] * lends
+                between = between + words[distance:]
+            found.append(weights)
+        return found
+
+    def _lent(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What each slot borrows of a number that each slot has. Both arrays are padded."""
+        sums = np.zeros_like(values)
+        for distance, weights in enumerate(self._lent_by, 1):
+            sums[distance:] += (weights * values)[:-distance]
+            sums[:-distance] += weights[:-distance] * values[distance:]
+        return sums
 
     def _posting(self, term: str) -> Postings:
-        """The rows of a posting that are shown, and the counts there."""
+        """The slots that have a term, and how often."""
         rows, counts = self.index.postings(term)
         # Rows are ascending, so those that came after this view are at the end.
-        if len(rows) and rows[-1] >= len(self.shown):
-            size = int(np.searchsorted(rows, len(self.shown)))
+        if len(rows) and rows[-1] >= self.size:
+            size = int(np.searchsorted(rows, self.size))
             rows, counts = rows[:size], counts[:size]
-        if self.count == len(self.shown):
-            return Postings(rows, counts)
-        is_shown = self.shown[rows]
-        return Postings(rows[is_shown], counts[is_shown])
+        slots = self.slot_of[rows].astype(np.intp)
+        if self.count < self.size:
+            is_shown = slots >= 0
+            slots, counts = slots[is_shown], counts[is_shown]
+        return Postings(slots, counts)
 
     def fetch(self, terms: Iterable[str], words: Iterable[str]) -> None:
         """Read what ``term`` will need of terms and ``named_by`` of words, together."""
@@ -197,80 +243,75 @@ class IndexView:
             + [prefix + word for word in words for prefix in (SUBJECT_WORD, SPEAKER_WORD)]
         )
 
-    def term(self, term: str, field_weight: int) -> TermRows:
-        """Where a term scores, in any order: in texts, in the texts of neighbours, and in other fields with a weight."""
+    def term(self, term: str, field_weight: int) -> TermSlots:
+        """Where a term scores: in texts, in the texts of neighbours, and in other fields with a weight."""
         own, fields = self._posting(term), self._posting(FIELD + term)
-        if not len(fields.rows) and not (self.has_neighbours and len(own.rows)):
-            return TermRows(own.rows, np.minimum(SIXTHS[0] * own.counts, MAX_FREQUENCY))
-        sums = np.zeros(len(self.shown) + 1, dtype=np.int64)
-        sums[own.rows] = SIXTHS[0] * own.counts
-        places = [own.rows, fields.rows]
-        for others, weight in zip(self.neighbours[own.rows].T.astype(np.intp), _LENT, strict=True):
-            # No two rows have the same neighbour at one distance and side, so no addition is lost.
-            sums[others] += weight * own.counts
-            places.append(others)
-        sums[fields.rows] += field_weight * fields.counts
-        sums[_NOBODY] = 0
-        if len(own.rows) * _DENSE_SHARE > len(self.shown):
-            return TermRows(slice(0, len(self.shown)), np.minimum(sums[:_NOBODY], MAX_FREQUENCY))
-        rows = _different(np.concatenate(places), len(sums))
-        return TermRows(rows, np.minimum(sums[rows], MAX_FREQUENCY))
+        slots: Numbers | slice = slice(0, self.count)
+        sums = np.zeros(self.count + 2 * _PAD, dtype=np.int32)
+        at, counts = own.rows + _PAD, own.counts.astype(np.int32)
+        if len(at) * _DENSE_SHARE > self.count:
+            sums[at] = counts
+            sums = SIXTHS[0] * sums + self._lent(sums)
+        else:
+            sums[at] = SIXTHS[0] * counts
+            for distance, weights in enumerate(self._lent_by, 1):
+                sums[at + distance] += weights[at] * counts
+                sums[at - distance] += weights[at - distance] * counts
+            around = [own.rows + distance for distance in range(-_PAD, _PAD + 1)]
+            slots = _different(np.concatenate([*around, fields.rows]), self.count)
+        sums[fields.rows + _PAD] += field_weight * fields.counts.astype(np.int32)
+        return TermSlots(slots, np.minimum(sums[_PAD:][slots], MAX_FREQUENCY))
 
     def spread(self, values: Numbers, has: Flags) -> Numbers:
-        """Values of rows that have one, with those of their neighbours: a mean by what each lends, rounded down."""
-        total: Numbers = SIXTHS[0] * values * has
-        weight = SIXTHS[0] * has.astype(np.int64)
-        for column, sixths in enumerate(_LENT):
-            others = self.neighbours[:, column]
-            lends = (others != _NOBODY) & has & has[others]
-            total += sixths * np.where(lends, values[others], 0)
-            weight += sixths * lends
-        return total // np.maximum(1, weight)
+        """Values of slots that have one, with those of their neighbours: a mean by what each lends, rounded down."""
+        own, weight = np.pad(np.where(has, values, 0), _PAD), np.pad(has.astype(np.int64), _PAD)
+        total = (SIXTHS[0] * own + self._lent(own))[_PAD : _PAD + self.count]
+        weights = (SIXTHS[0] * weight + self._lent(weight))[_PAD : _PAD + self.count]
+        return np.where(has, total // np.maximum(1, weights), 0)
 
-    def named_by(self, words: Sequence[str], prefix: str, rows: Numbers) -> Flags:
+    def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
         """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them are among these."""
         counts = np.zeros(len(rows), dtype=np.int64)
-        for word in dict.fromkeys(words):
-            found = self.index.postings(prefix + word).rows
+        postings = [self.index.postings(prefix + word).rows for word in dict.fromkeys(words)]
+        for found in postings:
             if len(found):
                 at = np.minimum(np.searchsorted(found, rows), len(found) - 1)
                 counts += found[at] == rows
+        if not any(map(len, postings)):
+            return counts > 0
         column = self.index.column("subject_words" if prefix == SUBJECT_WORD else "speaker_words")
         named: Flags = (counts > 0) & (counts == column[rows])
         return named
 
-    def days(self, rows: Numbers) -> Numbers:
+    def days(self, rows: Rows) -> Numbers:
         """The ordinals of the rows' dates."""
         times = self.times(rows)
         return np.where(times == MISSING, NO_DAY, times // _DAY_MICROSECONDS + 1)
 
-    def times(self, rows: Numbers) -> Numbers:
+    def times(self, rows: Rows) -> Numbers:
         """When the rows were said, in microseconds since the start of year 1, or ``MISSING``."""
         return self.index.column("time")[rows]
 
-    def trust_codes(self, rows: Numbers) -> Numbers:
+    def trust_codes(self, rows: Rows) -> Numbers:
         """The rows' trust codes; see ``item_trust``."""
         return self.index.column("trust")[rows]
 
-    def sizes(self, rows: Numbers) -> Numbers:
+    def sizes(self, rows: Rows) -> Numbers:
         """The bytes of the rows' texts; 0 for those that hold only from or until some time, of which more has to be known."""
         return np.where(self.index.column("bounds")[rows] == 0, self.index.column("size")[rows], 0)
 
-    def is_in(self, rows: Numbers, scopes: Collection[str]) -> Flags:
+    def is_in(self, rows: Rows, scopes: Collection[str]) -> Flags:
         """Which rows are in one of these scopes themselves, not below it."""
         return self.index.is_in(rows, scopes)
 
     @cached_property
     def scopes_of_trusted(self) -> frozenset[str]:
         """The scopes that hold anything that is not untrusted, themselves, not below them."""
-        shown = np.flatnonzero(self.shown)
-        return self.index.scopes_of(shown[~is_untrusted(self.trust_codes(shown))])
+        return self.index.scopes_of(self.rows[~is_untrusted(self.trust_codes(self.rows))])
 
     def may_match(self, where: Filter) -> Flags:
         """For each row, whether its record may match a filter. Those that may are still to be checked."""
-        may = self.shown.copy()
-        if not where:
-            return may
+        may: Flags = np.ones(self.size, dtype=np.bool_)
         asked = [filtered_term(f"metadata {name}", value) for name, value in where.metadata.items()]
         for name, value in (
             ("tag", where.tag),
@@ -280,7 +321,7 @@ class IndexView:
         ):
             if value is not None:
                 asked.append(filtered_term(name, value))
-        for rows in (*(self._posting(term).rows for term in asked), *self._with_subject(where)):
+        for rows in (*(self.index.postings(term).rows for term in asked), *self._with_subject(where)):
             has: Flags = np.zeros(len(may), dtype=np.bool_)
             has[rows[rows < len(may)]] = True
             may &= has
@@ -298,7 +339,7 @@ class IndexView:
             return
         *whole, last = words_of(f"{prefix}x") or [""]
         for word in whole:
-            yield self._posting(SUBJECT_WORD + word).rows
+            yield self.index.postings(SUBJECT_WORD + word).rows
         if "'" not in prefix and len(last) > 1:
             yield self.index.rows_with_prefix(SUBJECT_WORD + last[:-1])
 
@@ -337,10 +378,11 @@ class ListedView:
         return [self._records[row] for row in rows]
 
 
-def _different(rows: Numbers, size: int) -> Numbers:
-    """Each of some rows below a size once, but for ``_NOBODY``."""
-    numbers = np.arange(len(rows), dtype=np.int32)
-    last = np.empty(size, dtype=np.int32)
-    last[rows] = numbers
-    different: Numbers = rows[(last[rows] == numbers) & (rows != _NOBODY)]
+def _different(slots: Numbers, count: int) -> Numbers:
+    """Those of some slots that there are, each once."""
+    slots = slots[(slots >= 0) & (slots < count)]
+    numbers = np.arange(len(slots), dtype=np.int32)
+    last = np.empty(count, dtype=np.int32)
+    last[slots] = numbers
+    different: Numbers = slots[last[slots] == numbers]
     return different

@@ -6,7 +6,7 @@ record is the one of ``govern.ceilings``: the doubts that apply, multiplied and 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -18,6 +18,9 @@ from standfast.recall.timestamps import MISSING
 from standfast.vocabulary import Band, Verdict
 
 Numbers = npt.NDArray[np.int64]
+SmallNumbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.signedinteger[Any]]
+"""Numbers of rows, in either width."""
 Flags = npt.NDArray[np.bool_]
 
 LAW: Final = "law"

@@ -17,10 +17,8 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import RecallAnswer, RecallRequest, RecordView
-from standfast.recall.index_view import IndexView
-from standfast.recall.item_trust import (
-    Numbers,
-)
+from standfast.recall.index_view import IndexView, TermScores
+from standfast.recall.item_trust import Numbers, SmallNumbers
 from standfast.recall.packing import Packing
 from standfast.recall.query_dates import QueryDate, dates_in
 from standfast.recall.ranking import RankedRows
@@ -67,29 +65,51 @@ class LexicalQuery:
 
 
 def lexical_scores(terms: Sequence[str], view: IndexView) -> tuple[dict[str, int], Numbers]:
-    """Score every row by the terms of a query.
+    """Score every slot of a view by the terms of a query.
 
     Returns:
-        The worth of each term that occurs at all (its idf), and a score for each row: the best has ``BEST_SCORE``, those without a term 0.
+        The worth of each term that occurs at all (its idf), and a score for each slot: the best has ``BEST_SCORE``, those without a term 0.
     """
-    totals = np.zeros(len(view.shown), dtype=np.int64)
+    totals = np.zeros(view.count)
     weights: dict[str, int] = {}
     for term in terms:
-        found, sixths = view.term(term, FIELD_SIXTHS)
-        if count := int(np.count_nonzero(sixths)):
-            weights[term] = idf = log2_fixed(2 * view.count + 2, 2 * count + 1)
-            totals[found] += _quotients(idf * 22 * 1024 * sixths, 10240 * sixths + view.norms[found])
-    return weights, totals * BEST_SCORE // max(1, int(totals.max(initial=0)))
+        found = view.term_scores.get(term) or _term_scores(term, view)
+        if found.idf is not None:
+            weights[term] = found.idf
+            totals[found.slots] += found.scores
+    # Sums of whole numbers below 2^53 are exact.
+    scores = totals.astype(np.int64)
+    return weights, scores * BEST_SCORE // max(1, int(scores.max(initial=0)))
 
 
-def _quotients(numerators: Numbers, denominators: npt.NDArray[np.float64]) -> Numbers:
-    """Whole numbers divided by whole numbers, rounded down; 0 for 0 by 0."""
-    denominators = np.maximum(denominators, 1)
-    if int(numerators.max()) + int(denominators.max()) < 1 << 53:
-        # Floats are faster, and exact: so far below 2^53 no quotient is rounded up to a whole number.
-        quotients: Numbers = (numerators / denominators).astype(np.int64)
-        return quotients
-    return numerators // denominators.astype(np.int64)
+def _term_scores(term: str, view: IndexView) -> TermScores:
+    slots, sixths = view.term(term, FIELD_SIXTHS)
+    if count := int(np.count_nonzero(sixths)):
+        idf = log2_fixed(2 * view.count + 2, 2 * count + 1)
+        found = TermScores(idf, slots, _bm25(idf, sixths, view.norms[slots]).astype(np.float32))
+    else:
+        found = TermScores(None, slice(0), np.zeros(0, dtype=np.float32))
+    view.term_scores.put(term, found, len(found.scores) + 16)
+    return found
+
+
+def _bm25(idf: int, sixths: SmallNumbers, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """``idf · 22 · T6 · 1024 // (10240 · T6 + norm)`` for each number of sixths, and 0 where there are none.
+
+    Floats are faster, and exact: where numerator and denominator together are below 2^53, no quotient is rounded up to a whole number.
+    """
+    most, factor = int(sixths.max()), idf * 22 * 1024
+    if factor * most + 10240 * most + int(norms.max()) >= 1 << 53:
+        exact, whole = sixths.astype(np.int64), norms.astype(np.int64)
+        quotients: Numbers = factor * exact // np.maximum(1, 10240 * exact + whole)
+        return quotients.astype(np.float64)
+    frequencies = sixths.astype(np.float64)
+    denominators = 10240 * frequencies
+    denominators += norms
+    np.maximum(denominators, 1, out=denominators)
+    frequencies *= factor
+    frequencies /= denominators
+    return np.floor(frequencies, out=frequencies)
 
 
 class LexicalController:
@@ -148,13 +168,13 @@ class AddedScores(Protocol):
     """Scores from another kind of match."""
 
     def given(self, lexical: Numbers) -> Numbers:
-        """What to add to the lexical score of each row, before boosts. It may bring in rows without a score."""
+        """What to add to the lexical score of each slot, before boosts. It may bring in slots without a score."""
         ...
 
-    def explained(self, row: int) -> dict[str, int]:
-        """What ``explain`` says of a row."""
+    def explained(self, slot: int) -> dict[str, int]:
+        """What ``explain`` says of a slot."""
         ...
 
-    def focus(self, row: int, text: str) -> str:
-        """The passage of a row's text that matches best."""
+    def focus(self, slot: int, text: str) -> str:
+        """The passage of a slot's text that matches best."""
         ...

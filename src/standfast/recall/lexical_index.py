@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,10 +34,11 @@ from standfast.recall.indexed_record import (
     IndexedRecord,
     analysed,
 )
-from standfast.recall.item_trust import Flags, Numbers
+from standfast.recall.item_trust import Flags, Numbers, Rows
 from standfast.scopes import key_parts
 from standfast.store.segments import PartName
 
+_T = TypeVar("_T")
 PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
 
 _DAY_MICROSECONDS: Final = 86_400_000_000
@@ -69,6 +70,34 @@ class _Column:
         return self._values[: self._size]
 
 
+class SizedCache(Generic[_T]):
+    """The values that were used last, as many as have some size together. Threads may share it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[str, tuple[_T, int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, name: str) -> _T | None:
+        """The value with a name, or None."""
+        with self._lock:
+            found = self._values.get(name)
+            if found is None:
+                return None
+            self._values.move_to_end(name)
+            return found[0]
+
+    def put(self, name: str, value: _T, size: int) -> None:
+        """Keep a value, and drop others if they are too large together."""
+        with self._lock:
+            if name not in self._values:
+                self._values[name] = value, size
+                self._size += size
+            while self._size > self._most:
+                self._size -= self._values.popitem(last=False)[1][1]
+
+
 class LexicalIndex:
     """Postings and columns of records. Its owner lets one thread at a time change it or make a view; views may be read meanwhile.
 
@@ -95,8 +124,7 @@ class LexicalIndex:
         """Scope and id of rows whose key says something else."""
         self._bands, self._scopes = Numbered[str](), Numbered[str]()
         self._threads = Numbered[tuple[str, str, str]]()
-        self._cached: OrderedDict[str, Postings] = OrderedDict()
-        self._cached_size = 0
+        self._cached = SizedCache[Postings](MAX_CACHED_POSTINGS)
         self._key_parts: OrderedDict[PartName, list[str]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -245,10 +273,9 @@ class LexicalIndex:
             names.append(self._names.get(row) or ((parts.scope, parts.name) if parts else ("", key)))
         return names
 
-    def by_id(self, rows: Sequence[int]) -> list[int]:
-        """Places in a list of rows, by the ids of their records, then by their keys."""
-        named = zip(self.ids_of(rows), self.keys_of(rows), range(len(rows)), strict=True)
-        return [at for _, _, at in sorted(named)]
+    def ids_and_keys(self, rows: Sequence[int]) -> list[tuple[str, str]]:
+        """What orders rows of equal score: the ids of their records, then their keys."""
+        return list(zip(self.ids_of(rows), self.keys_of(rows), strict=True))
 
     def postings(self, term: str) -> "Postings":
         """The rows that have a term, ascending, and how often."""
@@ -265,21 +292,11 @@ class LexicalIndex:
 
     def fetch(self, terms: Collection[str]) -> dict[str, "Postings"]:
         """The stored postings of terms. What is not in memory is read together, so that a block with several of them is read once."""
-        known: dict[str, Postings] = {}
-        with self._lock:
-            for term in terms:
-                if term in self._cached:
-                    self._cached.move_to_end(term)
-                    known[term] = self._cached[term]
-        if missing := sorted({term for term in terms if term not in known}):
+        known = {term: found for term in terms if (found := self._cached.get(term)) is not None}
+        if missing := sorted(set(terms).difference(known)):
             read = {term: _joined(found) for term, found in self._read_postings(missing).items()}
-            with self._lock:
-                for term, found in read.items():
-                    if term not in self._cached:
-                        self._cached[term] = found
-                        self._cached_size += len(found.rows) + 16
-                while self._cached_size > MAX_CACHED_POSTINGS:
-                    self._cached_size -= len(self._cached.popitem(last=False)[1].rows) + 16
+            for term, found in read.items():
+                self._cached.put(term, found, len(found.rows) + 16)
             known |= read
         return known
 
@@ -310,11 +327,11 @@ class LexicalIndex:
             newest = [np.array(of_term) for name, of_term in self._postings.items() if name.startswith(term)]
         return np.concatenate([*stored, *(packed >> FREQUENCY_BITS for packed in newest), _NO_NUMBERS])
 
-    def rows_of_bands(self, rows: slice | Numbers, bands: Collection[str]) -> Flags:
+    def rows_of_bands(self, rows: slice | Rows, bands: Collection[str]) -> Flags:
         """Which of some rows are in one of these bands."""
         return np.isin(self.column("band")[rows], _numbers_of(self._bands, bands))
 
-    def rows_of_scopes(self, rows: slice | Numbers, scopes: Collection[str]) -> Flags:
+    def rows_of_scopes(self, rows: slice | Rows, scopes: Collection[str]) -> Flags:
         """Which of some rows are in one of these scopes or below it."""
         wanted = [
             name
@@ -323,16 +340,16 @@ class LexicalIndex:
         ]
         return np.isin(self.column("scope")[rows], _numbers_of(self._scopes, wanted))
 
-    def is_in(self, rows: Numbers, scopes: Collection[str]) -> Flags:
+    def is_in(self, rows: Rows, scopes: Collection[str]) -> Flags:
         """Which rows are in one of these scopes themselves, not below it."""
         return np.isin(self.column("scope")[rows], _numbers_of(self._scopes, scopes))
 
-    def scopes_of(self, rows: Numbers) -> frozenset[str]:
+    def scopes_of(self, rows: Rows) -> frozenset[str]:
         """The scopes that rows are in."""
         counts = np.bincount(self.column("scope")[rows], minlength=1)
         return frozenset(self._scopes.names[number] for number in np.flatnonzero(counts).tolist())
 
-    def rows_named(self, names: Collection[tuple[str, str]], rows: Numbers) -> Numbers:
+    def rows_named(self, names: Collection[tuple[str, str]], rows: Rows) -> Numbers:
         """Those of some rows that have one of these scopes and ids."""
         if not names or not len(rows):
             return _NO_NUMBERS

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.doubts import ceiling_of
+import msgspec
+
+from standfast.doubts import MAX_RECALL_CONFIDENCE, ceiling_of
 from standfast.origins import Origin
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
@@ -51,8 +53,9 @@ Reader = Callable[[Sequence[int]], Sequence[tuple[str, IndexedRecord] | None]]
 
 
 class Placed(NamedTuple):
-    """A row of the index with its place in the ranking, and what its score is made of."""
+    """A slot of a view and its row, with its place in the ranking, and what its score is made of."""
 
+    slot: int
     row: int
     rank: int
     score: int
@@ -73,7 +76,8 @@ class Looked:
     excerpt: str = ""
     also: tuple[str, ...] = ()
     disagrees: bool = False
-    gist: str = ""
+    gist: Sequence[str] = ()
+    item: RecallItem | None = None
 
     def disagrees_with(self, other: "Looked") -> bool:
         """Whether both are accepted, speak of the same subject, and say different things."""
@@ -99,8 +103,8 @@ class Packing:
         weights: The terms of the query and what each is worth.
         now: The time that age is measured from, or ``MISSING``.
         asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
-        parts: Says what the score of a row was added up from, if it has several parts.
-        focus: Gives the passage of a row's text that matches best, if words alone do not say.
+        parts: Says what the score of a slot was added up from, if it has several parts.
+        focus: Gives the passage of a slot's text that matches best, if words alone do not say.
     """
 
     def __init__(
@@ -129,6 +133,8 @@ class Packing:
         self._mark = "0" * MARK_CHARS
         self._left -= self._cost(heading(self._mark))
         self._frame_bytes = len(f"[{self._mark}] \n")
+        # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
+        self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
         self._groups: set[tuple[str, ...]] = set()
         self._said: dict[tuple[object, ...], list[Looked]] = {}
         self._read: Reader = lambda rows: [None] * len(rows)
@@ -163,8 +169,8 @@ class Packing:
     def _candidates(self, places: Iterator[Placed]) -> Iterator[Looked]:
         """The candidates that were read, until nothing more can be taken or looked at."""
         while batch := list(islice(places, READ_AT_ONCE)):
-            wanted = [placed.row for placed in batch if self._may_fit(placed)]
-            found = dict(zip(wanted, self._read(wanted), strict=True))
+            wanted = [placed.row for placed in batch if self._may_fit(placed.size)]
+            found = dict(zip(wanted, self._read(wanted), strict=True)) if wanted else {}
             for placed in batch:
                 if self._is_over:
                     return
@@ -173,17 +179,12 @@ class Packing:
                 elif (record := found[placed.row]) is not None:
                     yield Looked(placed, *record)
 
-    def _may_fit(self, placed: Placed) -> bool:
-        """Whether a record has to be read: it may fit, or a filter decides whether it counts as looked at.
+    def _may_fit(self, size: int) -> bool:
+        """Whether a record has to be read: it may fit, or only the record says whether it counts as looked at.
 
         The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because nothing is given back.
         """
-        is_whole = 0 < placed.size <= self._excerpt_tokens * BYTES_PER_TOKEN
-        return (
-            not (self._is_estimate and is_whole)
-            or bool(self._request.where)
-            or placed.size + self._frame_bytes <= self._left
-        )
+        return not 0 < size <= self._whole_bytes or size + self._frame_bytes <= self._left
 
     @property
     def _is_over(self) -> bool:
@@ -200,12 +201,12 @@ class Packing:
             self._analyzer,
             self._counter.count,
             self._excerpt_tokens,
-            focus="" if self._focus is None else self._focus(looked.placed.row, looked.record.text),
+            focus="" if self._focus is None else self._focus(looked.placed.slot, looked.record.text),
         )
         if self._is_estimate and len(looked.excerpt) > self._left:
             # It does not fit without its frame either. Most candidates end here.
             return False
-        item = self._item(looked)
+        looked.item = item = looked.item or self._item(looked)
         cost = self._cost(excerpt_line(self._mark, item))
         if item.group not in self._groups:
             cost += self._cost(group_line(self._mark, item))
@@ -220,7 +221,8 @@ class Packing:
         if not looked.excerpt or cost > most:
             return False
         alike = self._said.setdefault(self._form_of(looked), [])
-        same = next((one for one in alike if self._gist_of(one) == self._gist_of(looked)), None)
+        is_same = self._analyzer.is_same_gist
+        same = next((one for one in alike if is_same(one.gist, looked.gist)), None)
         if same is not None:
             looked.outcome = f"says the same as {same.record.memory_id}"
             same.also += (looked.record.memory_id,)
@@ -237,13 +239,8 @@ class Packing:
     def _form_of(self, looked: Looked) -> tuple[object, ...]:
         """What a record and its repetitions have in common at least. What is untrusted never stands for what is not."""
         record = looked.record
-        words = self._analyzer.count_of_gist(words_of(record.text))
-        return looked.is_untrusted, record.subject or "", record.speaker or "", words
-
-    def _gist_of(self, looked: Looked) -> str:
-        """What a record says, in the form in which repetitions are found."""
-        looked.gist = looked.gist or self._analyzer.gist_of(words_of(looked.record.text))
-        return looked.gist
+        looked.gist = self._analyzer.gist_of(words_of(record.text))
+        return looked.is_untrusted, record.subject or "", record.speaker or "", len(looked.gist)
 
     def package(self, version: str, matched: int) -> RecallPackage:
         """The package of what was taken. The last excerpts are given back if the whole text is longer than its parts."""
@@ -264,7 +261,7 @@ class Packing:
         while True:
             for one in self._taken:
                 one.disagrees = any(map(one.disagrees_with, self._taken))
-            items = [self._item(one, record_hash_of(one.record)) for one in self._taken]
+            items = [self._final_item(one) for one in self._taken]
             package = RecallPackage.sealed(version, asked, items, matched)
             if self._counter.count(package.text) <= request.tokens:
                 return package
@@ -277,11 +274,20 @@ class Packing:
     def _validity(self, record: IndexedRecord) -> str:
         return validity_at(record.valid_from, record.valid_until, self._now)
 
-    def _item(self, looked: Looked, record_hash: str = "") -> RecallItem:
+    def _final_item(self, looked: Looked) -> RecallItem:
+        """The item with what was not known before all items were."""
+        return msgspec.structs.replace(
+            looked.item or self._item(looked),
+            record_hash=record_hash_of(looked.record),
+            disagrees=looked.disagrees,
+            also=looked.also,
+        )
+
+    def _item(self, looked: Looked) -> RecallItem:
         record, ceiling = looked.record, self._ceiling(looked.record)
         return RecallItem(
             memory_id=record.memory_id,
-            record_hash=record_hash,
+            record_hash="",
             store_path=looked.store_path,
             rank=looked.placed.rank,
             score=looked.placed.score,
@@ -295,11 +301,9 @@ class Packing:
             validity=self._validity(record),
             subject=record.subject,
             ts_utc=record.ts_utc,
-            disagrees=looked.disagrees,
             session=record.session,
             position=record.position,
             speaker=record.speaker,
-            also=looked.also,
         )
 
     def explanation(self, terms: Sequence[str], ranked: int, left_out: Mapping[str, int]) -> Explanation:
@@ -335,7 +339,7 @@ class Packing:
         if (trust := TRUST_TENTHS[trust_of(record)]) != 10:
             boosts["trust"] = trust / 10
         if ceiling.warnings:
-            boosts["ceiling"] = ceiling.confidence
+            boosts["ceiling"] = round(ceiling.confidence / MAX_RECALL_CONFIDENCE, 4)
         return ExplainedMatch(
             rank=placed.rank,
             memory_id=record.memory_id,
@@ -345,7 +349,7 @@ class Packing:
             score=placed.score,
             matched={term: weight for term, weight in self._weights.items() if term in own},
             boosts=boosts,
-            parts={} if self._parts is None else self._parts(placed.row),
+            parts={} if self._parts is None else self._parts(placed.slot),
             outcome=looked.outcome,
             verdict=record.verdict,
             trust=trust_of(record),

@@ -27,11 +27,11 @@ _MAX_FOLLOWED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """How alike the rows of an index are to a query. A row with several vectors has that of its best.
+    """How alike the slots of a view are to a query. One with several vectors has that of its best.
 
     Attributes:
-        has: Which rows have a vector.
-        dots: The dot product of each row's vector with the query's; 0 without a vector.
+        has: Which slots have a vector.
+        dots: The dot product of each slot's vector with the query's; 0 without a vector.
         percents: The cosine of the two in percent, rounded down; 0 where it is negative or there is no vector.
         best: The number of the passage with that dot product.
     """
@@ -55,7 +55,7 @@ class VectorView(Protocol):
     """The vectors of one snapshot by one embedder."""
 
     def similarities(self, index: IndexView, query: SignedBytes) -> Similarities:
-        """How alike the rows of an index are to a query."""
+        """How alike the slots of a view are to a query."""
         ...
 
 
@@ -66,10 +66,10 @@ class ListedVectors:
         self._vectors = vectors.astype(np.int64)
 
     def similarities(self, index: IndexView, query: SignedBytes) -> Similarities:
-        """How alike the rows are to a query."""
-        assert len(index.shown) == len(self._vectors), "each row has its vector"
-        wanted = query.astype(np.int64)
-        dots, squares = self._vectors @ wanted, (self._vectors**2).sum(axis=1)
+        """How alike the slots are to a query."""
+        assert index.size == len(self._vectors), "each row has its vector"
+        wanted, vectors = query.astype(np.int64), self._vectors[index.rows]
+        dots, squares = vectors @ wanted, (vectors**2).sum(axis=1)
         percents = percents_of(dots, squares, int((wanted * wanted).sum()))
         return Similarities(squares > 0, dots, percents, np.zeros_like(dots))
 
@@ -186,28 +186,27 @@ class StoreVectors:
     def similarities(
         self, index: IndexView, query: SignedBytes, embedder: str, snapshot: int
     ) -> Similarities:
-        """How alike the rows of an index are to a query, by the vectors that a snapshot shows."""
+        """How alike the slots of a view are to a query, by the vectors that a snapshot shows."""
         with self._lock:
             arrays = self._arrays.get(embedder)
             if arrays is None or arrays.dimensions != len(query) or not arrays.size:
-                empty = np.zeros(len(index.shown), dtype=np.int64)
+                empty = np.zeros(index.count, dtype=np.int64)
                 return Similarities(empty > 0, empty, empty, empty)
             rows = self._rows_for(index, arrays, embedder, snapshot)
             has = rows >= 0
             return Similarities(has, *(np.where(has, one[rows], 0) for one in arrays.compared(query)))
 
     def _rows_for(self, index: IndexView, arrays: _VectorArrays, embedder: str, snapshot: int) -> Numbers:
-        """For each row of an index the row of its vector, or -1. An index of one snapshot never changes, so it is found once."""
+        """For each slot of a view the number of its vector, or -1. A view never changes, so it is found once."""
         known = self._rows.get(index)
         if known is not None and known[0] == (embedder, snapshot, self._newest):
             return known[1]
         is_shown = arrays.shown(snapshot)
-        found: Numbers = np.full(len(index.shown), -1, dtype=np.int64)
-        rows, numbers_of = np.flatnonzero(index.shown).tolist(), arrays.numbers_of
-        for row, key in zip(rows, index.index.keys_of(rows), strict=True):
-            for number in reversed(numbers_of.get(key, ())):
+        found: Numbers = np.full(index.count, -1, dtype=np.int64)
+        for slot, key in enumerate(index.index.keys_of(index.rows.tolist())):
+            for number in reversed(arrays.numbers_of.get(key, ())):
                 if is_shown[number]:
-                    found[row] = number
+                    found[slot] = number
                     break
         self._rows[index] = (embedder, snapshot, self._newest), found
         return found
