@@ -268,6 +268,7 @@ def test_verify_prints_what_it_verified() -> None:
         "restored": [],
         "tail": {
             "newest_seq": 2,
+            "opened_seq": 2,
             "signed_seq": 2,
             "signed_by": log,
             "acknowledged_seq": 2,
@@ -292,7 +293,7 @@ def test_verify_fails_when_nothing_vouches_for_the_newest_entry() -> None:
     against = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", key)
 
     assert (bare.exit_code, against.exit_code) == (1, 1)
-    assert "Nothing vouches for entry 2, the newest." in bare.output
+    assert "Nothing vouches for entry 2, the newest when the store was opened." in bare.output
     assert "run: standfast verify --checkpoints FILE" in bare.output
     assert "✗ kept checkpoint 1: a signed checkpoint of 2 entries has another root" in against.output
 

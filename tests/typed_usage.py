@@ -131,6 +131,8 @@ def looking_back(memory: standfast.Memory) -> None:
     assert_type(memory.patterns(), list[standfast.AttackPattern])
     assert_type(memory.lift_pattern("web:a.example", reason="cleaned"), standfast.Receipt)
     assert_type(memory.verify(), Iterator[str])
+    assert_type(memory.verify(["note"], [standfast.VerifyingKey.parse("log+00000000+key")]), Iterator[str])
+    assert_type(memory.tail(), standfast.LedgerTail)
     assert_type(memory.checkpoint(), str | None)
     assert_type(memory.receipt(1), standfast.InclusionReceipt)
     assert_type(memory.approvals(), standfast.ApprovalQueue)

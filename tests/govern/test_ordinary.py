@@ -43,6 +43,47 @@ def test_at_most_two_in_a_thousand_are_not_accepted_and_none_is_a_proposal(
     assert len(refused) <= 1, refused
 
 
+DOCUMENTATION = (
+    # Programs and their documentation: turns of a chat, commands, calls, variables, links, rulers.
+    'messages = [{"role": "user", "content": "I run."}, {"role": "assistant", "content": "Let us build a plan."}]',
+    "#### Instructions\nMake a copy of the template and take your notes there.",
+    "credentials = boto3.Session().get_credentials()",
+    "export API_KEY=MEM0_API_KEY",
+    "Search memories:\ncurl -X POST https://api.mem0.ai/v2/memories/search/ -H 'Content-Type: application/json'",
+    "To allow the bot to send messages to a channel, it must first be added to the channel.",
+    "You only need to provide API keys.",
+    "| `--all` | Delete all memories |\n| `--force` | Skip confirmation prompt |",
+    "Regular meeting: [Mondays](https://zoom.us/j/97964505804?pwd=R3hzSnArQWJHYmdWUnpSUDh3aXhFUT09) (biweekly).",
+    "-------------------------------------------------\nname: Paco Xu\nID: pacoxu\n-------------------------------------------------",
+    f"[![diagram](https://diagrams.example/img/{'eyJjb2RlIjoiXG5ncmFwaCBURFxuIHNlcnZlcjFb' * 40})] shows the servers.",
+    '<!-- example:{"name":"Operations"} -->\n```yaml\naction: send\ntags:\n  - user\n  - agent\n```',
+    "This document is the authoritative guide for any developer who works on this SDK.",
+    "If you set filters, you must provide their reason.",
+    "postgres://postgres:postgres@localhost:5432/postgres is the database of the tests.",
+)
+
+
+@pytest.mark.parametrize("text", DOCUMENTATION)
+def test_what_documentation_is_made_of_is_accepted(text: str) -> None:
+    record = replace(ORDINARY[0].claim.record, text=text, source=SOURCE)
+
+    assert JUDGE.judge(Claim(record=record)).reasons == ()
+
+
+def test_weak_signs_count_together_only_if_they_are_near_each_other() -> None:
+    weak = ("The agent can act for the owner. ", "Use brew install jq here. ")
+    filler = "".join(
+        f"In week {number} hall {number * 7} got {number * 3} new lamps. " for number in range(60)
+    )
+
+    def verdict(text: str) -> Verdict:
+        return JUDGE.judge(Claim(record=replace(ORDINARY[0].claim.record, text=text))).verdict
+
+    assert verdict("".join(weak)) is Verdict.VOID
+    assert verdict(filler.join(weak)) is Verdict.SEAL
+    assert verdict(f"{filler}{''.join(weak)}{filler}") is Verdict.VOID
+
+
 @pytest.mark.parametrize("text", CHAT)
 def test_what_people_say_in_a_chat_is_accepted(text: str) -> None:
     record = replace(ORDINARY[0].claim.record, text=text, source=None)

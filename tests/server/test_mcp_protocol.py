@@ -5,7 +5,7 @@ All of it with the client of the official SDK, over HTTP and over stdio.
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from standfast.errors import Overloaded
+from standfast.ledger import VerifyingKey
 from standfast.memory import Memory
 from standfast.server.mcp.server import build_server
 from standfast.server.mcp.tools import progress_of
@@ -231,7 +232,13 @@ def test_a_wrong_prompt_is_refused_in_words(
 class EndlessMemory(Memory):
     """A memory whose verification ends only if somebody ends it."""
 
-    def verify(self, *, progress: Progress | None = None) -> Iterator[str]:
+    def verify(
+        self,
+        checkpoints: Sequence[str] = (),  # noqa: ARG002  # It is the signature of ``Memory``.
+        public_keys: Sequence[VerifyingKey] = (),  # noqa: ARG002  # As above.
+        *,
+        progress: Progress | None = None,
+    ) -> Iterator[str]:
         """Report progress for ever."""
         assert progress is not None
         number = 0

@@ -1,6 +1,5 @@
 """``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was written."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,15 +10,10 @@ from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_
 from standfast.cli.options import load_settings, opened_memory, opened_store, progress_bar, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
-from standfast.ledger.chain import Tip
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
-from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.ledger.tail import LedgerTail
 from standfast.store.restore import Restoration, restorations_of
-from standfast.store.sqlite.file import acknowledged_tip
-from standfast.store.store import Store, is_file_url
-from standfast.wiring import notary_of
 
 
 @click.command("verify")
@@ -60,13 +54,11 @@ def verify_command(
             opened_memory(store_url, None, sign=False) as memory,
             progress_bar("verifying snapshots", quiet=as_json) as progress,
         ):
-            problems += memory.verify(progress=progress)
+            kept = _kept_checkpoints(checkpoints, public_key or f"{store}-log.pub")
+            problems += memory.verify(*kept, progress=progress)
             counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
             restored = restorations_of(memory.store)
-            kept = _kept_checkpoints(checkpoints, public_key or f"{store}-log.pub")
-            problems += _contradicting(memory.store, *kept)
-            tail = _tail_of(memory.store, store, store_url, *kept)
-            problems += [tail.problem] if tail.problem else []
+            tail = memory.tail(*kept)
     except (Corruption, BrokenChain) as error:
         if str(error) not in problems:
             problems.append(str(error))
@@ -93,31 +85,6 @@ def _kept_checkpoints(path: str | None, public_key: str) -> tuple[tuple[str, ...
             f"{path} holds no checkpoint; give a copy of a file such as agent.db-log.checkpoints"
         )
     return found.notes, (_read_key(public_key),)
-
-
-def _contradicting(store: Store, notes: Sequence[str], keys: Sequence[VerifyingKey]) -> Iterator[str]:
-    """Yield how the ledger contradicts checkpoints that were kept elsewhere."""
-    if notes:
-        found = problems_of_ledger(store.entries(), notes, keys, store.branches())
-        yield from (f"kept {problem}" for problem in found if problem.startswith("checkpoint"))
-
-
-def _tail_of(
-    store: Store, url: str, store_url: str | None, notes: Sequence[str], keys: Sequence[VerifyingKey]
-) -> LedgerTail:
-    """What vouches for the newest entry: the log's own checkpoints, those that were kept elsewhere, and the head file."""
-    notary = notary_of(load_settings(store_url=store_url), store)
-    own_notes, own_keys, _ = ((), (), ()) if notary is None else notary.checkpoints()
-    newest = Tip()
-    for entry in store.entries():
-        newest = entry.tip
-    return LedgerTail.of(
-        newest,
-        [*own_notes, *notes],
-        [*own_keys, *keys],
-        branches=store.branches(),
-        acknowledged=acknowledged_tip(url) if is_file_url(url) else None,
-    )
 
 
 def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:

@@ -21,6 +21,8 @@ from standfast.govern.patterns import AttackPattern
 from standfast.govern.sweep import DueRecord
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.ledger.notary import Notary
+from standfast.ledger.note import VerifyingKey
+from standfast.ledger.tail import LedgerTail
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRIES
 from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessages
@@ -381,9 +383,23 @@ class AsyncMemory:
         """Carry out retention; see ``Memory.sweep``."""
         return await _in_thread(self._memory.sweep)
 
-    async def verify(self, *, progress: Progress | None = None) -> list[str]:
+    async def verify(
+        self,
+        checkpoints: Sequence[str] = (),
+        public_keys: Sequence[VerifyingKey] = (),
+        *,
+        progress: Progress | None = None,
+    ) -> list[str]:
         """Return one message per problem; empty if everything is intact. ``progress`` is called in a thread. See ``Memory.verify``."""
-        return await _in_thread(lambda: list(self._memory.verify(progress=progress)))
+        return await _in_thread(
+            lambda: list(self._memory.verify(checkpoints, public_keys, progress=progress))
+        )
+
+    async def tail(
+        self, checkpoints: Sequence[str] = (), public_keys: Sequence[VerifyingKey] = ()
+    ) -> LedgerTail:
+        """What vouches for the newest entry of the ledger; see ``Memory.tail``."""
+        return await _in_thread(lambda: self._memory.tail(checkpoints, public_keys))
 
     async def checkpoint(self) -> str | None:
         """Sign the ledger's head; see ``Memory.checkpoint``."""

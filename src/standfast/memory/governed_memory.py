@@ -7,6 +7,8 @@ from standfast.govern.audit import problems_of_governance
 from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.ledger.note import VerifyingKey
+from standfast.ledger.tail import LedgerTail
 from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.memory.readable_memory import ReadableMemory
 from standfast.memory.signing import LedgerSigner
@@ -73,17 +75,34 @@ class GovernedMemory(ReadableMemory):
 
     # Proving.
 
-    def verify(self, *, progress: Progress | None = None) -> Iterator[str]:
-        """Check storage, ledger, signed checkpoints, commits, evidence, seals and the stored index.
+    def verify(
+        self,
+        checkpoints: Sequence[str] = (),
+        public_keys: Sequence[VerifyingKey] = (),
+        *,
+        progress: Progress | None = None,
+    ) -> Iterator[str]:
+        """Check storage, ledger, signed checkpoints, commits, evidence, seals, the stored index, and what vouches for the newest entry.
 
-        Yields one message per problem; nothing if all is intact. ``progress`` is called with the snapshots checked and with all.
+        Yields one message per problem; nothing if all is intact.
+
+        Args:
+            checkpoints: Signed checkpoints that you kept elsewhere; the ledger must be a later state of each.
+            public_keys: The keys that may have signed those.
+            progress: Called with the snapshots checked and with all.
         """
-        notary = self._signer.notary
-        notes, keys, torn = ((), (), ()) if notary is None else notary.checkpoints()
+        notes, keys, torn = self._signer.checkpoints()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         yield from self.store.verify(notes, keys, progress=progress)
         yield from problems_of_governance(self.store)
         yield from problems_of_index(self.store)
+        yield from self._signer.contradictions(checkpoints, public_keys)
+        if problem := self.tail(checkpoints, public_keys).problem:
+            yield problem
+
+    def tail(self, checkpoints: Sequence[str] = (), public_keys: Sequence[VerifyingKey] = ()) -> LedgerTail:
+        """What vouches for the newest entry of the ledger. The arguments are those of ``verify``."""
+        return self._signer.tail(checkpoints, public_keys)
 
     def checkpoint(self) -> str | None:
         """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""

@@ -1,11 +1,15 @@
-"""Signing the ledger's head: checkpoints on request and when a memory closes, and proofs that entries are in the ledger."""
+"""Signing the ledger's head: checkpoints on request and when a memory closes, proofs that entries are in the ledger, what vouches for its end."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from standfast.errors import InvalidValue, StandfastError
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.ledger.notary import Notary
+from standfast.ledger.notary import Notary, problems_of_ledger
+from standfast.ledger.note import VerifyingKey
+from standfast.ledger.tail import LedgerTail
 from standfast.store.store import Store
 
 
@@ -21,6 +25,7 @@ class LedgerSigner:
         self._store = store
         self._warn = warn
         self._head_at_opening = store.head()
+        self._opened_tail = store.opened_tail
         self._lock = threading.Lock()
 
     def checkpoint(self) -> str | None:
@@ -36,6 +41,33 @@ class LedgerSigner:
             )
         with self._lock:
             return self.notary.receipt(ledger_seq)
+
+    def tail(self, checkpoints: Sequence[str] = (), public_keys: Sequence[VerifyingKey] = ()) -> LedgerTail:
+        """What vouches for the newest entry: the log's own checkpoints, those that were kept elsewhere, and the head file.
+
+        Without any of the three, as in a store in memory, nothing is asked to.
+        """
+        opened = self._opened_tail
+        if self.notary is None and not checkpoints and self._store.acknowledged is None:
+            opened = msgspec.structs.replace(opened, opened_seq=0)
+        newest = opened.newest_seq
+        for entry in self._store.entries(after=newest):
+            newest = entry.seq
+        notes, keys, _ = self.checkpoints()
+        return opened.signed(newest, [*notes, *checkpoints], [*keys, *public_keys], self._store.branches())
+
+    def checkpoints(self) -> tuple[Sequence[str], Sequence[VerifyingKey], Sequence[int]]:
+        """The log's own checkpoints, the keys that signed them, and the lines of their file that can't be read."""
+        return ((), (), ()) if self.notary is None else self.notary.checkpoints()
+
+    def contradictions(
+        self, checkpoints: Sequence[str], public_keys: Sequence[VerifyingKey]
+    ) -> Iterator[str]:
+        """Yield how the ledger contradicts checkpoints that were kept elsewhere."""
+        if checkpoints:
+            entries, branches = self._store.entries(), self._store.branches()
+            found = problems_of_ledger(entries, checkpoints, public_keys, branches)
+            yield from (f"kept {problem}" for problem in found if problem.startswith("checkpoint"))
 
     def sign_at_close(self) -> None:
         """Sign the head if it moved, or if another process ended before it signed. If that fails, it is a warning."""

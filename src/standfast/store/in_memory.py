@@ -30,6 +30,7 @@ class InMemoryStorage:
     """A backend whose rows are lists and dictionaries behind one lock."""
 
     is_shared = False
+    acknowledged = None
 
     def __init__(self, clock: Clock, store_id: str = "0" * 32) -> None:
         self._clock = clock

@@ -270,6 +270,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def acknowledged(self) -> Tip | None:
+        """The end of the ledger by a file that is kept beside the rows; None if the backend has none."""
+        ...
+
+    @property
     def temporary(self) -> TemporaryRows:
         """The temporary rows, which are no part of any snapshot."""
         ...

@@ -26,7 +26,7 @@ _AUTHORITY_PHRASES: Final = Phrasebook(
     ("it calls itself law", 1, """
         (this|the following|entry|memory|record|output|answer) ~3
         (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
-        (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative|
+        (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative (@|and|over|law|rules?|policy)|
         (full|absolute|supreme|final|highest) authority|the authority)"""),
     ("it calls itself sealed", 1, """
         (recorded|treated|stored|kept|regarded|considered|known|written) as

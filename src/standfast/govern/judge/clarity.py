@@ -55,6 +55,8 @@ _HIDING: Final = (
     (_PRIVATE, "characters without a defined meaning"),
 )
 
+# A line drawn of one character, as between paragraphs and below headings.
+_RULER: Final = re.compile(r"([-=_*~#+.])\1{3,}")
 _MAX_UNBROKEN_CHARS: Final = 1_000
 _MIN_WORD_SHARE: Final = 0.25
 _PLENTY_OF_WORDS: Final = 0.75
@@ -120,7 +122,7 @@ def _texture(claim: Claim) -> Finding:
     whole = claim.whole
     if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _MIN_WORD_SHARE:
         return Finding(0.3, "noise: mostly symbols. Write it in words")
-    if whole.longest_run_chars > _MAX_UNBROKEN_CHARS and whole.text.isascii():
+    if whole.longest_run_chars > _MAX_UNBROKEN_CHARS and whole.text.isascii() and _has_long_run(whole.text):
         return Finding(0.3, "noise: a run of characters longer than any word. Write it in words")
     pieces = whole.pieces
     if len(pieces) > 40 and len(whole.vocabulary) < _MIN_VARIETY * len(pieces):
@@ -128,5 +130,11 @@ def _texture(claim: Claim) -> Finding:
     return CLEAN
 
 
+def _has_long_run(text: str) -> bool:
+    """Whether a run of characters is longer than any word. Links may be long: images and diagrams are written into them."""
+    return any(len(run) > _MAX_UNBROKEN_CHARS and "://" not in run[:200] for run in text.split())
+
+
 def _word_share(reading: TextReading) -> float:
-    return sum(map(len, reading.pieces)) / len(reading.text.replace(" ", ""))
+    """The share of words in a text, spaces and rulers aside."""
+    return sum(map(len, reading.pieces)) / max(1, len(_RULER.sub("", reading.text.replace(" ", ""))))

@@ -438,7 +438,7 @@ class NoveltyFloor:
     name: str = NOVELTY_FLOOR
     threshold: float = 0.5
     hard: bool = True
-    max_chars: int = 8_192
+    max_chars: int = 16_384
 
     def __post_init__(self) -> None:
         if type(self.max_chars) is not int or not 0 < self.max_chars <= READ_CHARS:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from standfast.govern.judge import injection_phrases as tables
@@ -21,6 +21,8 @@ from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.phrases import spoken
 from standfast.govern.judge.text_reading import TextReading
 
+# Signs further apart than two passages have nothing to do with each other; a long text has some of each by chance.
+_PASSAGE_CHARS: Final = 600
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7
 _QUOTATION_WINDOW_CHARS: Final = 140
@@ -51,42 +53,78 @@ class InjectionFloor:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        worst = _combine([*find_markup(whole), *_find_orders(whole)])
+        worst = _combine(_signs_in(whole))
         if worst.score >= self.threshold:
             for inside in disguised_texts(whole):
-                found = _combine([*find_markup(inside), *_find_orders(inside)])
+                found = _combine(_signs_in(inside))
                 if found.score < worst.score:
                     worst = Finding(found.score, f"in disguise, {found.reason}")
         return worst
 
 
-def _combine(found: Iterable[tuple[str, float]]) -> Finding:
-    """Combines the weights of all kinds into one score."""
-    kinds: dict[str, float] = {}
-    for kind, weight in found:
-        kinds[kind] = max(weight, kinds.get(kind, 0.0))
-    if not kinds:
+class Sign(NamedTuple):
+    """Something that orders look like: its kind, a weight, and where in the spoken text it is. Markup counts everywhere."""
+
+    kind: str
+    weight: float
+    start: int = -1
+    end: int = -1
+
+
+def _combine(found: Iterable[Sign]) -> Finding:
+    """The score of the worst passage. Weak signs count together only if they are near each other and are not the same words."""
+    signs = list(found)
+    passages: dict[int, list[Sign]] = {}
+    for sign in signs:
+        if sign.start >= 0:
+            first = sign.start // _PASSAGE_CHARS
+            for passage in (first - 1, first):
+                passages.setdefault(passage, []).append(sign)
+    everywhere = [sign for sign in signs if sign.start < 0]
+    return min(
+        (_scored(everywhere + near) for near in passages.values()),
+        default=_scored(everywhere),
+        key=lambda finding: (finding.score, finding.reason),
+    )
+
+
+def _scored(signs: list[Sign]) -> Finding:
+    """Combines the weights of all kinds in a passage into one score."""
+    counted: dict[str, Sign] = {}
+    for sign in sorted(signs, key=lambda one: -one.weight):
+        if sign.kind not in counted and not any(_overlap(sign, other) for other in counted.values()):
+            counted[sign.kind] = sign
+    if not counted:
         return CLEAN
-    score = prod(1 - weight for weight in kinds.values())
-    names = ", ".join(sorted(kinds))
+    score = prod(1 - sign.weight for sign in counted.values())
+    names = ", ".join(sorted(counted))
     return Finding(score, f"gives orders to the model that reads it ({names}). State it as a fact")
 
 
-def _find_orders(reading: TextReading) -> Iterator[tuple[str, float]]:
-    """Yields the kinds of orders in the words, each with a weight."""
+def _overlap(one: Sign, other: Sign) -> bool:
+    return 0 <= one.start < other.end and other.start < one.end
+
+
+def _signs_in(reading: TextReading) -> Iterator[Sign]:
+    yield from (Sign(kind, weight) for kind, weight in find_markup(reading))
+    yield from _find_orders(reading)
+
+
+def _find_orders(reading: TextReading) -> Iterator[Sign]:
+    """Yields the signs of orders in the words."""
     folded, vocabulary = reading.folded, reading.vocabulary
     if not folded.isascii() and tables.UNSPACED_LETTERS.search(folded):
         for found in tables.UNSPACED.finditer(folded):
-            yield "override", 0.8 * _quotation_factor(folded, found.start(), "override")
+            yield Sign("override", 0.8 * _quotation_factor(folded, found.start(), "override"))
         for kind, weight, pattern in tables.UNSPACED_WEAK:
             for found in pattern.finditer(folded):
-                yield kind, weight * _quotation_factor(folded, found.start(), kind)
+                yield Sign(kind, weight * _quotation_factor(folded, found.start(), kind))
     if (
         reading.longest_run_chars >= _MIN_SQUEEZED_CHARS
         and any(map(folded.__contains__, tables.SQUEEZED_STARTS))
         and tables.SQUEEZED.search(folded)
     ):
-        yield "override", 0.9
+        yield Sign("override", 0.9)
     discards = not vocabulary.isdisjoint(_DISCARDING)
     phrases = tables.PHRASES.possible(vocabulary)
     if not discards and not phrases:
@@ -96,7 +134,8 @@ def _find_orders(reading: TextReading) -> Iterator[tuple[str, float]]:
         yield from _find_discarding(said)
     for phrase in phrases:
         for found in phrase.pattern.finditer(said):
-            yield phrase.kind, phrase.weight * _quotation_factor(said, found.start(), phrase.kind)
+            weight = phrase.weight * _quotation_factor(said, found.start(), phrase.kind)
+            yield Sign(phrase.kind, weight, *found.span())
 
 
 def _quotation_factor(said: str, start: int, kind: str) -> float:
@@ -114,7 +153,7 @@ def _quotation_factor(said: str, start: int, kind: str) -> float:
     return _QUOTED_FACTOR
 
 
-def _find_discarding(said: str) -> Iterator[tuple[str, float]]:
+def _find_discarding(said: str) -> Iterator[Sign]:
     """Finds a verb that discards, close to a word for instructions and to words that say which ones."""
     words = said.split(" ")
     start = 0
@@ -127,7 +166,9 @@ def _find_discarding(said: str) -> Iterator[tuple[str, float]]:
             elif not _is_imperative(words, index):
                 near.clear()
             if weight := _discarding_weight(near, weak, words[index + 1 : index + 3]):
-                yield "override", weight * _quotation_factor(said, start, "override")
+                yield Sign(
+                    "override", weight * _quotation_factor(said, start, "override"), start, start + len(word)
+                )
         start += len(word) + 1
 
 
@@ -172,14 +213,15 @@ _XML_TAGS: Final = (
     r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
     r"response|use)|function_(?:calls?|results?))(?:\s[^<>]{0,80})?>|<\/?(?:\w{1,12}:)?(?:invoke|function)(?:\sname|=)[^<>]{0,80}>"
 )
+# Turns of a chat in JSON. Programs and their documentation are full of them, so they count only together with another sign.
+_JSON_TURN: Final = re.compile(r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']")
 _JSON: Final = (
-    r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']|"
     r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
     r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|tool_use|system)\b"
 )
 _HEADINGS: Final = (
-    r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:new )?instructions?|system(?: prompt| message)?|assistant|human|response|"
-    r"end of (?:context|document|prompt|data))[ \t]{0,3}(?:\n|$|:)|"
+    r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:instructions?|system|assistant|human|response)[ \t]{0,3}:|"
+    r"(?:new instructions?|system (?:prompt|message)|end of (?:context|document|prompt|data))[ \t]{0,3}(?:\n|$|:))|"
     r"[-=*~_]{3,10} {0,3}(?:end|begin|start) (?:of )?(?:the )?(?:system|user|context|document|prompt|instructions?|untrusted|"
     r"data|input|message|conversation|retrieved|external|tool|memory)[a-z ]{0,30}[-=*~_]{3,10}"
 )
@@ -198,7 +240,7 @@ _MARKUP: Final = tuple(
     (substrings, re.compile(pattern))
     for substrings, pattern in (
         (("<", "inst]", "{{"), f"{_TOKENS}|{_XML_TAGS}"),
-        (('role"', "role'", "role:", "tool_call", "function_call", "```"), _JSON),
+        (("role:", "tool_call", "function_call", "```"), _JSON),
         (("##", "---", "===", "***", "~~~", "___"), _HEADINGS),
         (("system", "assistant", "human", "developer", "[admin", "[root"), _TURNS),
     )
@@ -240,6 +282,8 @@ def find_markup(reading: TextReading) -> list[tuple[str, float]]:
         pattern.search(folded) for substrings, pattern in _MARKUP if any(map(folded.__contains__, substrings))
     ):
         found.append(("prompt markup", 0.9))
+    if "role" in folded and _JSON_TURN.search(folded):
+        found.append(("chat markup", 0.4))
     if "<" in folded or "[//]" in folded:
         found += [
             ("hidden passage", weight) for weight in map(_hidden_weight, _HIDDEN.finditer(folded)) if weight
@@ -253,7 +297,8 @@ def find_markup(reading: TextReading) -> list[tuple[str, float]]:
 
 def _hidden_weight(hidden: re.Match[str]) -> float:
     """The certainty that a hidden passage addresses a model; most comments are just comments."""
-    words = TextReading(hidden["comment"] or hidden["link"] or hidden["span"]).vocabulary
+    comment = (hidden["comment"] or "").partition("-->")[0]
+    words = TextReading(comment or hidden["link"] or hidden["span"] or "").vocabulary
     if len(_ORDER_WORDS & words) >= 2:
         return 0.9
     return 0.0 if words.isdisjoint(_READERS) else 0.15

@@ -113,10 +113,12 @@ _SECRETS: Final = (
     "history|user data|personal data|customer data|customer list|contacts|env|environment variables|private keys?|memory|"
     "memories|card numbers?|emails|inbox|files|database|cookies?|messages|instructions|transcript)"
 )
-_PLACE: Final = (
-    "(https?|www|ftp|webhook|url|attacker|evil|pastebin|address|server|endpoint|inbox|link|image|channel|"
-    "[^ ]{1,30} (com|net|io|org|example))"
+_GUARDED: Final = (
+    "(passwords?|api keys?|(the|your|all|these) keys|credentials?|secrets?|tokens?|system prompt|hidden prompt|conversation|chat history|"
+    "user data|personal data|customer data|customer list|contacts|environment variables|private keys?|card numbers?|cookies?|transcript)"
 )
+_FAR_PLACE: Final = "(https?|www|ftp|webhook|url|attacker|evil|pastebin|[^ ]{1,30} (com|net|io|org|example))"
+_NEAR_PLACE: Final = "(address|server|endpoint|inbox|link|image|channel)"
 _LEAD: Final = (
     r"(@|please|now|then|and|must|to|always|should|also|you|first|will|immediately|secretly|silently)"
 )
@@ -225,8 +227,9 @@ PHRASES: Final = Phrasebook(
     ("concealment", 0.7, f"""
         (secretly|silently|quietly|covertly) {_SEND} [^ ]+"""),
     ("exfiltration", 0.8, f"""
-        {_LEAD} {_SEND} ~5 {_SECRETS} ~6 (to|at|via|into|in|through|using) ~4 {_PLACE}"""),
-    ("exfiltration", 0.8, f"{_LEAD} {_SEND} ~3 (https?|www) ~9 {_SECRETS}"),
+        {_LEAD} {_SEND} ~5 {_SECRETS} ~6 (to|at|via|into|in|through|using) ~4 {_FAR_PLACE}|
+        {_LEAD} {_SEND} ~5 {_GUARDED} ~6 (to|at|via|into|in|through|using) ~4 {_NEAR_PLACE}"""),
+    ("exfiltration", 0.8, f"{_LEAD} (send|post|email|mail|forward|upload|exfiltrate|leak|transmit|deliver|submit) ~3 (https?|www) ~9 {_GUARDED}"),
     ("exfiltration", 0.8, """
         (@|please|now|then|and|must|you|also|first|instead|will|by)
         (reveal|print|show|repeat|output|display|disclose|leak|dump|give|tell|expose|recite|share|displaying)( me| us| out| back)? ~6
@@ -321,7 +324,9 @@ PHRASES: Final = Phrasebook(
         what (were you|have you been) (told|given|instructed)|what (is|was|are|were) your (system |initial |original |first )?
         (prompt|instructions|directives)"""),
     ("exfiltration", 0.7, """
-        (reply|respond|answer|write back|come back|hand over|turn over|give away|give out|pass on|share|provide|reveal|disclose)
+        (provide|share) ~3 (your|all|all the|every|the user's|the customer's|our users') ~3 (passwords|credentials|api keys?|secret keys?|
+        private keys?|access tokens?|customer data|user data|personal data) (@|to|with|in|by|of)|
+        (reply|respond|answer|write back|come back|hand over|turn over|give away|give out|pass on|reveal|disclose)
         ~8 (passwords|credentials|session cookies?|api keys?|secret keys?|private keys?|access tokens?|customer list|
         customer data|user data|personal data) (@|to|with|in|by|of)|
         (paste|post|copy|send|upload|submit|forward|export|leak|transmit) (the |this |our |your |my )?
@@ -339,7 +344,8 @@ PHRASES: Final = Phrasebook(
         (function|tool|api|endpoint|plugin|action|delete [^ ]+|drop [^ ]+|transfer [^ ]+|send [^ ]+|wipe [^ ]+)"""),
     ("unasked", 0.5, """
         (no|without) (further |any |user |human )?(confirmation|permission|approval|consent|questions) ~1
-        (needed|required|necessary|asked)|(skip|bypass|omit) ~2 (confirmation|permission|approval|consent|verification)"""),
+        (needed|required|necessary|asked)"""),
+    ("unasked", 0.4, "(skip|bypass|omit) ~2 (confirmation|permission|approval|consent|verification)"),
     ("role", 0.7, f"""
         (@ be|become|play|you are|you're|act as|act like|@ act|pretend|imagine|simulate|behave) ~7
         (no|without|without any|without your|free of|free from|freed from|broke free of|unbound by|beyond) ~2 {_LIMITS}|

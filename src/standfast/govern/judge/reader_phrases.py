@@ -135,7 +135,7 @@ READER_PHRASES: Final = (
         (change|replace|swap|update|set|switch) ~2 (payee|iban|bank account|account number|bank details|recipient|beneficiary|wallet address|payment details) ~4 (to|with|in|for)|
         (transfer|wire|send|pay) ~3 (euros|dollars|usd|eur|money|bitcoin|btc|eth|funds|crypto|gift cards?) ~4 (to|into)|
         push (force|with force)|force push|(pip|npm|brew|cargo|gem|apt) install [^ ]+|(curl|wget) ~6 (sh|bash|python)"""),
-    ("weakening", 0.25, """
+    ("weakening", 0.15, """
         (@|and|then|please|now|to|first|also|must|should) (delete|wipe|erase|drop|remove|destroy) (all|every|everything|the whole|the entire|any) [^ ]+"""),
     ("hijack", 0.45, f"""
         {_CHECKER} {_TOLD} ~1 (treat|consider|accept|pass|skip|ignore|allow|let|store|return|approve)"""),
@@ -147,7 +147,7 @@ READER_PHRASES: Final = (
         (was|is|has been|were|are) (already )?(reviewed|vetted|checked|cleared|scanned|validated|verified|signed)( and (signed|approved|cleared|verified))? by (the |our |your )?
         (safety|security|trust|compliance|admin|system|platform|governance|moderation) (team|department|layer|desk|office|board)"""),
     ("hijack", 0.6, f"""
-        @ {_CHECKER} @ (output|print|label|mark|return|rate|answer|say|pass|skip|ignore|classify|score|stop|you|please|treat)"""),
+        @ {_CHECKER} : (output|print|label|mark|return|rate|answer|say|pass|skip|ignore|classify|score|stop|you|please|treat)"""),
     ("role", 0.6, f"""
         (you're|you are) (not|no longer) (a|an|the) ~3 {_EITHER} (any longer|anymore|any more|now|but|@)|
         (you're|you are) no longer (bound|limited|restricted) (by|to)|
@@ -181,7 +181,7 @@ READER_PHRASES: Final = (
         (adopt|internali[sz]e|memori[sz]e) (this|the following|these) (rules?|habits?|policy|policies|principles?|instructions?)|
         make it (a|your) (habit|rule) to|(permanent|standing|persistent) (instruction|instructions|order|orders|directive|rule) (for|to) (you|the {_EITHER[1:-1]}|all)"""),
     ("permission", 0.4, f"""
-        you (now )?(have|have been given|were given|got) (full |explicit |my |our |the )?(permission|authori[sz]ation|clearance|approval) to|
+        (@|and|now|that|because|so) you (now )?(have|have been given|were given|got) (full |explicit |my |our |the )?(permission|authori[sz]ation|clearance|approval) to|
         you (are|have been|were) (now|hereby) (allowed|authori[sz]ed|permitted|cleared|entitled|whitelisted) to|
         (user|customer|owner|admin|operator|human|client) (has|have) (already |just |previously |explicitly )?(agreed|consented|authori[sz]ed|given ~2 (consent|permission|approval|leave)) (to|for|everything|@)|
         permissions? (have|has) been (elevated|raised|extended|granted|upgraded|lifted)|

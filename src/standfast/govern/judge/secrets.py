@@ -201,6 +201,11 @@ _CHOSEN_BY_PEOPLE: Final = (
 _CODE_NAME: Final = re.compile(
     r"[a-z_]\w{0,40}(?:\.[a-z_]\w{0,60}){1,6}|(?:[a-z]{2,20}|\d{1,4})(?:_(?:[a-z]{2,20}|\d{1,4})){3,9}"
 )
+_VARIABLE: Final = re.compile(
+    r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){0,5}_(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)"
+)
+_CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
+_MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 # Paths, calls and references; names of algorithms and formats; words joined by hyphens.
 _NO_VALUE: Final = re.compile(
     r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|jwt|2fa)[\w-]{0,40}$|"
@@ -293,7 +298,7 @@ _LEAST_BITS: Final = 3.5
 _LEAST_VARIETY: Final = 8
 
 _PLACEHOLDER: Final = re.compile(
-    r"x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|change_?me|redacted|dummy|insert|replace|fake|"
+    r"^postgres$|^guest$|x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|change_?me|redacted|dummy|insert|replace|fake|"
     r"^[$%<\[]|[>\]]$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
     r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|user|hunter2?)\W*$",
     re.IGNORECASE,
@@ -454,7 +459,13 @@ def _is_placeholder(value: str) -> bool:
 def _is_given(found: re.Match[str]) -> bool:
     """Whether a value follows the word, and not just the rest of the sentence."""
     value = found["value"].rstrip(".!?:]}")
-    if _is_placeholder(value) or _NO_VALUE.match(value):
+    if (
+        _is_placeholder(value)
+        or _NO_VALUE.match(value)
+        or _VARIABLE.fullmatch(value)
+        or _is_called(found)
+        or _is_meeting_link(found)
+    ):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
     has_symbol = any(char in "!@#$%^&*+?~=§" for char in value)
@@ -468,6 +479,20 @@ def _is_given(found: re.Match[str]) -> bool:
         return len(value) >= 12 and has_letter and has_digit and _CODE_NAME.fullmatch(value) is None
     return len(value) >= 12 and (
         _is_random(value) or (len(value) >= 24 and _HASH_OR_ID.fullmatch(value) is not None)
+    )
+
+
+def _is_called(found: re.Match[str]) -> bool:
+    """Whether the value is the name of a function that a program calls: ``credentials = boto3.Session()``."""
+    return found.string.startswith("(", found.end("value")) and _CALLED.fullmatch(found["value"]) is not None
+
+
+def _is_meeting_link(found: re.Match[str]) -> bool:
+    """Whether it is the passcode inside a link to a meeting, which is how such links are handed out."""
+    start = found.start()
+    return (
+        found["word"].lower() == "pwd"
+        and _MEETING.search(found.string, max(0, start - 120), start) is not None
     )
 
 

@@ -180,9 +180,12 @@ def verify(gateway: Gateway, caller: Caller, *, progress: Progress | None = None
     with gateway.verifying():
         head = memory.store.head()
         problems = list(islice(memory.verify(progress=progress), MAX_SHOWN_PROBLEMS))
+        tail = memory.tail()
+    sees_all = caller.covers_all and not caller.scopes
     return schemas.VerifyResponse(
         holds=not problems,
         snapshots=head,
         problems_found=len(problems),
-        problems=tuple(problems) if caller.covers_all and not caller.scopes else (),
+        problems=tuple(problems) if sees_all else (),
+        tail=tail.summary if sees_all else "",
     )

@@ -511,12 +511,13 @@ class LedgerPage(Value, frozen=True, kw_only=True):
 
 
 class VerifyResponse(Value, frozen=True, kw_only=True):
-    """Whether the store is intact. Only a key for all namespaces is given the problems themselves."""
+    """Whether the store is intact. Only a key for all namespaces is given the problems themselves, and what vouches for the newest ledger entry."""
 
     holds: bool
     snapshots: int
     problems_found: int
     problems: tuple[str, ...] = ()
+    tail: str = ""
 
 
 class CheckpointResponse(Value, frozen=True, kw_only=True):

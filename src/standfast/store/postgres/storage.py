@@ -175,6 +175,7 @@ class PostgresStorage:
     """A backend in the schema ``standfast`` of a PostgreSQL database. Leases run by the server's clock."""
 
     is_shared = True
+    acknowledged = None
 
     def __init__(self, url: str, *, clock: Clock, ids: IdSource) -> None:
         self._server = Server(url, clock, new_id=ids.new_id())

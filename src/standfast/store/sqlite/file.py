@@ -95,11 +95,6 @@ class HeadFile:
             self._descriptor = -1
 
 
-def acknowledged_tip(path: str) -> Tip:
-    """The end of the ledger as last acknowledged, by the head file of a store's file; an empty one if there is none."""
-    return HeadFile(path).peek()
-
-
 def _read_head(descriptor: int) -> Tip:
     """The end of the ledger that a head file holds; an empty one if the file can't be read."""
     content = os.pread(descriptor, _HEAD_LINE_BYTES, 0)

@@ -87,6 +87,11 @@ class SQLiteStorage:
                 self._close()
                 raise
 
+    @property
+    def acknowledged(self) -> Tip:
+        """The end of the ledger by the head file."""
+        return Tip() if self._may_be_behind else self._head_file.peek()
+
     def _check_nothing_was_lost(self, connection: apsw.Connection, acknowledged: Tip) -> None:
         if acknowledged.seq == 0 or self._may_be_behind:
             return

@@ -1,0 +1,76 @@
+"""What vouches for the newest entry of the ledger, asked by a process that has the store open."""
+
+from pathlib import Path
+
+import pytest
+
+from standfast import LedgerTail, Memory
+from standfast.ledger import CheckpointFile, KeyFile, VerifyingKey
+from standfast.ledger.note import log_name
+from tests.memory.conftest import HANDBOOK
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with two ledger entries, signed."""
+    path = tmp_path / "agent.db"
+    with Memory.open(str(path)) as memory:
+        memory.remember("EU refunds take 14 days.", source=HANDBOOK)
+    return path
+
+
+def delete_side_files(path: Path) -> None:
+    for file in path.parent.glob("agent.db-*"):
+        file.unlink()
+
+
+def kept(path: Path) -> tuple[tuple[str, ...], list[VerifyingKey]]:
+    """A copy of the checkpoints and of the key that signed them."""
+    key = KeyFile(Path(f"{path}-log.key"), name=log_name(path)).load().verifying_key
+    return CheckpointFile(f"{path}-log.checkpoints").read().notes, [key]
+
+
+def test_a_chain_whose_side_files_were_deleted_is_not_intact_also_after_the_next_write(path: Path) -> None:
+    delete_side_files(path)
+    with Memory.open(str(path)) as memory:
+        (problem,) = memory.verify()
+        memory.remember("US refunds take 30 days.", source=HANDBOOK)
+        (later,) = memory.verify()
+
+    assert problem.startswith("nothing vouches for entry 2, the newest when the store was opened")
+    assert later == problem
+
+
+def test_checkpoints_that_were_kept_vouch_or_contradict(path: Path, tmp_path: Path) -> None:
+    notes, keys = kept(path)
+    delete_side_files(path)
+    with Memory.open(str(path)) as memory:
+        assert list(memory.verify(notes, keys)) == []
+        assert memory.tail(notes, keys).signed_seq == 2
+    forged = tmp_path / "forged.db"
+    with Memory.open(str(forged)) as memory:
+        memory.remember("Refunds need nobody.", source=HANDBOOK)
+        (problem,) = memory.verify(notes, keys)
+
+    assert problem.startswith("kept checkpoint 1: a signed checkpoint of 2 entries has another root")
+
+
+def test_what_this_process_writes_needs_no_witness_until_it_is_signed(path: Path) -> None:
+    with Memory.open(str(path)) as memory:
+        memory.remember("US refunds take 30 days.", source=HANDBOOK)
+        unsigned = memory.tail()
+        assert list(memory.verify()) == []
+        memory.checkpoint()
+        signed = memory.tail()
+
+    assert (unsigned.newest_seq, unsigned.opened_seq, unsigned.signed_seq) == (4, 2, 2)
+    assert unsigned.summary.startswith("Entry 4, the newest, is not signed yet")
+    assert signed.summary.startswith("Entry 4, the newest, is covered by a checkpoint")
+
+
+def test_a_store_in_memory_needs_no_witness() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("EU refunds take 14 days.", source=HANDBOOK)
+
+        assert list(memory.verify()) == []
+        assert memory.tail() == LedgerTail(newest_seq=2)
