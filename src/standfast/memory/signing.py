@@ -25,7 +25,7 @@ class LedgerSigner:
         self._store = store
         self._warn = warn
         self._head_at_opening = store.head()
-        self._opened_tail = store.opened_tail
+        self._opened_tail = _tail_at_opening(store, self._head_at_opening)
         self._lock = threading.Lock()
 
     def checkpoint(self) -> str | None:
@@ -82,3 +82,16 @@ class LedgerSigner:
             # A caller that only read gets no warning about what others left unsigned; ``verify`` reports it.
             if has_written:
                 self._warn(f"Everything is stored, but the ledger's head could not be signed: {error}")
+
+
+def _tail_at_opening(store: Store, head: int) -> LedgerTail:
+    """The end of the ledger now, and how far the store's head file vouches for it."""
+    last = store.commit_of(head).ledger_seq if head else 0
+    for entry in store.entries(after=last):
+        last = entry.seq
+    acknowledged = store.acknowledged
+    return LedgerTail(
+        newest_seq=last,
+        opened_seq=last,
+        acknowledged_seq=0 if acknowledged is None else min(last, acknowledged.seq),
+    )

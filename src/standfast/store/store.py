@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import groupby
 from types import TracebackType
 from typing import Self, TypeVar
@@ -26,7 +25,6 @@ from standfast.errors import (
 )
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.tail import LedgerTail
 from standfast.limits import (
     DEFAULT_ENDED_DAYS,
     LEASE_RENEW_SECONDS,
@@ -99,17 +97,6 @@ class Store:
     def temporary(self) -> TemporaryRows:
         """Rows that live for a while, outside of snapshots and the ledger, by which processes share state."""
         return self._storage.temporary
-
-    @cached_property
-    def opened_tail(self) -> LedgerTail:
-        """The end of the ledger when this was first asked, and how far the backend vouches for it. ``Memory`` asks when it opens."""
-        head = self._storage.head()
-        last = self.commit_of(head).ledger_seq if head else 0
-        for entry in self.entries(after=last):
-            last = entry.seq
-        return LedgerTail(
-            newest_seq=last, opened_seq=last, acknowledged_seq=min(last, (self.acknowledged or Tip()).seq)
-        )
 
     @property
     def acknowledged(self) -> Tip | None:
