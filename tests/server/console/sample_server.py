@@ -111,8 +111,10 @@ class SampleServer:
             "compare": ("compare", {"left": left, "right": other}),
             "ledger": ("ledger", {}),
             "entry": ("entry", {"seq": 1}),
+            "keys": ("keys", {}),
             "bench": ("bench", {}),
             "prompts": ("prompts", {}),
+            "words": ("words", {}),
             "report": ("report", {"file": "optimization.json"}),
         }
         return {name: link(path, self.namespace, **words) for name, (path, words) in pages.items()}

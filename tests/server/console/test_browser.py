@@ -27,7 +27,7 @@ FIND_PAYLOAD = """() => ({
 })"""
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
 # Pages that show no stored text, or only erased content.
-WITHOUT_STORED_TEXT = {"overview", "decided", "forgotten", "void"}
+WITHOUT_STORED_TEXT = {"overview", "decided", "forgotten", "void", "refused", "words"}
 
 
 if chromium() is None:

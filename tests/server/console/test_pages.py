@@ -53,9 +53,11 @@ PAGES = [
     "compare",
     "ledger",
     "entry",
+    "keys",
     "bench",
     "prompts",
     "report",
+    "words",
 ]
 SAYS = {
     "overview": "Growth by snapshot",
@@ -86,7 +88,9 @@ SAYS = {
     "compare": "first difference",
     "ledger": "created: agent, agent",
     "entry": "Signed checkpoint",
+    "keys": "Nobody can give away more than they have",
     "bench": "Leaderboard at 1.0 KiB",
+    "words": "The nine floors",
     "prompts": "13 fewer tokens",
     "report": "s3 fails now",
 }
@@ -152,14 +156,17 @@ def test_an_auditor_sees_every_page_and_an_agent_those_of_its_namespace(
     address = harness.pages()[name]
     statuses = auditor.get(address).status_code, agent.get(address).status_code
 
-    assert statuses == (403 if name in CHANGING else 200, 403 if name in {*WHOLE_STORE, "refused"} else 200)
+    assert statuses == (
+        403 if name in CHANGING else 200,
+        403 if name in {*WHOLE_STORE, "refused", "keys"} else 200,
+    )
 
 
 def test_an_agent_can_not_see_another_namespace(agent: BrowserClient) -> None:
     found = {
         address.path: agent.get(f"/console/{address.path}?in=elsewhere&id=x&old=0&seq=1").status_code
         for address in ROUTES
-        if address.path not in ("ledger", "entry", "receipt")
+        if address.path not in ("ledger", "entry", "receipt", "keys")
     }
     own_frame = agent.get("/console/memory?in=elsewhere")
 
@@ -180,7 +187,7 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
     assert not [
         one
         for one in links
-        if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts", "refused"))
+        if any(f"/console/{path}" in str(one) for path in ("runs", "bench", "prompts", "refused", "keys"))
     ]
 
 
@@ -362,7 +369,7 @@ def test_rejected_content_has_its_reason_and_filters(operator: BrowserClient, ha
     shown = words_of(operator.get(harness.pages()["refused"]))
     filtered = words_of(operator.get("/console/refused?q=nothing+like+it"))
 
-    assert shown.index("F5_Secrecy") < shown.index("[redacted: AWS access key id]")
+    assert shown.index("no secrets") < shown.index("[redacted: AWS access key id]")
     assert "AKIA" not in shown
     assert "Nothing was rejected" in filtered
 

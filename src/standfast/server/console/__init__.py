@@ -13,9 +13,11 @@ memory_pages.py    overview, records and recall, snapshots, differences
 record_pages.py    a record, and the timeline of its subject
 commit_notes.py    what the ledger says about a commit: its run, the reasons of the judge
 approval_pages.py  proposals and their signatures
+key_pages.py       API keys: create, list, revoke
 audit_pages.py     the ledger, receipts, verification
 trace_pages.py     traces of runs, and the comparison of two
 bench_pages.py     benchmark results, prompt overrides and optimisation reports
+glossary.py        every word of the console, explained
 rendering.py       templates, filters, and how texts and sizes are shown
 charts.py          geometry of the SVG charts
 """

@@ -3,7 +3,7 @@
 Coordinates are rounded, so that equal values give an equal page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
@@ -78,11 +78,20 @@ def line_chart(
     labels: Sequence[str],
     *,
     top: float | None = None,
-    unit: str = "",
+    text: Callable[[float], str] | None = None,
+    base: int = 1000,
     filled: bool = False,
 ) -> LineChart:
-    """A chart of lines with evenly spaced points, one label for each point. The axis begins at 0."""
-    highest = top if top is not None else nice(max((value for _, line in lines for value in line), default=1))
+    """A chart of lines with evenly spaced points, one label for each point. The axis begins at 0.
+
+    ``text`` writes a value, and ``base`` is the step from one of its units to the next, so that the axis ends at a round number.
+    """
+    text = text or short
+    most = max((value for _, line in lines for value in line), default=1)
+    unit = 1.0
+    while most >= unit * base:
+        unit *= base
+    highest = top if top is not None else nice(most / unit) * unit
     count = len(labels)
 
     def x(number: int) -> float:
@@ -97,7 +106,7 @@ def line_chart(
             name,
             " ".join(f"{x(number)},{y(value)}" for number, value in enumerate(line)),
             tuple(
-                (x(number), y(value), f"{name}, {labels[number]}: {short(value)}{unit}")
+                (x(number), y(value), f"{name}, {labels[number]}: {text(value)}")
                 for number, value in enumerate(line)
             ),
             number % SERIES_COLOURS,
@@ -109,7 +118,7 @@ def line_chart(
         area = f"{x(0)},{HEIGHT - BOTTOM} {series[0].points} {x(count - 1)},{HEIGHT - BOTTOM}"
     return LineChart(
         series=series,
-        rows=tuple(Tick(y(highest * part / 4), short(highest * part / 4) + unit) for part in range(5)),
+        rows=tuple(Tick(y(highest * part / 4), text(highest * part / 4)) for part in range(5)),
         columns=tuple(Tick(x(number), labels[number]) for number in _spread(count)),
         area=area,
     )

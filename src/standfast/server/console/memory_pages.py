@@ -15,6 +15,7 @@ from standfast.server.access.permissions import Permission
 from standfast.server.console.band_stats import UNJUDGED, NamespaceStats
 from standfast.server.console.charts import line_chart, shares
 from standfast.server.console.page_request import Page, PageRequest
+from standfast.server.console.rendering import bytes_text
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.pages import encode_cursor
@@ -77,7 +78,7 @@ def overview(request: PageRequest) -> Page:
         "bands": _band_lines(memory, stats, has_budgets=not request.caller.scopes),
         "verdicts": [(name, verdicts[name]) for name in VERDICTS if verdicts[name]],
         "verdict_shares": shares([(name, verdicts[name]) for name in VERDICTS]),
-        "growth": line_chart(growth, labels, unit="B", filled=True),
+        "growth": line_chart(growth, labels, text=bytes_text, base=1024, filled=True),
         "growth_bytes": stats.growth[-1].size_bytes - stats.growth[0].size_bytes,
         "recent": _recent_snapshots(request, status.head),
     }

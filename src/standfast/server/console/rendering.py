@@ -43,6 +43,23 @@ OPERATION_REASONS: Final = {
     "amendment_sealing": "It would change law, and that takes a person's signature.",
     "hold_verdict": "Somebody asked to hold it for a review.",
 }
+FLOOR_LABELS: Final = {
+    "F1_Amanah": "named source",
+    "F2_Truth": "no contradiction of law",
+    "F3_Witness": "independent source",
+    "F4_Clarity": "visible text",
+    "F5_Secrecy": "no secrets",
+    "F6_Injection": "no orders to the reader",
+    "F7_Humility": "no false certainty",
+    "F8_Novelty": "short, and not rejected before",
+    "F9_Authority": "no claimed authority",
+    CONTENT_FLOOR: "bound to its content",
+    HUMAN_SEAL_FLOOR: "signed by a person",
+    HUMAN_ACCEPT_FLOOR: "accepted by a person",
+    HUMAN_DECISION_FLOOR: "decided by a person",
+    "888_HOLD": "held for a review",
+}
+"""Plain words for the checks that ship; a check of the user's own is shown by its name."""
 STATIC_TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -119,6 +136,7 @@ def _environment() -> Environment:
         "verdict_label": verdict_label,
         "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
         "operation_reason": lambda name: OPERATION_REASONS.get(name, "It needs a person's decision."),
+        "floor_label": lambda name: FLOOR_LABELS.get(name, name),
         "state_label": lambda name: "waiting" if name == "pending" else name,
         "band_label": lambda name: Band(name).label,
     }

@@ -19,6 +19,8 @@ from standfast.server.console import (
     audit_pages,
     bench_pages,
     change_pages,
+    glossary,
+    key_pages,
     memory_pages,
     record_pages,
     refused_pages,
@@ -89,9 +91,11 @@ PAGES: Final = (
     PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, in_menu=True),
     PageRoute("entry", "Ledger entry", audit_pages.entry),
     PageRoute("receipt", "Receipt", audit_pages.receipt_file),
+    PageRoute("keys", "Keys", key_pages.keys, key_pages.change, in_menu=True, for_people=True),
     PageRoute("bench", "Benchmarks", bench_pages.bench, in_menu=True, whole_store=True),
     PageRoute("prompts", "Prompts", bench_pages.prompts, in_menu=True, whole_store=True),
     PageRoute("report", "Report", bench_pages.report, whole_store=True),
+    PageRoute("words", "Words", glossary.words, in_menu=True),
 )
 # The menu item of each page that is not in the menu itself.
 MENU_ITEM_OF: Final = {
