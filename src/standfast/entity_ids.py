@@ -81,7 +81,7 @@ class EntityIds:
     def read_scopes(self) -> tuple[str, ...]:
         """The scopes in which memories with these ids can be; what is read there must also match ``read_metadata``."""
         if self.user_id is not None:
-            within = self.scope if self._is_one_scope else f"user/{_segment(self.user_id)}"
+            within = self.scope if self.is_one_scope else f"user/{_segment(self.user_id)}"
             return (within,)
         if self.agent_id is not None:
             return (f"agent/{_segment(self.agent_id)}", "user")
@@ -90,10 +90,10 @@ class EntityIds:
     @property
     def read_metadata(self) -> dict[str, JsonScalar]:
         """The metadata that a memory with these ids has, as far as its scope does not say so."""
-        return {} if self._is_one_scope else dict(self.given)
+        return {} if self.is_one_scope else dict(self.given)
 
     @property
-    def _is_one_scope(self) -> bool:
+    def is_one_scope(self) -> bool:
         """Whether the ids name a scope with all below it: a user, an agent of a user, or a run of those."""
         return list(self.given) == list(ENTITY_IDS[: len(self.given)])
 

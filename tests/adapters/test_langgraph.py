@@ -338,3 +338,46 @@ def test_without_the_extra_the_pip_command_is_named() -> None:
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "pip install 'standfast[langgraph]'" in result.stdout
+
+
+def test_forgetting_a_scope_or_an_item_reaches_the_times_at_which_items_expire() -> None:
+    memory = Memory.open(":memory:")
+    store = StandfastStore(memory)
+    for key in ("a", "b"):
+        store.put(("users", "ada"), key, {"text": f"Ada likes {key}."}, ttl=5)
+    subjects = [record.memory_id for record in memory.records() if record.band == "LEDGER"]
+    memory.forget(subjects[0], reason="asked for")
+
+    assert [row.key for row in memory.store.scan(memory.namespace, prefix="ttl/")] == [
+        f"ttl/shared//{subjects[1]}"
+    ]
+    memory.forget(scope="shared", reason="asked for")
+    assert list(memory.store.scan(memory.namespace, prefix="ttl/")) == []
+    held = memory.store.versions_by_key(memory.namespace, prefix="ttl/")
+    assert [one for versions in held for one in versions if one.content is not None] == []
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        {"kind": "langgraph"},
+        {"kind": "langgraph", "item": "no JSON"},
+        {"kind": "langgraph", "item": '[["users"], "b", 7]'},
+        {"kind": "langgraph", "item": '[["users"], "a", {"text": "forged"}]'},
+        {"kind": "langgraph", "item": '[[7], {"a": 1}, {}]'},
+        {"kind": "langgraph", "item": "[" * 9_000},
+        {"kind": "langgraph", "item": '[["users"], "b", {}]', "created_at": "yesterday", "index": "[7]"},
+    ],
+)
+def test_a_forged_ref_in_one_record_breaks_no_item(ref: dict[str, str]) -> None:
+    memory = Memory.open(":memory:")
+    store = StandfastStore(memory)
+    store.put(("users",), "a", {"text": "Ada likes tea."})
+    memory.remember("Bob likes coffee.", subject="langgraph/users/b", refs=[ref])
+    memory.remember("Eve likes milk.", subject="other", refs=[ref])
+
+    assert store.get(("users",), "a").value == {"text": "Ada likes tea."}  # type: ignore[union-attr]
+    assert [item.key for item in store.search(("users",))] == ["a"]
+    assert store.get(("users",), "b") is None
+    store.put(("users",), "b", {"text": "Bob likes cocoa."})
+    assert store.get(("users",), "b").value == {"text": "Bob likes cocoa."}  # type: ignore[union-attr]

@@ -28,6 +28,7 @@ from standfast.canon import parse, utc_text
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused
 from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
+from standfast.memory.erasing import TTL
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
 from standfast.recall.lexical import BEST_SCORE
 from standfast.scopes import SHARED, scoped_key
@@ -57,8 +58,6 @@ except ImportError:
     raise MissingExtra(feature="LangGraph's store", extra="langgraph") from None
 
 _FIRST_RANKED: Final = 64
-_TTL: Final = "ttl"
-"""The prefix of the rows that say when items expire. They are beside the records, because a read may move the time."""
 _REFRESHED_PART: Final = 16
 _MAX_TTL_MINUTES: Final = 1_000_000_000
 
@@ -167,7 +166,7 @@ class StandfastStore(BaseStore):
             )
 
     def _ttl_write(self, subject: str, action: ActionType, expires: datetime, minutes: float) -> Write:
-        key = scoped_key(_TTL, SHARED, subject)
+        key = scoped_key(TTL, SHARED, subject)
         content = {"expires_at": utc_text(expires), "minutes": minutes}
         return Write.of(self.memory.namespace, key, action, content)
 
@@ -180,7 +179,7 @@ class StandfastStore(BaseStore):
             return [self._ttl_write(subject, action, now + timedelta(minutes=op.ttl), op.ttl)]
         if known is None:
             return []
-        key = scoped_key(_TTL, SHARED, subject)
+        key = scoped_key(TTL, SHARED, subject)
         return [Write.of(self.memory.namespace, key, ActionType.EXPIRE)]
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:
@@ -211,7 +210,9 @@ class StandfastStore(BaseStore):
                 current, subject = items.get(namespace, key), subject_of(namespace, key)
                 if op.value is None:
                     if current is not None:
+                        # This erases when the item would expire as well.
                         run.forget(subject, reason="deleted through LangGraph's store")
+                        continue
                 elif current is None or _is_changed(current, op):
                     created = None if current is None or items.is_expired(current) else current.created_at
                     remembered = run.remember(
@@ -264,7 +265,7 @@ class _SnapshotItems:
     def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
         """When an item expires, and how many minutes it is kept; None if it does not expire."""
         if self._ttls is None:
-            prefix = scoped_key(_TTL, SHARED, "")
+            prefix = scoped_key(TTL, SHARED, "")
             rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
             contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
             self._ttls = {

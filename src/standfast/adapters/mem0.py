@@ -39,6 +39,7 @@ from standfast.vocabulary import ActionType, Band, Record, Remembered, Verdict, 
 Shape = dict[str, Any]
 _WORKFLOW: Final = "mem0"
 _EXPIRES: Final = "expiration_date"
+_DELETED: Final = "deleted through mem0's verbs"
 _DELETED_AT_ONCE: Final = 500
 _UNSET: Final = "unset"
 _REVISION: Final = "revision-"
@@ -219,6 +220,9 @@ class Mem0Memory:
     ) -> dict[str, str]:
         """Delete every memory with these ids and erase its content. At least one id is needed."""
         ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
+        if ids.is_one_scope:
+            # Everything goes in one erasure, also what was refused or waits, however much it is.
+            self.memory.forget(scope=ids.scope, reason=_DELETED)
         while records := list(islice(self._records(ids), _DELETED_AT_ONCE)):
             self._forget([MemoryPlace(record.scope, record.memory_id) for record in records])
         return {"message": "Memories deleted successfully!"}
@@ -268,7 +272,7 @@ class Mem0Memory:
         def attempt() -> None:
             with self.memory.run(workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE) as run:
                 for place in places:
-                    run.forget(place.memory_id, reason="deleted through mem0's verbs", scope=place.scope)
+                    run.forget(place.memory_id, reason=_DELETED, scope=place.scope)
 
         self.memory.retry(attempt, key=min(place.public_id for place in places))
 

@@ -45,7 +45,9 @@ from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity,
 _OPEN: Final = "forgetting/"
 _DONE: Final = "forgotten/"
 ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
-_NOTES: Final = ("said", "refused", "mark", SESSION)
+TTL: Final = "ttl"
+"""The prefix of the rows in which adapters note when an item expires."""
+_NOTES: Final = ("said", "refused", "mark", TTL, SESSION)
 # Bands come last, because what stands about a record elsewhere is recognised by the record.
 _STAGES: Final = (*_NOTES, Band.PHOENIX, DECISION_PREFIX.rstrip("/"), STREAM.rstrip("/"), *ERASED_BANDS)
 
@@ -382,10 +384,9 @@ class Eraser:
         name, key = _STAGES[stage], held[-1].key
         if name in ERASED_BANDS:
             return target.source is None or any(target.is_source_of(record_of(one)) for one in held)
-        if name == "said":
-            return target.source is None or self._is_of_source(
-                target, Band.LEDGER, scope_in(key), _said_id(key)
-            )
+        if name in ("said", TTL):
+            memory_id = _said_id(key) if name == "said" else name_in(key)
+            return target.source is None or self._is_of_source(target, Band.LEDGER, scope_in(key), memory_id)
         if name in _NOTES:
             return target.source is None
         row = parse(held[-1].content or b"")
@@ -470,6 +471,7 @@ def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: 
         if version.content is not None
     }
     notes = [said_key(scope, TextReading(text).fingerprint, memory_id) for text in sorted(texts)]
+    notes.append(scoped_key(TTL, scope, memory_id))
     decided = [
         row.key
         for place in (prefix_of(Band.PHOENIX), DECISION_PREFIX)

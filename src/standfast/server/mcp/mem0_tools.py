@@ -295,6 +295,9 @@ class Mem0Tools:
             require(place, Permission.FORGET)
             ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
             count = 0
+            if ids.is_one_scope:
+                body = ForgetBody(scope=ids.scope, reason=reason)
+                count = memory_operations.forget(*place, body, workflow=WORKFLOW).records
             while records := list(islice(_records(place, ids, {}), _DELETED_AT_ONCE)):
                 bodies = [
                     ForgetBody(subject=record.memory_id, reason=reason, scope=record.scope)
