@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from standfast import InvalidValue
+from standfast import InvalidValue, ManualClock
 from standfast.bench import engines
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import (
@@ -19,12 +20,15 @@ from standfast.bench.grid import (
     GridUnit,
     ResultsFolder,
     code_version,
+    estimate_grid,
     plan_grid,
     read_results,
     run_grid,
     run_unit,
+    summarise_grid,
 )
 from standfast.bench.sources.synthetic import Regime
+from standfast.cli import main
 from standfast.errors import BadFile, OtherGrid, PolicyFailed, UnknownPolicy
 from standfast.policies.write_policy import policy_names
 from tests.bench.episodes import REAL, small_episode
@@ -138,10 +142,10 @@ def test_a_killed_process_leaves_its_finished_units(files: list[Path], tmp_path:
         [command[0], "-c", program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         units = tmp_path / "out" / "units"
-        while not (units.is_dir() and any(units.glob("*.jsonl"))) and child.poll() is None:
+        while not (units.is_dir() and any(units.glob("*/*.jsonl"))) and child.poll() is None:
             time.sleep(0.005)
         child.send_signal(signal.SIGKILL)
-    done = len(list(units.glob("*.jsonl")))
+    done = len(list(units.glob("*/*.jsonl")))
     finished = subprocess.run(
         [command[0], "-c", program, *arguments, "--json"], capture_output=True, check=True
     )
@@ -149,6 +153,81 @@ def test_a_killed_process_leaves_its_finished_units(files: list[Path], tmp_path:
     assert done >= 1
     assert json.loads(finished.stdout)["units"] == 6
     assert len(read_results(tmp_path / "out")) == 6 * len(policy_names())
+
+
+def test_an_estimate_extrapolates_by_size_and_keeps_what_it_ran(files: list[Path], tmp_path: Path) -> None:
+    grid, units = plan_grid(files, policies=POLICIES, budgets=(600, 6_000))
+    folder = ResultsFolder(tmp_path / "out")
+    folder.open(grid)
+    clock = _TickingClock()
+    found = estimate_grid(grid, units, folder, clock)
+    done = [unit for unit in units if folder.done(unit)]
+    left = sum(unit.location.size for unit in units if unit not in done)
+
+    assert (found.units, found.waiting, found.sampled, len(done)) == (6, 6, 4, 4)
+    # Seven seconds for each of three units of about the same size.
+    assert found.seconds == pytest.approx(
+        7.0 * len(done) * left / sum(unit.location.size for unit in done), rel=0.1
+    )
+    assert found.wall_seconds(2) == found.seconds / 2
+    assert found.result_bytes > 0
+    assert estimate_grid(grid, units, folder, clock).sampled == 2
+    assert estimate_grid(grid, units, folder, clock).seconds == 0.0
+    assert run_grid(grid, units, folder, engines.in_process) == len(read_results(tmp_path / "out"))
+
+
+class _TickingClock(ManualClock):
+    """A clock on which each unit takes seven seconds."""
+
+    def monotonic(self) -> float:
+        self.advance(7.0)
+        return super().monotonic()
+
+
+def test_a_summary_fits_a_screen_and_reads_row_by_row(files: list[Path], tmp_path: Path) -> None:
+    _run(files, tmp_path / "out", engines.in_process)
+    summary = summarise_grid(tmp_path / "out")
+    rows = read_results(tmp_path / "out")
+    own = [row["recall"] for row in rows if row["policy"] == "MergeFirst" and row["budget_bytes"] == 600]
+    arguments = [
+        "bench",
+        "run",
+        *map(str, files),
+        "--out",
+        str(tmp_path / "cli"),
+        "--workers",
+        "1",
+        "--no-curves",
+    ]
+    run = CliRunner().invoke(main, arguments)
+
+    assert (summary.rows, summary.metric) == (len(rows), "recall")
+    assert summary.means["MergeFirst"][600] == pytest.approx(sum(own) / len(own))
+    assert run.exit_code == 0, run.output
+    assert len(run.stdout.splitlines()) <= 24
+    assert max(map(len, run.stdout.splitlines())) <= 80 + len(str(tmp_path)) * 2
+    assert "DriftValue" in run.stdout
+    with pytest.raises(BadFile, match="bench run"):
+        summarise_grid(tmp_path / "nothing")
+
+
+def test_the_command_estimates_and_stops(files: list[Path], tmp_path: Path) -> None:
+    arguments = [
+        "bench",
+        "run",
+        *map(str, files),
+        "--out",
+        str(tmp_path / "out"),
+        "--estimate",
+        "--no-curves",
+    ]
+    run = CliRunner().invoke(main, [*arguments, "--policy", "RecencyBias", "--workers", "3"])
+    as_json = CliRunner().invoke(main, [*arguments, "--policy", "RecencyBias", "--json"])
+
+    assert run.stdout.startswith("6 of 6 units to run: about")
+    assert "with 3 processes" in run.stdout
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+    assert json.loads(as_json.stdout)["waiting"] == 2
 
 
 def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:

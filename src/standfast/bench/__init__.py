@@ -9,10 +9,20 @@ Example:
 """
 
 from standfast.bench.deployment import deployment_settings, graded_budget
-from standfast.bench.engines import dask_cluster, in_process, process_pool
+from standfast.bench.engines import dask_cluster, in_process, process_pool, usable_cores
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode, load_jsonl, write_jsonl
-from standfast.bench.grid import Grid, ResultsFolder, plan_grid, read_results, run_grid
+from standfast.bench.grid import (
+    Grid,
+    GridEstimate,
+    GridSummary,
+    ResultsFolder,
+    estimate_grid,
+    plan_grid,
+    read_results,
+    run_grid,
+    summarise_grid,
+)
 from standfast.bench.leaderboard import LeaderboardRow, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
 from standfast.bench.report import write_report
@@ -39,6 +49,8 @@ __all__ = [
     "EpisodeMetrics",
     "EpisodeRun",
     "Grid",
+    "GridEstimate",
+    "GridSummary",
     "InterfaceVersion",
     "LeaderboardRow",
     "Mean",
@@ -55,6 +67,7 @@ __all__ = [
     "dask_cluster",
     "deployment_settings",
     "docs_episode",
+    "estimate_grid",
     "file_version",
     "generate",
     "generate_against",
@@ -70,6 +83,8 @@ __all__ = [
     "read_results",
     "run_grid",
     "run_policy",
+    "summarise_grid",
+    "usable_cores",
     "verify_submission",
     "write_jsonl",
     "write_report",

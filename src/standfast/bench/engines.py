@@ -26,7 +26,7 @@ def in_process(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit
 
 def process_pool(workers: int | None = None) -> Engine:
     """Return an engine that runs units in several processes, by default one per core. Each holds one episode at a time."""
-    count = workers or _cores()
+    count = workers or usable_cores()
 
     def run(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
         if count == 1 or len(units) < 2:
@@ -95,7 +95,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Return the number of cores that this process may use; in a container, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Final
 
 import msgspec
@@ -26,13 +27,16 @@ from standfast.bench.episodes import (
     locate_episodes,
     read_episode,
 )
+from standfast.clock import Clock
 from standfast.errors import BadFile, InvalidValue, OtherGrid
-from standfast.policies import ByteBudget, ByteModel
+from standfast.policies import ByteBudget, ByteModel, Track
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
 PLAN: Final = "grid.json"
 UNITS: Final = "units"
+UNITS_PER_FOLDER: Final = 1_000
+SAMPLED_UNITS: Final = 4
 RESULTS: Final = "results.jsonl"
 CURVES: Final = "curves.jsonl"
 
@@ -214,8 +218,8 @@ class ResultsFolder:
             if file.exists() and file.read_bytes() != plan:
                 if not fresh:
                     raise OtherGrid(folder=str(self.path), problem=_difference(file.read_bytes(), plan))
-                for old in (self.path / UNITS).iterdir():
-                    old.unlink()
+                rmtree(self.path / UNITS)
+                (self.path / UNITS).mkdir()
             with atomic_file(file) as target:
                 target.write(plan)
         except OSError as error:
@@ -242,7 +246,108 @@ class ResultsFolder:
         return rows
 
     def _file(self, unit: GridUnit) -> Path:
-        return self.path / UNITS / f"{unit.number:06}.jsonl"
+        # A folder of a hundred thousand files is slow to list and to copy.
+        return self.path / UNITS / f"{unit.number // UNITS_PER_FOLDER:03}" / f"{unit.number:06}.jsonl"
+
+
+class GridEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rest of a grid costs, extrapolated from a few of its units by the size of their episodes."""
+
+    units: int
+    waiting: int
+    """How many units were not finished before the estimate."""
+    sampled: int
+    seconds: float
+    """How long one process needs for the rest."""
+    result_bytes: int
+
+    def wall_seconds(self, workers: int) -> float:
+        """Return how long that many processes need, if each has a core of its own."""
+        return self.seconds / workers
+
+
+def estimate_grid(grid: Grid, units: Sequence[GridUnit], folder: ResultsFolder, clock: Clock) -> GridEstimate:
+    """Run a few units of a grid, and estimate from them what the others cost. Their results are kept."""
+    waiting = [unit for unit in units if not folder.done(unit)]
+    by_size = sorted(waiting, key=lambda unit: (_work(unit), unit.number))
+    count = min(SAMPLED_UNITS, len(by_size))
+    # The first unit of a process also loads modules, so it is not timed unless it is the only one.
+    chosen = [by_size[(2 * number + 1) * len(by_size) // (2 * count)] for number in range(count)]
+    seconds, work, size = 0.0, 0, 0
+    for number, unit in enumerate(chosen):
+        start = clock.monotonic()
+        lines = run_unit(grid, unit)
+        folder.save(unit, lines)
+        if number or len(chosen) == 1:
+            seconds += clock.monotonic() - start
+            work += _work(unit)
+            size += len(lines)
+    left = sum(map(_work, waiting)) - sum(map(_work, chosen))
+    return GridEstimate(
+        units=len(units),
+        waiting=len(waiting),
+        sampled=len(chosen),
+        seconds=seconds * left / max(work, 1),
+        result_bytes=size * left // max(work, 1),
+    )
+
+
+def _work(unit: GridUnit) -> int:
+    return unit.location.size * len(unit.budgets)
+
+
+class _SummedRow(msgspec.Struct):
+    """The columns of a row that a summary needs, but for its metric."""
+
+    policy: str
+    track: str
+    budget_bytes: int
+
+
+class GridSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of a grid's metric by policy and budget, over episodes and seeds."""
+
+    condition: str
+    metric: str
+    rows: int
+    means: dict[str, dict[int, float]]
+    """By policy (with its track if it is not ``unprivileged``), best first; then by budget."""
+
+
+def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
+    """Read the rows of a finished grid one by one, so that any number of them fits into memory, and return their means."""
+    path = Path(folder)
+    try:
+        plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Grid)
+        rows, sums = _sum_rows(path / RESULTS, condition_named(plan.condition).metric)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadFile(file=str(path), problem=f"{error}; run 'standfast bench run' first") from None
+    means = {
+        name: {size: total / count for size, (total, count) in sorted(own.items())}
+        for name, own in sums.items()
+    }
+    order = sorted(means, key=lambda name: (-sum(means[name].values()), name))
+    return GridSummary(
+        condition=plan.condition,
+        metric=condition_named(plan.condition).metric,
+        rows=rows,
+        means={name: means[name] for name in order},
+    )
+
+
+def _sum_rows(path: Path, metric: str) -> tuple[int, dict[str, dict[int, tuple[float, int]]]]:
+    column = msgspec.defstruct("MetricColumn", [("value", float)], rename={"value": metric})
+    read_row = msgspec.json.Decoder(_SummedRow).decode
+    read_value: Callable[[bytes], Any] = msgspec.json.Decoder(column).decode
+    rows, sums = 0, dict[str, dict[int, tuple[float, int]]]()
+    with path.open("rb") as lines:
+        for rows, line in enumerate(lines, 1):  # noqa: B007  # The last number is part of the result.
+            row = read_row(line)
+            name = row.policy if row.track == Track.UNPRIVILEGED else f"{row.policy} ({row.track})"
+            own = sums.setdefault(name, {})
+            total, count = own.get(row.budget_bytes, (0.0, 0))
+            own[row.budget_bytes] = (total + read_value(line).value, count + 1)
+    return rows, sums
 
 
 def run_grid(

@@ -4,13 +4,16 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from standfast.cli.bench_import import command as import_command
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
+
+if TYPE_CHECKING:
+    from standfast.bench import GridEstimate
 
 # Repeated here, because importing the benchmark would slow down help; a test compares them.
 REGIMES: Final = ("default", "bursts", "redundancy", "bursts_redundancy", "adversarial")
@@ -27,6 +30,7 @@ CONDITIONS: Final = (
 )
 BYTE_MODELS: Final = ("spec-v0", "indexed-v0")
 GROUPINGS: Final = ("length", "source")
+ESTIMATED_UNITS: Final = 1_000
 
 
 @click.group("bench")
@@ -126,6 +130,11 @@ command.add_command(import_command)
 @click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes", show_default=True)
 @click.option("--scheduler", default=None, help="Address of the Dask scheduler, for --engine dask.")
 @click.option("--fresh", is_flag=True, help="Discard the results of another grid in the folder.")
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Run a few units, print what the grid will cost, and stop; they count as done.",
+)
 @json_option
 def run(  # noqa: PLR0917  # One argument for each option.
     sources: tuple[str, ...],
@@ -140,17 +149,20 @@ def run(  # noqa: PLR0917  # One argument for each option.
     engine: str,
     scheduler: str | None,
     fresh: bool,
+    estimate: bool,
     as_json: bool,
 ) -> None:
     """Run policies over the episodes in SOURCES: files of JSON lines, or folders of them.
 
     Without SOURCES, synthetic episodes of 100, 1,000 and 10,000 steps are made in four regimes. An interrupted run
-    continues where it stopped when it is called again. One worker or many give the same results, to the byte.
+    continues where it stopped when it is called again. One worker or many give the same results, to the byte. A grid of a
+    thousand units or more begins with an estimate of its time and space.
     """
     from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
     from standfast.bench.grid import PRIMARY_BUDGETS  # noqa: PLC0415  # As above.
     from standfast.bench.sources.synthetic import default_files, episode_files  # noqa: PLC0415  # As above.
     from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
+    from standfast.clock import SystemClock  # noqa: PLC0415  # As above.
     from standfast.policies import ByteModel, policy_names  # noqa: PLC0415  # As above.
 
     if (engine == "dask") != (scheduler is not None):
@@ -167,12 +179,62 @@ def run(  # noqa: PLR0917  # One argument for each option.
     )
     folder = bench.ResultsFolder(out)
     folder.open(grid, fresh=fresh)
+    count = workers or bench.usable_cores()
+    large = sum(not folder.done(unit) for unit in units) >= ESTIMATED_UNITS
+    if estimate or large:
+        found = bench.estimate_grid(grid, units, folder, SystemClock())
+        if estimate:
+            _print_estimate(found, count, as_json=as_json)
+            return
+        click.echo(_estimate_line(found, count), err=True)
     with progress_bar("running", quiet=as_json) as progress:
         rows = bench.run_grid(grid, units, folder, chosen, progress)
     if as_json:
         print_json({"out": out, "rows": rows, "units": len(units), "code": grid.code})
     else:
         click.echo(f"{rows} rows from {len(units)} units in {out}; next: standfast bench leaderboard {out}")
+        if rows > len(units):
+            _print_summary(out)
+
+
+def _estimate_line(found: "GridEstimate", workers: int) -> str:
+    seconds = found.wall_seconds(workers)
+    duration = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
+    if seconds < 60:
+        duration = f"{seconds:.0f} seconds"
+    return (
+        f"{found.waiting} of {found.units} units to run: about {duration} with {workers} processes, "
+        f"{found.result_bytes / 1e6:,.0f} MB of results (from {found.sampled} units). "
+        "Ctrl-C stops; the same command continues."
+    )
+
+
+def _print_estimate(found: "GridEstimate", workers: int, *, as_json: bool) -> None:
+    if as_json:
+        about = {"units": found.units, "waiting": found.waiting, "sampled": found.sampled, "workers": workers}
+        seconds = {"seconds": found.seconds, "wall_seconds": found.wall_seconds(workers)}
+        print_json({**about, **seconds, "result_bytes": found.result_bytes})
+    else:
+        click.echo(_estimate_line(found, workers))
+
+
+def _print_summary(out: str) -> None:
+    """Print the means of a grid: at most twenty policies and six budgets, so that it fits a screen."""
+    from standfast.bench import summarise_grid  # noqa: PLC0415  # As above.
+    from standfast.bench.leaderboard import size_name  # noqa: PLC0415  # As above.
+
+    summary = summarise_grid(out)
+    budgets = sorted({size for own in summary.means.values() for size in own})[:6]
+    lines = [
+        [name[:30], *(f"{own[size]:.3f}" if size in own else "" for size in budgets)]
+        for name, own in list(summary.means.items())[:20]
+    ]
+    left_out = len(summary.means) - len(lines)
+    headings = ("Policy", *(size_name(size) for size in budgets))
+    click.echo(f"Mean {summary.metric}, without intervals and so without places:")
+    _print_table("", headings, lines)
+    if left_out:
+        click.echo(f"and {left_out} more policies")
 
 
 @command.command("leaderboard")
@@ -257,7 +319,7 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
     from rich.console import Console  # noqa: PLC0415  # As above.
     from rich.table import Table  # noqa: PLC0415  # As above.
 
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for number, heading in enumerate(headings):
         # The title names the budget; places must not be cut off.
         least = 5 if heading == "Place" else None
