@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.clock import ManualClock, RandomIds
@@ -224,6 +226,40 @@ def test_two_processes_that_finish_at_once_erase_everything_once(
     (finished,) = memory.finish_forgetting()
     assert eraser.finish(intent).memory_snapshot_id == finished.memory_snapshot_id
     assert list(memory.records(scope=ADA)) == []
+
+
+@pytest.mark.parametrize("moment", ["_commit_intent", "_erase_page", "_end"])
+def test_two_processes_that_are_at_the_same_step_erase_everything_once(
+    opener: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A process whose clock is ahead takes the erasure for abandoned and does the very step that the first is about to do."""
+    memory, other = Memory(opener()), Memory(opener())
+    _fill(memory)
+    monkeypatch.setattr(other.store, "clock", ManualClock(memory.store.clock.now() + timedelta(days=3650)))
+    step = getattr(erasing.Eraser, moment)
+    overtaken: list[str] = []
+
+    def overtakes(self: erasing.Eraser, *args: Any) -> Any:
+        if self is memory._eraser and not overtaken:
+            overtaken.append(moment)
+            if moment == "_commit_intent":
+                other.forget(scope=ADA, reason="asked for", run_id="r1")
+            else:
+                step(
+                    other._eraser,
+                    msgspec.structs.replace(args[0], at="2036-01-01T00:00:00.000000Z"),
+                    *args[1:],
+                )
+        return step(self, *args)
+
+    monkeypatch.setattr(erasing.Eraser, moment, overtakes)
+    done = memory.forget(scope=ADA, reason="asked for", run_id="r1")
+
+    assert overtaken
+    assert done.records > 0
+    assert list(memory.records(scope=ADA)) == []
+    assert memory.finish_forgetting() == []
+    assert list(memory.verify()) == []
 
 
 _CHILD = """

@@ -8,6 +8,7 @@ Law is listed and stays: it ends by a signature.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
@@ -15,7 +16,7 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from standfast.canon import fingerprint, parse, utc_text
-from standfast.errors import InvalidValue, StandfastError
+from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
 from standfast.govern.evidence import read_instant
@@ -44,6 +45,8 @@ from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity,
 
 _OPEN: Final = "forgetting/"
 _DONE: Final = "forgotten/"
+# Two processes that finish one erasure submit the same commit, each with an instant of its own.
+_DONE_BY_ANOTHER: Final = (CommitAborted, PayloadMismatch)
 ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
 TTL: Final = "ttl"
 """The prefix of the rows in which adapters note when an item expires."""
@@ -279,9 +282,7 @@ class Eraser:
                     run=run,
                     extra_writes=lambda _: [row],
                 )
-            except StandfastError as error:
-                if error.code != "commit_aborted":
-                    raise
+            except _DONE_BY_ANOTHER:
                 return False
         return True
 
@@ -306,9 +307,13 @@ class Eraser:
         open_row = Write.of(SYSTEM_NAMESPACE, f"{_OPEN}{intent.erasure_id}", ActionType.EXPIRE)
         body = {**told, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-end", at)
-        self._store.commit(_commit_of(run, [done_row, open_row], Fact.of("forgotten", body)))
-        done = self._done(intent.erasure_id, replayed=False)
-        assert done is not None, "it was just committed"
+        replayed = False
+        try:
+            self._store.commit(_commit_of(run, [done_row, open_row], Fact.of("forgotten", body)))
+        except _DONE_BY_ANOTHER:
+            replayed = True
+        done = self._done(intent.erasure_id, replayed=replayed)
+        assert done is not None, "it was just committed, here or elsewhere"
         return done
 
     # The intents.
@@ -318,7 +323,9 @@ class Eraser:
         body = {"by": intent.by, "reason": intent.reason, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-begin", at)
         row = self._row(_OPEN, intent, ActionType.WRITE)
-        self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
+        # A call with the same key at the same moment has begun it; there is one intent, and both finish it.
+        with suppress(*_DONE_BY_ANOTHER):
+            self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
 
     def _row(self, prefix: str, intent: _Intent, action: ActionType) -> Write:
         return Write.of(SYSTEM_NAMESPACE, f"{prefix}{intent.erasure_id}", action, intent.as_json())

@@ -1,0 +1,61 @@
+"""Stores that earlier versions wrote, as bytes, are opened with everything that is in them."""
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
+from standfast.store.store import open_store
+from tests.store.format_files import FOLDER, Known, fill, known_of, open_at
+
+FILES = sorted(FOLDER.glob("*.db.gz"))
+
+
+@pytest.fixture(params=FILES, ids=[file.name for file in FILES])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Known]:
+    """A store as it was written, and what it held."""
+    file: Path = request.param
+    path = tmp_path / "agent.db"
+    path.write_bytes(gzip.decompress(file.read_bytes()))
+    known = msgspec.json.decode(file.with_name(file.name.replace(".db.gz", ".json")).read_bytes(), type=Known)
+    return path, known
+
+
+def test_there_is_a_store_of_the_present_format() -> None:
+    """If this fails because the format changed: python -m tests.store.format_files, and keep the old files."""
+    assert FOLDER / f"sqlite-{FIRST_VERSION + len(MIGRATIONS) - 1}.db.gz" in FILES
+
+
+def test_a_store_of_each_format_holds_what_it_held_and_can_be_written(kept: tuple[Path, Known]) -> None:
+    path, known = kept
+    with open_at(path) as memory:
+        assert known_of(memory) == known
+        assert list(memory.store.verify()) == []
+        memory.remember("Returns are free.", subject="returns")
+        assert known_of(memory).packages.items() >= known.packages.items()
+        assert "Returns are free." in memory.recall("Are returns free?").text
+
+
+def test_a_store_of_each_format_is_copied_to_a_server(
+    kept: tuple[Path, Known], postgres_store_url: str
+) -> None:
+    path, known = kept
+    source, target = open_store(str(path), create=False), open_store(postgres_store_url, create=True)
+    source.backup_to(target)
+
+    assert target.head() == known.head
+    assert list(target.verify()) == []
+    source.close()
+    target.close()
+
+
+def test_the_present_format_is_what_is_written_now(tmp_path: Path) -> None:
+    """The newest file is no stranger: the same calls still lead to what it says."""
+    newest = msgspec.json.decode(
+        max(FOLDER.glob("*.json"), key=lambda file: int(file.stem.partition("-")[2])).read_bytes(), type=Known
+    )
+    with open_at(tmp_path / "agent.db") as memory:
+        fill(memory)
+        assert known_of(memory) == newest
