@@ -9,6 +9,8 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 80
 html_theme = "furo"
+# The default of the theme underlines the names of modules in dark code, as if they were links.
+pygments_dark_style = "github-dark"
 html_title = "Standfast"
 html_show_copyright = False
 html_show_sphinx = False
