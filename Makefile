@@ -51,13 +51,15 @@ bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run.
 	@$(BIN)/python -m benchmarks
 
 docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
-	@$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+	@$(BIN)/python -m sphinx -W --keep-going -q --write-all docs docs/_build
 	@echo "open docs/_build/index.html"
 
-cli-docs: $(VENV)/dev.ok        ## Write the reference of commands, errors and settings anew from the code.
+cli-docs: $(VENV)/dev.ok        ## Write the reference of commands, errors, settings and names anew from the code.
 	@$(BIN)/python -m tests.project.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
 	@$(BIN)/python -m tests.project.error_reference > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
 	@$(BIN)/python -m tests.project.settings_reference > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
+	@$(BIN)/python -m tests.project.api_reference > docs/api.md.new && mv docs/api.md.new docs/api.md
+	@$(BIN)/python -m tests.project.api_reference optimize > docs/api-optimize.md.new && mv docs/api-optimize.md.new docs/api-optimize.md
 
 schemas: $(VENV)/dev.ok         ## Write the JSON Schemas and fixtures of traces anew from the code.
 	@$(BIN)/python -m tests.traces.schema_files

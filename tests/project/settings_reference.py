@@ -82,8 +82,8 @@ def _entry(field: Any, text: str) -> str:
     default = _default(field)
     in_file = f"`[{field.name}]`" if _is_table(field.type) else f"`{field.name} = {default}`"
     return (
-        f"### {field.name}\n\n{text}\n\n| type | default | file | environment |\n|---|---|---|---|\n"
-        f"| {_type_text(field.type)} | `{default}` | {in_file} | `{ENVIRONMENT_PREFIX}{field.name.upper()}` |\n"
+        f"### {field.name}\n\n{text}\n\n- {_type_text(field.type)}; default `{default}`\n"
+        f"- {in_file} in the file, `{ENVIRONMENT_PREFIX}{field.name.upper()}` in the environment\n"
     )
 
 

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+import standfast
 from standfast.cli import main
 from standfast.settings import Settings
-from tests.project import cli_reference, error_reference, settings_reference
+from tests.project import api_reference, cli_reference, error_reference, settings_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -104,6 +105,16 @@ def test_the_page_of_settings_is_made_from_their_types_and_docstrings() -> None:
     assert (DOCS / "settings.md").read_text(encoding="utf-8") == settings_reference.reference(), (
         "run: make cli-docs"
     )
+
+
+def test_the_api_pages_have_every_exported_name() -> None:
+    told = [name for modules in api_reference.PARTS.values() for name in api_reference.names_of(modules)]
+    told += api_reference.names_of(["optimize", *api_reference.ELSEWHERE])
+
+    assert sorted(told) == sorted(set(standfast.__all__) - {"__version__"})
+    assert (DOCS / "api.md").read_text(encoding="utf-8") == api_reference.reference(), "run: make cli-docs"
+    optimiser = (DOCS / "api-optimize.md").read_text(encoding="utf-8")
+    assert optimiser == api_reference.optimize_reference(), "run: make cli-docs"
 
 
 def test_every_docs_page_is_in_the_index_once() -> None:
