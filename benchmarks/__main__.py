@@ -12,7 +12,6 @@ BENCHMARKS = [
     "store_sqlite",
     "store_postgres",
     "judge",
-    "attacks",
     "poisoning",
     "traces",
     "memory",

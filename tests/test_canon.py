@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import canon
-from standfast.canon import canonical_bytes, fingerprint, parse, utc_text
+from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, parse, utc_text
 from standfast.errors import MalformedJson, NotCanonical, StandfastError, TooDeep, TooLarge, UnsupportedType
 from standfast.limits import MAX_DEPTH_LEVELS
 from tests.json_values import hostile_values, values
@@ -96,9 +96,30 @@ def test_input_order_never_shows(value: Any, shuffler: random.Random) -> None:
 
 @given(values)
 def test_the_short_way_gives_what_the_long_way_gives(value: Any) -> None:
-    direct = canon._printed_directly(value)
+    direct = canon._printed_directly(value, 128)
 
     assert direct is None or direct == orjson.dumps(canon._normalised(value, 128))
+
+
+def _with_parts(value: Any, dice: random.Random) -> Any:
+    """The same value, some members of which are printed already."""
+    if dice.random() < 0.3:
+        return CanonicalPart(canonical_bytes(value))
+    if isinstance(value, list | tuple):
+        return [_with_parts(member, dice) for member in value]
+    if isinstance(value, dict):
+        return {key: _with_parts(member, dice) for key, member in value.items()}
+    return value
+
+
+@given(values, st.integers(0, 1 << 16))
+def test_a_part_that_is_printed_already_gives_the_same_bytes(value: Any, seed: int) -> None:
+    try:
+        printed = canonical_bytes(value)
+    except NotCanonical:
+        return
+
+    assert canonical_bytes(_with_parts(value, random.Random(seed))) == printed
 
 
 @given(hostile_values)

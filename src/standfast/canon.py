@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -57,25 +58,41 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # The closing quote is optional and the match is possessive, so that an unclosed string is scanned once.
 _STRING_IN_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
+
+class CanonicalPart:
+    """What ``canonical_bytes`` gave, as a member of a larger value, so that it is not printed again.
+
+    Its levels are not counted: the caller sees to it that the whole is not too deep.
+    """
+
+    __slots__ = ("printed",)
+
+    def __init__(self, canonical: bytes) -> None:
+        self.printed = orjson.Fragment(canonical)
+
+
 _UTC_CHARS: Final = len("YYYY-MM-DDTHH:MM:SS.ffffffZ")
-_PLAIN_TYPES: Final = frozenset({str, int, bool, type(None)})
+_PLAIN_TYPES: Final = frozenset({str, int, bool, type(None), CanonicalPart})
 _SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
-def canonical_bytes(value: object, *, limit_bytes: int = MAX_VALUE_BYTES) -> bytes:
+def canonical_bytes(
+    value: object, *, limit_bytes: int = MAX_VALUE_BYTES, max_levels: int = MAX_DEPTH_LEVELS
+) -> bytes:
     """Encode a value as json-v1, in UTF-8. Raises a ``NotCanonical`` that names the path and what to do.
 
     Args:
-        value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None and aware datetimes.
+        value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, aware datetimes, and ``CanonicalPart``.
         limit_bytes: Larger than the default only for a document of many values, such as a trace.
+        max_levels: Less than the default for a value that becomes part of a larger one.
 
     Example:
         >>> canonical_bytes({"b": 1.0, "a": [True, None]})
         b'{"a":[true,null],"b":1}'
     """
-    printed = _printed_directly(value)
+    printed = _printed_directly(value, max_levels)
     if printed is None:
-        printed = orjson.dumps(_normalised(value, MAX_DEPTH_LEVELS))
+        printed = orjson.dumps(_normalised(value, max_levels))
     if len(printed) > limit_bytes:
         raise TooLarge(size_bytes=len(printed), limit_bytes=limit_bytes)
     return printed
@@ -129,12 +146,12 @@ def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
     return value
 
 
-def _printed_directly(value: object) -> bytes | None:
+def _printed_directly(value: object, levels: int) -> bytes | None:
     """The canonical bytes, if orjson can make them; None if the value has to be rebuilt first."""
     try:
-        if not _is_plain(value, MAX_DEPTH_LEVELS):
-            value = _with_normal_floats(value, MAX_DEPTH_LEVELS)
-        printed = orjson.dumps(value, option=_SORTED)
+        if not _is_plain(value, levels):
+            value = _with_normal_floats(value, levels)
+        printed = orjson.dumps(value, default=_printed_part, option=_SORTED)
     except (orjson.JSONEncodeError, NotCanonical):
         return None
     if printed.isascii():
@@ -144,6 +161,9 @@ def _printed_directly(value: object) -> bytes | None:
     if _LATER_OR_BEYOND_BASIC_PLANE.search(text) or not unicodedata.is_normalized("NFC", text):
         return None
     return printed
+
+
+_printed_part = attrgetter("printed")
 
 
 def _is_plain(value: object, levels: int) -> bool:
@@ -202,6 +222,8 @@ def _normalised(value: object, levels: int) -> object:
     kind = type(value)
     if value is None or kind is bool:
         return value
+    if isinstance(value, CanonicalPart):
+        return value.printed
     if isinstance(value, str) and kind is str:
         return normal_string(value)
     if isinstance(value, int) and kind is int:

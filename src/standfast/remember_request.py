@@ -62,9 +62,8 @@ class RememberRequest(Value, frozen=True, kw_only=True):
     ) -> Self:
         """Build a request. The parameters are those of ``Run.remember``."""
         _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
-        _refuse_unless(
-            not isinstance(tags, str), f"tags must be a list of strings: pass [{tags!r:.80}]", tags
-        )
+        if isinstance(tags, str):
+            _refuse_unless(False, f"tags must be a list of strings: pass [{tags!r:.80}]", tags)
         _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
         is_source = source is None or isinstance(source, Mapping)
         _refuse_unless(is_source, 'source must be a mapping such as {"kind": "doc", "id": "x#4"}', source)
@@ -109,7 +108,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             memory_id=self.subject or memory_id,
             text=self.text,
             ts_utc=ts_utc,
-            tags=normal_tags(self.tags),
+            tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,
             source=self.source,

@@ -351,7 +351,7 @@ class RunIdentity(Value, frozen=True, kw_only=True):
         checked_scope(self.scope)
 
 
-class FloorCheck(Value, frozen=True, kw_only=True):
+class FloorCheck(Value, frozen=True, kw_only=True, gc=False):
     """The result of one floor. A hard floor that fails makes the verdict VOID, a soft one PARTIAL."""
 
     floor: str
@@ -372,7 +372,7 @@ class FloorCheck(Value, frozen=True, kw_only=True):
         return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
 
 
-class Evidence(Value, frozen=True, kw_only=True):
+class Evidence(Value, frozen=True, kw_only=True, gc=False):
     """The chain that ties a write to its verdict: floor checks, verdict, time, and a hash over the three."""
 
     floor_checks: tuple[FloorCheck, ...]
@@ -395,7 +395,7 @@ class Evidence(Value, frozen=True, kw_only=True):
         }
 
 
-class Record(Value, frozen=True, kw_only=True):
+class Record(Value, frozen=True, kw_only=True, gc=False):
     """One record of memory, as ``memory.read`` knows it, with its place, its verdict and its evidence.
 
     Attributes:
@@ -432,23 +432,16 @@ class Record(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)
         self._require(isinstance(self.text, str), "text must be a string")
-        self._require_place()
-        self._coerce("band", Band)
-        if self.tier is not None:
-            self._coerce("tier", Tier)
-        if self.verdict is not None:
-            self._coerce("verdict", Verdict)
-        self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
-        self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique and in lower case")
-        if self.band is Band.VOID and self.verdict not in (None, Verdict.VOID):
-            self._refuse("a record in the VOID band needs a VOID verdict")
-        if self.verdict is Verdict.VOID and self.band is not Band.VOID:
-            self._refuse("a record with a VOID verdict belongs in the VOID band")
-
-    def _require_place(self) -> None:
         if self.scope != SHARED:
             checked_scope(self.scope)
         self._coerce("origin", Origin)
+        self._coerce("band", Band)
+        for field, kind in (("tier", Tier), ("verdict", Verdict)):
+            if getattr(self, field) is not None:
+                self._coerce(field, kind)
+        if self.tags != ():
+            self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
+            self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique, in lower case")
         if self.metadata:
             self._require_metadata(self.metadata)
         for field in ("subject", "session", "speaker"):
@@ -457,15 +450,22 @@ class Record(Value, frozen=True, kw_only=True):
         if self.position is not None:
             self._require_whole("position", self.position, least=0)
             self._require(self.position <= SAFE_INTEGER, f"position must be at most {SAFE_INTEGER}")
+        if self.valid_from is not None or self.valid_until is not None or self.supersedes:
+            self._require_times_and_superseded()
+        if self.band is Band.VOID and self.verdict not in (None, Verdict.VOID):
+            self._refuse("a record in the VOID band needs a VOID verdict")
+        if self.verdict is Verdict.VOID and self.band is not Band.VOID:
+            self._refuse("a record with a VOID verdict belongs in the VOID band")
+
+    def _require_times_and_superseded(self) -> None:
         for field in ("valid_from", "valid_until"):
             if (instant := getattr(self, field)) is not None:
                 self._require_instant(field, instant)
         if self.valid_from is not None and self.valid_until is not None:
             self._require(self.valid_from < self.valid_until, "valid_from must be before valid_until")
-        if self.supersedes:
-            self._require(len(self.supersedes) <= MAX_SUPERSEDED, f"at most {MAX_SUPERSEDED} superseded ids")
-            for memory_id in self.supersedes:
-                self._require_name("supersedes", memory_id)
+        self._require(len(self.supersedes) <= MAX_SUPERSEDED, f"at most {MAX_SUPERSEDED} superseded ids")
+        for memory_id in self.supersedes:
+            self._require_name("supersedes", memory_id)
 
     def _require_metadata(self, metadata: Mapping[str, JsonScalar]) -> None:
         self._require(

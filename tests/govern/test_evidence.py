@@ -14,6 +14,7 @@ from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError
 from standfast.govern.evidence import (
     ChainReading,
+    build_chain,
     build_evidence,
     compute_evidence_hash,
     content_check,
@@ -208,6 +209,7 @@ def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck
     back = Evidence.from_json(parse(canonical_bytes(evidence.as_json())))
 
     assert back == evidence
+    assert build_chain(checks, verdict, AT) == (evidence, read_chain(evidence, verdict))
     assert read_chain(back, verdict).validation.valid
     assert evidence_text(back.floor_checks, back.verdict, back.timestamp) == read_chain(evidence).text
 

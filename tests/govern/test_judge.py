@@ -295,7 +295,21 @@ def test_growing_step_by_step_is_the_same_as_knowing_all_at_once() -> None:
 
     assert [JUDGE.judge(one, step_by_step) for one in claims] == [JUDGE.judge(one, at_once) for one in claims]
     assert step_by_step == at_once
-    assert len(step_by_step.indexes) <= 6
+
+
+def test_a_context_does_not_know_what_was_accepted_after_it() -> None:
+    first, second, third = (known(f"k{n}", f"The gate of hall {n} is closed on Monday.") for n in range(3))
+    before = JudgingContext().with_accepted(Claim(record=first))
+    one_way = before.with_accepted(Claim(record=second))
+    other_way = before.with_accepted(Claim(record=third))
+    claims = [Claim(record=known("new", record.text)) for record in (first, second, third)]
+
+    def found(context: JudgingContext) -> list[list[str]]:
+        return [[one.memory_id for one in context.similar_to(claim)] for claim in claims]
+
+    assert found(before) == [["k0"], [], []]
+    assert found(one_way) == [["k0"], ["k1"], []]
+    assert found(other_way) == [["k0"], [], ["k2"]]
 
 
 ODD_TEXT = st.text(st.characters(), max_size=300) | st.sampled_from(

@@ -2,7 +2,9 @@
 
 import pytest
 
-from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
+from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, TooDeep
+from standfast.limits import MAX_DEPTH_LEVELS
+from standfast.store.audit import _fact_in
 from standfast.store.commit import Commit, Fact
 from standfast.store.store import Store
 from tests.store.builders import commit, memory_store, merge, write
@@ -57,6 +59,27 @@ def test_a_fact_alone_is_one_entry_between_commits(store: Store) -> None:
     assert store.head() == 2
     assert [e.read()["kind"] for e in store.entries()] == ["commit", "access", "judgement", "commit"]
     assert list(store.verify()) == []
+
+
+def test_verifying_reads_a_fact_as_parsing_does(store: Store) -> None:
+    tricky = {"a": '},"kind":"x","previous":"', "b": {"kind": "y", "told": [1.5, {"told": None}]}, "é": "\\"}
+    store.commit(commit("r1", write("a"), facts=[JUDGED, Fact.of("judgement", tricky)]))
+    store.commit(commit("r2", merge("a", 2, erases="a request"), at=1, facts=[Fact.of("with space", tricky)]))
+    entries = list(store.entries())
+    cut = [_fact_in(entry) for entry in entries]
+    parsed = [Fact.of("judgement", entries[place].read()["body"]["told"]) for place in (0, 1)]
+
+    assert cut == [*parsed, None, None, None, None]
+    assert list(store.verify()) == []
+
+
+def test_a_fact_that_its_entry_could_not_hold_is_refused_at_once() -> None:
+    body: dict[str, object] = {}
+    for _ in range(MAX_DEPTH_LEVELS - 2):
+        body = {"in": body}
+
+    with pytest.raises(TooDeep):
+        Fact.of("judgement", body)
 
 
 @pytest.mark.parametrize("kind", ["commit", "erasure"])

@@ -15,9 +15,11 @@ from standfast.canon import fingerprint
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
+    build_chain,
     build_evidence,
     content_check,
     content_fingerprint,
+    is_bound,
     logged_record,
     read_instant,
 )
@@ -32,6 +34,8 @@ from standfast.store.records import superseded_keys
 from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
 _log: Final = logging.getLogger("standfast.govern")
+# The attribute that holds the evidence as it was built, which need not be read again. It is not stored.
+_BUILT: Final = "_built"
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
 _KNOWN_VERDICTS: Final = (*CANONICAL_VERDICTS, Verdict.PARTIAL)
 _OPERATION_OF_VERDICT: Final = {
@@ -93,6 +97,12 @@ class JudgedRecord:
         """The record under an id of its own, for bands where it must not replace the current version."""
         return logged_record(self.record)
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether the record has complete evidence that was made for what it says now."""
+        is_built = self.record.evidence is not None and self.record.evidence is self.__dict__.get(_BUILT)
+        return is_bound(self.record, self.content_hash, is_built=is_built)
+
     @cached_property
     def content_hash(self) -> str:
         """The fingerprint of what the record says, the same in each of its bands."""
@@ -143,10 +153,10 @@ def admit(
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
     content = redacted(claim.record) if has_secret else claim.record
-    evidence = build_evidence([content_check(content), *judgement.floor_checks], verdict, now)
+    evidence, chain = build_chain([content_check(content), *judgement.floor_checks], verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
-    decision = policy.should_write(verdict, evidence, target)
+    decision = policy.should_write_built(verdict, chain, target)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
     record = msgspec.structs.replace(content, band=band, verdict=verdict, evidence=evidence)
     known = judgement.known if verdict in _KNOWN_VERDICTS and not is_meant_as_law else None
@@ -155,7 +165,7 @@ def admit(
         and decision.allowed
         and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
     )
-    return JudgedRecord(
+    judged = JudgedRecord(
         record=record,
         judgement=judgement,
         decision=decision,
@@ -168,6 +178,8 @@ def admit(
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
     )
+    judged.__dict__[_BUILT] = evidence
+    return judged
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:

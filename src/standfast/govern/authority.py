@@ -124,6 +124,8 @@ def read_word(kind: type[_Word], given: object) -> _Word | None:
 
     ASCII only, because some Unicode letters become others in upper case: a dotless i becomes I, a long s becomes S.
     """
+    if type(given) is kind:
+        return given
     text = plain_text(given)
     if text is None or len(text) > MAX_NAME_CHARS or not text.isascii():
         return None

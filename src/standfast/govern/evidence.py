@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.errors import InvalidValue, StandfastError, TooLarge, UnsupportedType
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
@@ -53,7 +53,9 @@ _CONTENT: Final = (
     "supersedes",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
+_EMPTY: Final[tuple[object, ...]] = ((), {})
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
+_CONTENT_REASON: Final = re.compile("sha256:([0-9a-f]{64})")
 # Python's own parser takes any separator, weeks, and hour 24 from 3.13 on. Evidence must read alike on every Python.
 _ISO_8601: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
@@ -110,6 +112,13 @@ def evidence_text(floor_checks: object, verdict: object, timestamp: object) -> s
 
 def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime) -> Evidence:
     """The evidence of a judgement: at least one floor check, the verdict, and the time it was given."""
+    return build_chain(floor_checks, verdict, at)[0]
+
+
+def build_chain(
+    floor_checks: Iterable[FloorCheck], verdict: Verdict | str, at: datetime
+) -> tuple[Evidence, ChainReading]:
+    """The evidence of a judgement, and what ``read_chain`` reads in it."""
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict must be one of {', '.join(Verdict)}")
@@ -121,13 +130,17 @@ def build_evidence(floor_checks: Iterable[FloorCheck], verdict: Verdict | str, a
     text = _plain_text_of(checks, read, timestamp)
     if text is None:
         text = _hashed_text(_as_json({"floor_checks": checks, "verdict": read, "timestamp": timestamp}))
-    return Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
+    evidence = Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
+    return evidence, _intact(evidence, text)
 
 
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says: everything but its id, band, tier, verdict and evidence."""
-    values = ((name, getattr(record, name)) for name in _CONTENT)
-    content = {name: msgspec.to_builtins(value) for name, value in values if value not in (None, (), {})}
+    content = {}
+    for name in _CONTENT:
+        value = getattr(record, name)
+        if value is not None and value not in _EMPTY:
+            content[name] = value if type(value) is str else msgspec.to_builtins(value)
     return fingerprint(["content/v2", content])
 
 
@@ -140,10 +153,28 @@ def _content_check(digest: str) -> FloorCheck:
     return FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{digest}")
 
 
-def is_bound(record: Record, digest: str | None = None) -> bool:
-    """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known as ``digest``."""
+def _content_digest(check: FloorCheck) -> str | None:
+    """The fingerprint in a check that ``content_check`` made; None for every other check, also if it only equals one."""
+    if check.floor != CONTENT_FLOOR:
+        return None
+    floor, score, passed, threshold, hard, reason = msgspec.structs.astuple(check)
+    if type(floor) is not str or type(score) is not float or passed is not True:
+        return None
+    if score != 1.0 or threshold is not None or hard is not None or type(reason) is not str:
+        return None
+    found = _CONTENT_REASON.fullmatch(reason)
+    return None if found is None else found[1]
+
+
+def is_bound(record: Record, digest: str | None = None, *, is_built: bool = False) -> bool:
+    """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known as ``digest``.
+
+    With ``is_built``, the evidence is what ``build_chain`` gave, and is not read again.
+    """
     evidence = record.evidence
-    if evidence is None or evidence.verdict is not record.verdict or read_chain(evidence).problems:
+    if evidence is None or evidence.verdict is not record.verdict:
+        return False
+    if not is_built and read_chain(evidence).problems:
         return False
     return _content_check(digest or content_fingerprint(record)) in evidence.floor_checks
 
@@ -236,6 +267,10 @@ def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading 
     text = _plain_text_of(evidence.floor_checks, evidence.verdict, evidence.timestamp)
     if text is None or _sha256(text) != evidence.hash or read_instant(evidence.timestamp) is None:
         return None
+    return _intact(evidence, text)
+
+
+def _intact(evidence: Evidence, text: str) -> ChainReading:
     return ChainReading(
         text=text, hash=evidence.hash, verdict=evidence.verdict, hash_verified=True, floor_check_present=True
     )
@@ -243,6 +278,8 @@ def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading 
 
 def read_verdict(given: object) -> Verdict | None:
     """The verdict that a text names, in any case, or None. ``HOLD`` is short for ``888_HOLD``."""
+    if type(given) is Verdict:
+        return given
     is_short_form = (plain_text(given) or "").upper() == "HOLD"
     return Verdict.HOLD if is_short_form else read_word(Verdict, given)
 
@@ -319,20 +356,39 @@ def _plain_text_of(checks: object, verdict: Verdict, timestamp: object) -> str |
     """The hashed text of checks that have their types and are in plain ASCII; None if something else has to be looked at."""
     if type(checks) is not tuple or not checks or type(timestamp) is not str:
         return None
-    texts = []
-    for check in checks:
-        if type(check) is not FloorCheck:
-            return None
-        try:
-            text = _plain_text_of_check(*msgspec.structs.astuple(check))
-        except TypeError:  # A field can't even be hashed, so it is of no type that it may have.
-            return None
-        if text is None:
-            return None
-        texts.append(text)
+    texts = [text for text in map(_text_of, checks) if text is not None]
+    if len(texts) < len(checks):
+        return None
     when = json.dumps(timestamp)
     joined = f'{{"floor_checks": [{", ".join(texts)}], "timestamp": {when}, "verdict": "{verdict.value}"}}'
     return None if "\\" in when or len(joined) > MAX_EVIDENCE_BYTES else joined
+
+
+def canonical_check(check: FloorCheck) -> CanonicalPart:
+    """A floor check as part of a record's canonical bytes."""
+    if type(check) is FloorCheck and check.floor != CONTENT_FLOOR:
+        try:
+            return _canonical_check(*msgspec.structs.astuple(check))
+        except TypeError:  # As in ``_text_of``.
+            pass
+    return CanonicalPart(canonical_bytes(check.as_json()))
+
+
+@lru_cache(maxsize=1 << 10, typed=True)
+def _canonical_check(*fields: Any) -> CanonicalPart:
+    check = FloorCheck(**dict(zip(FloorCheck.__struct_fields__, fields, strict=True)))
+    return CanonicalPart(canonical_bytes(check.as_json()))
+
+
+def _text_of(check: object) -> str | None:
+    if type(check) is not FloorCheck:
+        return None
+    if (digest := _content_digest(check)) is not None:
+        return f'{{"floor": "content", "passed": true, "reason": "sha256:{digest}", "score": 1.0}}'
+    try:
+        return _plain_text_of_check(*msgspec.structs.astuple(check))
+    except TypeError:  # A field can't even be hashed, so it is of no type that it may have.
+        return None
 
 
 # Most checks of most judgements are equal. The types are part of the key, because 1 and 1.0 are written differently.
@@ -358,6 +414,8 @@ def _as_stored_again(check: FloorCheck) -> FloorCheck:
     """``_as_stored``, which most checks went through before."""
     if type(check) is not FloorCheck:
         return _as_stored(check)
+    if _content_digest(check) is not None:
+        return check
     try:
         return _stored_check(*msgspec.structs.astuple(check))
     except TypeError:

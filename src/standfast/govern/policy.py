@@ -145,6 +145,16 @@ class MemoryWritePolicy:
             band_text=None if band_target is None else _shown(band_target),
             chain=read_chain(evidence_chain, read),
         )
+        return self._decide(request)
+
+    def should_write_built(
+        self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None
+    ) -> WriteDecision:
+        """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again."""
+        band_text = None if band_target is None else band_target.value
+        return self._decide(_Request(verdict, verdict.value, band_target, band_text, chain))
+
+    def _decide(self, request: _Request) -> WriteDecision:
         refusal, warnings = self._violations(request)
         if refusal is not None:
             return self._decision(request, refusal, ())

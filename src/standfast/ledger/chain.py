@@ -39,7 +39,7 @@ class Branch(msgspec.Struct, frozen=True):
     left_seq: int = 0
 
 
-class Entry(Value, frozen=True, kw_only=True):
+class Entry(Value, frozen=True, kw_only=True, gc=False):
     """One entry: its sequence number, its canonical bytes and their hash."""
 
     seq: int

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import canonical_bytes
+from standfast.canon import CanonicalPart, canonical_bytes
 from standfast.errors import InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, require_write
-from standfast.govern.evidence import content_fingerprint, is_bound
+from standfast.govern.evidence import canonical_check, content_fingerprint
 from standfast.govern.patterns import (
     Incident,
     detect_patterns,
@@ -93,17 +93,39 @@ def plan_commit(
 def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
     """The contents of records by key. A record that is in two bands is written as canonical bytes once."""
     contents: dict[str, bytes] = {}
+    # Most records of a commit share most floor checks, which are the same objects then.
+    checks: dict[int, CanonicalPart] = {}
     base: tuple[Record, bytes] | None = None
     for record in records:
         content = None
         if base is not None and record.band is Band.ACTIVE and _differ_only_in_band(record, base[0]):
             content = borrowed_by(base[1])
         if content is None:
-            content = canonical_bytes(record.as_json())
+            content = _content_of(record, checks)
         if record.band is Band.LEDGER:
             base = record, content
         contents[record.key] = content
     return contents
+
+
+def _content_of(record: Record, checks: dict[int, CanonicalPart]) -> bytes:
+    """The canonical bytes of a record. ``checks`` holds the parts for floor checks by their identity, and is filled."""
+    evidence = record.evidence
+    if evidence is None:
+        return canonical_bytes(record.as_json())
+    parts = []
+    for check in evidence.floor_checks:
+        if (part := checks.get(id(check))) is None:
+            part = checks[id(check)] = canonical_check(check)
+        parts.append(part)
+    plain = msgspec.structs.replace(record, evidence=None).as_json()
+    plain["evidence"] = {
+        "floor_checks": parts,
+        "verdict": evidence.verdict.value,
+        "timestamp": evidence.timestamp,
+        "hash": evidence.hash,
+    }
+    return canonical_bytes(plain)
 
 
 def _differ_only_in_band(one: Record, other: Record) -> bool:
@@ -152,7 +174,7 @@ def governance_rows(
 
 
 def _require_governed(one: JudgedRecord) -> None:
-    if not one.decision.allowed or not is_bound(one.record, one.content_hash):
+    if not one.decision.allowed or not one.is_bound:
         raise NotGoverned(memory_id=one.record.memory_id, problem=one.decision.reason)
     for record in one.placed:
         require_write(Role.JUDGE, record.band)

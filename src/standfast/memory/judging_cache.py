@@ -90,10 +90,8 @@ class JudgingCache:
         # Following costs one lookup per commit, reading again more than one per record: the cheaper one is done.
         if snapshot - cached.last > cached.size:
             return False
-        return not any(
-            self._touches((row.namespace, row.key) for row in self._store.versions_of(between))
-            for between in range(cached.last + 1, snapshot + 1)
-        )
+        between = self._store.versions_between(cached.last, snapshot, with_content=False)
+        return not self._touches((row.namespace, row.key) for row in between)
 
     def _touches(self, keys: Iterable[RecordKey]) -> bool:
         return any(
@@ -126,6 +124,8 @@ class RunJudgingContext:
         self._context = cache.at(at, scope)
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
+        rejected = store.newest_versions(namespace, prefix=refused_key(scope, ""), at=at)
+        self._any_refused = next(rejected, None) is not None
 
     def for_claim(
         self,
@@ -149,12 +149,14 @@ class RunJudgingContext:
         refused = refused_key(self._scope, claim.reading.fingerprint)
         subject = claim.record.subject
         own = None if subject is None else scoped_key(Band.LEDGER, self._scope, subject)
-        keys = [refused] if own is None or own in self._looked_up else [refused, own]
-        found = self._store.read(self._namespace, keys, at=self._at)
-        for key in keys[1:]:
-            self._looked_up.add(key)
-            if key in found:
-                self._add_known(record_of(found[key]))
+        keys = [refused] if self._any_refused else []
+        if own is not None and own not in self._looked_up:
+            keys.append(own)
+        found = self._store.read(self._namespace, keys, at=self._at) if keys else {}
+        if own in keys:
+            self._looked_up.add(own)
+        if own in found:
+            self._add_known(record_of(found[own]))
         for record in self._equal_records(claim):
             self._add_known(record)
         is_refused = refused in found

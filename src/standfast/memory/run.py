@@ -21,7 +21,7 @@ from standfast.errors import (
 from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
-from standfast.govern.judge.redaction import redacted_request
+from standfast.govern.judge.redaction import claim_of, redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import rows_needed
 from standfast.memory.committing import RunServices, commit_judged
@@ -230,19 +230,31 @@ class Run(RecordingRun):
             supersedes=supersedes,
         )
         self._require_writable("remember")
-        return self._judge_once(request, redacted_request(request))
+        return self._judge_once(request)
 
-    def _judge_once(self, request: RememberRequest, redacted: RememberRequest) -> Remembered:
-        call, recorded = [REMEMBER, request.as_json()], redacted.as_json()
+    def _judge_once(self, request: RememberRequest) -> Remembered:
+        screened = claim_of(request)
+        redacted = redacted_request(request, screened)
         return self.recorder.remember(
-            redacted, lambda: self._once(call, lambda: self._judge(request), recorded=recorded)
+            redacted,
+            lambda: self._once(
+                REMEMBER, request.as_json, lambda: self._judge(request, screened), recorded=redacted.as_json
+            ),
         )
 
-    def _once(self, call: list[Any], apply: Callable[[], _A], *, recorded: dict[str, Any]) -> _A:
+    def _once(
+        self,
+        verb: str,
+        asked: Callable[[], dict[str, Any]],
+        apply: Callable[[], _A],
+        *,
+        recorded: Callable[[], dict[str, Any]],
+    ) -> _A:
         """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""
         with self._lock:
             judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
             log = self._log_of_call()
+            call = [] if log is None else [verb, asked()]
             if log is not None and (known := log.repeated(call)) is not None:
                 self.receipt = log.receipt if self._is_live else self.receipt
                 answer = cast("_A", known.answer)
@@ -254,8 +266,8 @@ class Run(RecordingRun):
                     self._commit_live()
             if self.steps is not None:
                 step = RunStep(
-                    verb=call[0],
-                    asked=recorded,
+                    verb=verb,
+                    asked=recorded(),
                     answer=answer,
                     fingerprint="" if log is None else log.last_fingerprint,
                     judged=tuple(self._judged[judged:]),
@@ -306,7 +318,7 @@ class Run(RecordingRun):
     def _live_run_id(self) -> str:
         return f"{self.identity.run_id}#{self._calls}"
 
-    def _judge(self, request: RememberRequest) -> Remembered:
+    def _judge(self, request: RememberRequest, screened: Claim) -> Remembered:
         with self._lock:
             services = self._services
             now = services.store.clock.now()
@@ -326,7 +338,7 @@ class Run(RecordingRun):
                 )
             record = request.record("" if request.subject else self._next_id(), utc_text(now), origin=origin)
             record = replace(record, band=Band.PHOENIX) if request.propose else kept_beside(record)
-            claim = Claim(record=record, role=request.role)
+            claim = screened.of_record(record, request.role)
             judged = admit(
                 claim,
                 context.for_claim(
@@ -404,7 +416,9 @@ class Run(RecordingRun):
         self.recorder.forget(
             subject,
             reason,
-            lambda: self._once([FORGET, asked], lambda: self._erase(subject, reason, within), recorded=asked),
+            lambda: self._once(
+                FORGET, asked.copy, lambda: self._erase(subject, reason, within), recorded=asked.copy
+            ),
             scope=within,
         )
 

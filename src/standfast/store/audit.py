@@ -4,14 +4,17 @@ The ledger says what must be there: which commits, with which fingerprints, and 
 that differ from it, or that it does not mention, are problems.
 """
 
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zlib import crc32
 
+import orjson
 from msgspec.structs import asdict
 
-from standfast.canon import fingerprint_of_bytes
-from standfast.errors import Corruption, NotCanonical, StandfastError
+from standfast.canon import fingerprint_of_bytes, normal_string
+from standfast.errors import Corruption, StandfastError
 from standfast.ledger.chain import Branch, Entry
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
@@ -21,8 +24,7 @@ from standfast.store.commit import (
     ERASURE_KIND,
     RESTORE_KIND,
     Fact,
-    Write,
-    payload_fingerprint_of,
+    payload_fingerprint,
 )
 from standfast.store.protocol import (
     AppliedCommit,
@@ -37,6 +39,13 @@ from standfast.store.protocol import (
 )
 from standfast.vocabulary import ActionType
 
+_ERASURE_MARKER: Final = b'"kind":"%s"' % ERASURE_KIND.encode()
+_RESTORE_MARKER: Final = b'"kind":"%s"' % RESTORE_KIND.encode()
+# What stands around a fact in the entry of a commit, in canonical order.
+_BEFORE_FACT: Final = re.compile(
+    rb'\{"at":"[0-9T:.Z-]{27}","body":\{"commit_id":"[0-9a-f]{64}","memory_snapshot_id":[0-9]+,"told":'
+)
+_BEHIND_FACT: Final = re.compile(rb'\},"kind":"([a-z_]+)","previous":"[0-9a-f]{64}","seq":[0-9]+\}')
 _COMMIT_FIELDS: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
 
 
@@ -109,11 +118,12 @@ def problems_of(
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first."""
     yield from storage.check(rebuild_indexes=rebuild_indexes)
     branches = storage.branches()
-    yield from problems_of_ledger(_all_entries(storage), notes, keys, branches)
-    yield from _problems_of_branches(storage, branches)
+    restores: list[Entry] = []
     erased: dict[RecordKey, list[int]] = {}
-    for erasure in erasures_in(_all_entries(storage)):
-        erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
+    entries = _noting(_all_entries(storage), restores, erased)
+    yield from problems_of_ledger(entries, notes, keys, branches)
+    deque(entries, maxlen=0)  # Those behind a break tell of restores and erasures too.
+    yield from _problems_of_branches(restores, branches)
     ledger = _LedgerReader(_all_entries(storage))
     expected, head = 1, storage.head()
     for applied in _all_commits(storage):
@@ -130,15 +140,26 @@ def problems_of(
     yield from _problems_of_vectors(storage)
 
 
-def _problems_of_branches(storage: Storage, branches: Sequence[Branch]) -> Iterator[str]:
+def _noting(
+    entries: Iterable[Entry], restores: list[Entry], erased: dict[RecordKey, list[int]]
+) -> Iterator[Entry]:
+    """The same entries; what they tell of restores and erasures is noted on the way."""
+    for entry in entries:
+        if _RESTORE_MARKER in entry.content:
+            restores.append(entry)
+        for erasure in erasures_in([entry]):
+            erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
+        yield entry
+
+
+def _problems_of_branches(restores: Iterable[Entry], branches: Sequence[Branch]) -> Iterator[str]:
     """Each branch must be what the ledger tells, and the ledger must not tell of others."""
     if not branches or branches[0].number:
         yield "the store's identity is missing"
         return
     rows = {branch.ledger_seq: branch for branch in branches[1:]}
-    marker = b'"kind":"%s"' % RESTORE_KIND.encode()
-    for entry in _all_entries(storage):
-        if marker not in entry.content or (told := _EntryReader(entry)).kind != RESTORE_KIND:
+    for entry in restores:
+        if (told := _EntryReader(entry)).kind != RESTORE_KIND:
             continue
         row = rows.pop(entry.seq, None)
         expected = None if row is None else {**asdict(row), "store_id": branches[0].branch_id}
@@ -164,10 +185,16 @@ def _problems_of_commit(
             verified(row)
         except Corruption as error:
             yield str(error)
-        yield from _problems_of_erasure(row, erased.get((row.namespace, row.key), []))
+        if erased or row.erased_by is not None:
+            yield from _problems_of_erasure(row, erased.get((row.namespace, row.key), []))
+        if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
+            yield f"{_name_of(row)}: its name is not in NFC"
     reasons, facts = _reasons_and_facts(entries[first:])
-    writes = (_write_of(row, reasons.get((row.namespace, row.key))) for row in rows)
-    if payload_fingerprint_of(writes, facts) != applied.payload_fingerprint:
+    lines = [
+        (row.namespace, row.key, row.action, row.fingerprint, reasons.get((row.namespace, row.key)))
+        for row in rows
+    ]
+    if payload_fingerprint(lines, facts) != applied.payload_fingerprint:
         yield f"{_title_of(applied)}: its records do not match its payload fingerprint"
 
 
@@ -192,20 +219,32 @@ def _problems_of_erasure(row: Version, snapshots: list[int]) -> Iterator[str]:
 def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list[Fact]]:
     """What the entries before a commit's own say: the reasons of its erasures, and its facts."""
     reasons, facts = {}, []
-    for entry in map(_EntryReader, entries):
-        if entry.kind != ERASURE_KIND:
-            facts.append(Fact.of(entry.kind, entry.body.get("told", {})))
-        elif (erasure := entry.erasure) is not None:
-            reasons[erasure.namespace, erasure.key] = str(entry.body.get("reason"))
+    for entry in entries:
+        if (fact := _fact_in(entry)) is not None:
+            facts.append(fact)
+            continue
+        told = _EntryReader(entry)
+        if told.kind != ERASURE_KIND:
+            facts.append(Fact.of(told.kind, told.body.get("told", {})))
+        elif (erasure := told.erasure) is not None:
+            reasons[erasure.namespace, erasure.key] = str(told.body.get("reason"))
     return reasons, facts
+
+
+def _fact_in(entry: Entry) -> Fact | None:
+    """The fact that an entry of a commit holds, cut out of its bytes without parsing them; None if they have another form."""
+    start = _BEFORE_FACT.match(entry.content)
+    end = _BEHIND_FACT.fullmatch(entry.content, entry.content.rfind(b'},"kind":"'))
+    if start is None or end is None or end[1].decode() in (COMMIT_KIND, ERASURE_KIND, RESTORE_KIND):
+        return None
+    return Fact(kind=end[1].decode(), content=entry.content[start.end() : end.start()])
 
 
 def erasures_in(entries: Iterable[Entry]) -> Iterator[Erasure]:
     """The erasures that these entries describe."""
-    marker = b'"kind":"%s"' % ERASURE_KIND.encode()
     for entry in entries:
         # Few entries are erasures, and parsing each would take longer than hashing it.
-        if marker in entry.content and (erasure := _EntryReader(entry).erasure) is not None:
+        if _ERASURE_MARKER in entry.content and (erasure := _EntryReader(entry).erasure) is not None:
             yield erasure
 
 
@@ -237,8 +276,8 @@ class _EntryReader:
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         try:
-            content = entry.read()
-        except NotCanonical:
+            content = orjson.loads(entry.content)
+        except orjson.JSONDecodeError:
             content = {}
         self._content: dict[str, Any] = content if isinstance(content, dict) else {}
         body = self._content.get("body")
@@ -282,19 +321,9 @@ def _all_commits(storage: Storage) -> Iterator[AppliedCommit]:
         after = page[-1].memory_snapshot_id
 
 
-def _write_of(version: Version, erases: str | None) -> Write:
-    content = version.content
-    if content is None and version.fingerprint is not None:
-        # The content was erased, but the write had one; only its fingerprint counts here.
-        content = b""
-    return Write(
-        namespace=version.namespace,
-        key=version.key,
-        action=version.action,
-        content=content,
-        fingerprint=version.fingerprint,
-        erases=erases,
-    )
+def _is_normal(version: Version) -> bool:
+    """Whether the line of a version in the payload names it as it is stored."""
+    return all(normal_string(name) == name for name in (version.namespace, version.key))
 
 
 def _name_of(version: Version) -> str:

@@ -2,18 +2,21 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
-from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_KEY_CHARS
+from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
 from standfast.vocabulary import ActionType, Value
 
 # Kinds of ledger entries that only the store itself writes; a caller's fact can't pass for one of these.
 COMMIT_KIND: Final = "commit"
 ERASURE_KIND: Final = "erasure"
 RESTORE_KIND: Final = "restore"
+# An entry of the ledger holds a fact two levels down.
+_FACT_LEVELS: Final = MAX_DEPTH_LEVELS - 2
+_ACTION_NAMES: Final = {action: action.value for action in ActionType}
 _WRITE_ACTIONS: Final = (ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE)
 
 
@@ -22,12 +25,12 @@ class Fact(Value, frozen=True, kw_only=True):
 
     kind: str
     content: bytes
-    """The canonical bytes of the body."""
+    """The canonical bytes of the body, which the ledger's entry takes over as they are."""
 
     @classmethod
     def of(cls, kind: str, body: dict[str, Any]) -> Self:
         """The fact with this body, in canonical form."""
-        return cls(kind=kind, content=canonical_bytes(body))
+        return cls(kind=kind, content=canonical_bytes(body, max_levels=_FACT_LEVELS))
 
     def __post_init__(self) -> None:
         self._require_name("kind", self.kind)
@@ -42,7 +45,7 @@ class Fact(Value, frozen=True, kw_only=True):
         return body
 
 
-class Write(Value, frozen=True, kw_only=True):
+class Write(Value, frozen=True, kw_only=True, gc=False):
     """One change of one record. Build it with ``of``, which stores the content as canonical bytes.
 
     WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record changed since
@@ -213,10 +216,14 @@ class Commit(Value, frozen=True, kw_only=True):
         contents_match = all(
             w.content is None or fingerprint_of_bytes(w.content) == w.fingerprint for w in commit.writes
         )
-        if recomputed != commit or not contents_match:
+        facts_match = all(Fact.of(fact.kind, fact.read()) == fact for fact in commit.facts)
+        if recomputed != commit or not contents_match or not facts_match:
             raise ValueError("the staged commit does not match its own fingerprint")
         return commit
 
+
+WriteLine: TypeAlias = tuple[str, str, ActionType, str | None, str | None]
+"""What a commit's fingerprint covers of a write: namespace, key, action, fingerprint of the content, reason to erase."""
 
 VectorMaker = Callable[[Commit], Sequence[RecordVector]]
 """Gives the vectors of the records that a commit writes. It raises nothing: a commit is not lost because a model fails."""
@@ -228,15 +235,22 @@ def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> st
 
 
 def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) -> str:
+    """The fingerprint of writes and facts."""
+    return payload_fingerprint(
+        ((w.namespace, w.key, w.action, w.fingerprint, w.erases) for w in writes), facts
+    )
+
+
+def payload_fingerprint(writes: Iterable[WriteLine], facts: Iterable[Fact]) -> str:
     """The fingerprint of writes and facts: one canonical line each.
 
     A line holds the fingerprint of a content and not the content, so that a commit can still be verified after one of
     its contents was lawfully erased.
     """
     digest = hashlib.sha256()
-    for write in writes:
-        line = [write.namespace, write.key, write.action.value, write.fingerprint]
-        digest.update(canonical_bytes(line if write.erases is None else [*line, write.erases]) + b"\n")
+    for namespace, key, action, content, erases in writes:
+        line = (namespace, key, _ACTION_NAMES[action], content)
+        digest.update(canonical_bytes(line if erases is None else (*line, erases)) + b"\n")
     for fact in facts:
         digest.update(
             canonical_bytes({"kind": fact.kind, "told": fingerprint_of_bytes(fact.content)}) + b"\n"

@@ -150,6 +150,8 @@ class InMemoryStorage:
                     and query.snapshot in (None, version.memory_snapshot_id)
                     and (query.since is None or version.memory_snapshot_id > query.since)
                 ]
+                if not query.with_content:
+                    matching = [msgspec.structs.replace(version, content=None) for version in matching]
                 found += matching[-1:] if query.newest else matching
                 if query.limit is not None and len(found) >= query.limit:
                     return found[: query.limit]

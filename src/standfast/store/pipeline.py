@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.canon import utc_text
+from standfast.canon import CanonicalPart, utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
 from standfast.ledger.chain import Branch, Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
@@ -174,7 +174,7 @@ def _ledger_entries(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[En
                 {**of_commit, "namespace": write.namespace, "key": write.key, "reason": write.erases},
             )
     for fact in commit.facts:
-        add(fact.kind, {**of_commit, "told": fact.read()})
+        add(fact.kind, {**of_commit, "told": CanonicalPart(fact.content)})
     body: dict[str, Any] = {
         **of_commit,
         "commit_payload_fingerprint": commit.payload_fingerprint,
@@ -191,7 +191,7 @@ def _ledger_entries(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[En
 
 def decide_fact(view: StateView, fact: Fact) -> tuple[Changes, Entry]:
     """Append a fact that belongs to no commit to the ledger."""
-    entry = extend(view.tip, kind=fact.kind, at=_instant(view), body={"told": fact.read()})
+    entry = extend(view.tip, kind=fact.kind, at=_instant(view), body={"told": CanonicalPart(fact.content)})
     return Changes(entries=[entry]), entry
 
 

@@ -27,7 +27,7 @@ BEHIND_ALL_KEYS: Final = "\U0010ffff"
 """Sorts behind every character that a key can have: keys are printable, and this character is not."""
 
 
-class Version(msgspec.Struct, frozen=True):
+class Version(msgspec.Struct, frozen=True, gc=False):
     """One version of one record. The commit that wrote it made the snapshot of that number.
 
     A version never changes, except that a later commit may erase its content; ``erased_by`` is that commit's snapshot.
@@ -184,6 +184,8 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only versions of this snapshot or older ones."""
     newest: bool = False
     """Of each record, only the newest of the versions that match."""
+    with_content: bool = True
+    """Without it, contents are left out; not for ``keys``, and not together with ``newest``."""
     limit: int | None = None
 
     def as_sql(
@@ -194,26 +196,20 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
         ``snapshot`` is the expression for the snapshot of a row.
         """
         conditions, parameters = ["TRUE"], list[str | int]()
-
-        def require(condition: str, *values: str | int) -> None:
-            conditions.append(condition.replace("?", placeholder))
-            parameters.extend(values)
-
         if self.namespace is not None:
-            after = self.after[1]
-            require("namespace = ?", self.namespace)
+            prefix, after = self.prefix, self.after[1]
             # Only one lower bound, because a database might choose either of two for its index.
-            require("key > ?", after) if after >= self.prefix else require("key >= ?", self.prefix)
-            require("key < ?", self.prefix + BEHIND_ALL_KEYS)
+            bounds = "key > ?" if after >= prefix else "key >= ?"
+            conditions.append(f"namespace = ? AND {bounds} AND key < ?")
+            parameters += (self.namespace, max(after, prefix), prefix + BEHIND_ALL_KEYS)
         elif self.after != ("", ""):
-            require("(namespace, key) > (?, ?)", *self.after)
-        if self.snapshot is not None:
-            require(f"{snapshot} = ?", self.snapshot)
-        if self.since is not None:
-            require(f"{snapshot} > ?", self.since)
-        if self.at is not None:
-            require(f"{snapshot} <= ?", self.at)
-        return " AND ".join(conditions), parameters
+            conditions.append("(namespace, key) > (?, ?)")
+            parameters += self.after
+        for bound, comparison in ((self.snapshot, "="), (self.since, ">"), (self.at, "<=")):
+            if bound is not None:
+                conditions.append(f"{snapshot} {comparison} ?")
+                parameters.append(bound)
+        return " AND ".join(conditions).replace("?", placeholder), parameters
 
 
 class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from standfast.canon import parse
 from standfast.errors import Corruption, StandfastError
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
@@ -42,6 +44,7 @@ INTERNAL_PREFIXES: Final = (
 )
 """The prefixes of rows that are kept about memory; they are not memory."""
 # Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
+_RECORD: Final = msgspec.json.Decoder(Record)
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
 
 
@@ -72,8 +75,8 @@ class RecordChange(Value, frozen=True, kw_only=True):
 def record_of(version: Version) -> Record:
     """Decode the record that a row of a band holds; ``Corruption`` if it holds none."""
     try:
-        return Record.from_json(parse(version.content or b""))
-    except StandfastError as error:
+        return _RECORD.decode(version.content or b"")
+    except (msgspec.DecodeError, StandfastError) as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 
 
@@ -193,8 +196,7 @@ def changes_between(
     """
     touched = {
         row.key
-        for snapshot in range(old + 1, new + 1)
-        for row in store.versions_of(snapshot)
+        for row in store.versions_between(old, new, with_content=False)
         if row.namespace == namespace and is_band_row(row.key) and is_within(scope_in(row.key), scope)
     }
     keys = sorted(touched)

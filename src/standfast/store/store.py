@@ -217,9 +217,9 @@ class Store:
         """The newest version of each of these keys as of a snapshot, expired ones too, by key, not verified."""
         return self._storage.versions(VersionQuery(namespace=namespace, keys=keys, at=at, newest=True))
 
-    def versions_between(self, after: int, until: int) -> list[Version]:
+    def versions_between(self, after: int, until: int, *, with_content: bool = True) -> list[Version]:
         """The versions that the commits after a snapshot wrote, up to another one, by snapshot, namespace and key, not verified."""
-        found = self._storage.versions(VersionQuery(since=after, at=until))
+        found = self._storage.versions(VersionQuery(since=after, at=until, with_content=with_content))
         return sorted(found, key=lambda one: one.memory_snapshot_id)
 
     @property

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple, Protocol, Self
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.lexicon import word_set
-from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex
+from standfast.govern.judge.secrets import find_secret
+from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.origins import Origin
 from standfast.scopes import SHARED
@@ -99,6 +100,22 @@ class Claim:
     @cached_property
     def whole(self) -> TextReading:
         """Text, subject, tags, source, refs and metadata, one per line: everything that will be stored."""
+        return self.reading.followed_by(TextReading(self._other_words))
+
+    @cached_property
+    def secret_kind(self) -> str | None:
+        """The kind of the first secret in the whole; None if it has none."""
+        return find_secret(self.whole.text, self.whole.longest_run_chars)
+
+    def of_record(self, record: Record, role: Role | str) -> "Claim":
+        """The claim of this record. What was read of the words is shared if they are the same."""
+        claim = Claim(record=record, role=role)
+        if record.text == self.record.text and claim._other_words == self._other_words:
+            claim.__dict__.update(reading=self.reading, whole=self.whole, secret_kind=self.secret_kind)
+        return claim
+
+    @cached_property
+    def _other_words(self) -> str:
         record = self.record
         lines = [record.subject or "", *record.tags, *filter(None, (record.session, record.speaker))]
         if record.scope != SHARED:
@@ -109,7 +126,7 @@ class Claim:
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
-        return self.reading.followed_by(TextReading("\n".join(lines)))
+        return "\n".join(lines)
 
     @property
     def is_overlong(self) -> bool:
@@ -165,14 +182,14 @@ class JudgingContext:
         return moved
 
     def with_accepted(self, claim: Claim) -> Self:
-        """The context for a run's next claim, after this one was accepted. Cheap: similarity indexes are shared."""
-        indexes = [*self.indexes, SimilarityIndex([_known_text(claim.record, claim.reading)])]
-        while len(indexes) > 1 and len(indexes[-1].known) >= len(indexes[-2].known):
-            last, before = indexes.pop(), indexes.pop()
-            indexes.append(SimilarityIndex((), [before, last]))
+        """The context for a run's next claim, after this one was accepted. Cheap: indexes are shared."""
+        one, accepted = _known_text(claim.record, claim.reading), self._accepted
         grown = replace(self, related=(*self.related, claim.record))
         self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "attack_days")
-        grown.__dict__["indexes"] = tuple(indexes)
+        grown.__dict__["_given"] = self._given
+        grown.__dict__["_accepted"] = (
+            IndexSnapshot(SimilarityIndex([one])) if accepted is None else accepted.with_text(one)
+        )
         return grown
 
     def updated(
@@ -200,14 +217,14 @@ class JudgingContext:
             forgotten=forgotten,
             today=today,
         )
-        self._copy_computed(updated, "sealed", "sealed_by_word", "attack_days", "indexes")
+        self._copy_computed(updated, "sealed", "sealed_by_word", "attack_days", "_given", "_accepted")
         if recalled == self.recalled:
             self._copy_computed(updated, "recalled_text")
         return updated
 
     def precomputed(self) -> Self:
         """The context itself, with everything computed that does not depend on a claim."""
-        for name in ("indexes", "sealed", "sealed_by_word", "recalled_text", "attack_days"):
+        for name in ("_given", "sealed", "sealed_by_word", "recalled_text", "attack_days"):
             getattr(self, name)
         return self
 
@@ -223,7 +240,9 @@ class JudgingContext:
         return list(asked[1])
 
     def _similar_to(self, claim: Claim) -> list[KnownText]:
-        found = [known for index in self.indexes for known in index.similar_to(claim.reading)]
+        found = [] if self._given is None else self._given.similar_to(claim.reading)
+        if self._accepted is not None:
+            found += self._accepted.similar_to(claim.reading)
         return sorted(
             (
                 known
@@ -237,12 +256,22 @@ class JudgingContext:
     def _copy_computed(self, other: Self, *names: str) -> None:
         other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
 
+    @property
+    def knows_any(self) -> bool:
+        """Whether any record of the scope is known."""
+        return self._given is not None or self._accepted is not None
+
     @cached_property
-    def indexes(self) -> tuple[SimilarityIndex, ...]:
-        """All known records of the scope, findable by what they say."""
+    def _given(self) -> SimilarityIndex | None:
+        """The known records of the scope that the context was made with, findable by what they say."""
         own = (record for record in (*self.vault, *self.related) if record.scope == self.scope)
         known = [_known_text(record) for record in own]
-        return (SimilarityIndex(known),) if known else ()
+        return SimilarityIndex(known) if known else None
+
+    @cached_property
+    def _accepted(self) -> IndexSnapshot | None:
+        """The records that were accepted since."""
+        return None
 
     @cached_property
     def recalled_text(self) -> RecalledText | None:

@@ -255,7 +255,7 @@ class CorroborationFloor:
         """0 for too few, 0.25 for the agent's own word, 0.5 for one source, 0.75 for two, 1 for more."""
         witnesses = claim.witnesses
         is_untrusted = claim.record.origin is Origin.UNTRUSTED
-        if 0 < len(witnesses) < 3 and context.indexes:
+        if 0 < len(witnesses) < 3 and context.knows_any:
             similar = [known for known in context.similar_to(claim) if not known.refused]
             if not is_untrusted:
                 similar = [known for known in similar if known.origin is not Origin.UNTRUSTED]
@@ -336,20 +336,24 @@ class SecrecyFloor:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        found = self._find_in(whole)
+        found = self._find_in(whole, claim.secret_kind)
         if found is CLEAN and (plain_text := plain(whole.text)) != whole.text:
-            found = self._find_in(TextReading(plain_text))
+            found = self._find_in_text(plain_text)
         if (
             found is CLEAN
             and len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS
             and _SPACED_OUT.search(whole.text)
         ):
             joined = _SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), whole.text)
-            found = self._find_in(TextReading(joined))
+            found = self._find_in_text(joined)
         return found
 
-    def _find_in(self, reading: TextReading) -> Finding:
-        if (kind := find_secret(reading.text, reading.longest_run_chars)) is not None:
+    def _find_in_text(self, text: str) -> Finding:
+        reading = TextReading(text)
+        return self._find_in(reading, find_secret(reading.text, reading.longest_run_chars))
+
+    def _find_in(self, reading: TextReading, kind: str | None) -> Finding:
+        if kind is not None:
             return Finding(0.0, f"contains a secret ({kind}). Remove it")
         to_review = None
         for found in personal_data_in(reading):
@@ -454,7 +458,7 @@ class NoveltyFloor:
         length = len(claim.record.text)
         if length > self.max_chars:
             return Finding(0.3, f"too long: {length} characters, at most {self.max_chars}. Split it")
-        if not claim.is_human and (context.refused or context.indexes):
+        if not claim.is_human and (context.refused or context.knows_any):
             if _is_refused(claim, context.refused):
                 return Finding(0.0, "rejected before: the same content. A human may submit it again")
             if refused := [known.memory_id for known in context.similar_to(claim) if known.refused]:
@@ -471,7 +475,7 @@ class NoveltyFloor:
         recalled = context.recalled_text
         if recalled is not None and recalled.contains(claim.reading):
             return recalled.record_of(claim.reading) or RECALLED
-        if not context.indexes:
+        if not context.knows_any:
             return None
         found = (known for known in context.similar_to(claim) if not known.refused and _covers(known, claim))
         return next((known.memory_id for known in found), None)

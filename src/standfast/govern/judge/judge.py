@@ -13,7 +13,7 @@ backed by a model, is a class with a name, a threshold, ``hard`` and ``check``:
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from math import isfinite
 from numbers import Real
@@ -191,6 +191,7 @@ class Judge:
                 what="Judgement", problem=f"minimum must be SABAR or 888_HOLD, not {minimum!r:.40}"
             )
         checks = tuple([floor.check(claim, context) for floor in self._floors])
+        known = None if self._says_new(checks) else self._known(claim, context)
         verdict: Verdict = minimum or Verdict.SEAL
         reasons = [f"{_printable(reason) or 'asked for by the caller'} [{minimum}]"] if minimum else []
         for check in checks:
@@ -199,8 +200,13 @@ class Judge:
                 reasons.append(f"{outcome}: {check.reason or 'no reason given'} [{check.floor}]")
                 own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
                 verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
-        return Judgement(
-            verdict=verdict, floor_checks=checks, reasons=tuple(reasons), known=self._known(claim, context)
+        return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons), known=known)
+
+    def _says_new(self, checks: Sequence[FloorCheck]) -> bool:
+        """Whether a floor against known content found nothing, so that nothing is known."""
+        return any(
+            check is floor.clean and isinstance(floor.floor, NoveltyFloor)
+            for check, floor in zip(checks, self._floors, strict=True)
         )
 
     def _known(self, claim: Claim, context: JudgingContext) -> str | None:

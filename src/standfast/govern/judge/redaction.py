@@ -21,29 +21,39 @@ from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED
 from standfast.vocabulary import Record, normal_tags
 
-SECRECY_FLOOR: Final = SecrecyFloor().name
+_FLOOR: Final = SecrecyFloor()
+SECRECY_FLOOR: Final = _FLOOR.name
 _TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
 _KIND: Final = re.compile(r"\((.*)\)")
 
 
 def redacted(record: Record) -> Record:
     """The record with every secret replaced by its kind; the same object if it has none."""
-    reason = _reason(record)
+    return _redacted(Claim(record=record))
+
+
+def _redacted(claim: Claim) -> Record:
+    record, reason = claim.record, _reason(claim)
     if not reason:
         return record
-    parts = _parts(Claim(record=record).whole)
+    parts = _parts(claim.whole)
     cut = _rebuilt(record, lambda text: _cut(text, parts))
-    if not _reason(cut):
+    if not _reason(Claim(record=cut)):
         return cut
     kind = _KIND.search(reason)
     return _rebuilt(record, lambda _: f"[redacted: {kind[1] if kind else _TOO_LONG}]")
 
 
-def redacted_request(request: RememberRequest) -> RememberRequest:
-    """The request as a trace may record it; the same object if it has no secret."""
-    record = request.record("request", None)
-    without = redacted(record)
-    if without is record:
+def claim_of(request: RememberRequest) -> Claim:
+    """The claim of a request before it has an id and a time."""
+    return Claim(record=request.record("request", None))
+
+
+def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:
+    """The request as a trace may record it; the same object if it has no secret. ``claim`` is its ``claim_of``, if it is there already."""
+    claim = claim or claim_of(request)
+    without = _redacted(claim)
+    if without is claim.record:
         return request
     return msgspec.structs.replace(
         request,
@@ -59,8 +69,8 @@ def redacted_request(request: RememberRequest) -> RememberRequest:
     )
 
 
-def _reason(record: Record) -> str:
-    return SecrecyFloor().check(Claim(record=record), NOTHING_KNOWN).reason
+def _reason(claim: Claim) -> str:
+    return _FLOOR.check(claim, NOTHING_KNOWN).reason
 
 
 def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
@@ -107,5 +117,5 @@ def _cut(text: str, parts: list[tuple[str, str]]) -> str:
 
 def _scope_of(record: Record) -> str:
     """The record's scope; ``shared`` if the scope itself is a secret."""
-    is_secret = record.scope != SHARED and _reason(Record(memory_id="scope", text=record.scope))
+    is_secret = record.scope != SHARED and _reason(Claim(record=Record(memory_id="scope", text=record.scope)))
     return SHARED if is_secret else record.scope

@@ -289,8 +289,10 @@ _CONTEXT: Final = re.compile(
     r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
     re.IGNORECASE,
 )
+_GROUP_STARTS: Final = tuple(dict.fromkeys(one.prefix for one in KEY_FORMATS if len(one.prefix) > 3))
+_UNJOINED_STARTS: Final = tuple(start for start in _GROUP_STARTS if "_" not in start and "-" not in start)
 _GROUPS: Final = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(re.escape(one.prefix) for one in KEY_FORMATS if len(one.prefix) > 3)})[\w-]{{0,12}}(?: [\w-]{{2,12}}){{2,40}}"
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w-]{{0,12}}(?: [\w-]{{2,12}}){{2,40}}"
 )
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and lower case.
 _IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
@@ -420,6 +422,9 @@ def _issued_in(text: str) -> Iterator[FoundSecret]:
 
 def _split_keys_in(text: str) -> Iterator[FoundSecret]:
     """Keys whose characters stand in groups with spaces between them."""
+    is_joined = "_" in text or "-" in text
+    if not any(map(text.__contains__, _GROUP_STARTS if is_joined else _UNJOINED_STARTS)):
+        return
     for found in _GROUPS.finditer(text):
         groups = found[0].split(" ")
         forms = [form for form in ISSUED_FORMS if groups[0].startswith(form[0])]

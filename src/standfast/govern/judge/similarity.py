@@ -5,11 +5,11 @@ adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` 
 ``not``. ``Please note: refunds in the EU take 14 days!`` is not new.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from operator import attrgetter
 from typing import Final
 
 from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
@@ -62,53 +62,87 @@ class KnownText:
 class _Vocabulary:
     """The words of some texts, for a quick check that another text has too many new ones."""
 
-    def __init__(self, readings: Iterable[TextReading], others: Iterable["_Vocabulary"] = ()) -> None:
-        self.words: set[str] = set(SMALL_WORDS).union(*(other.words for other in others))
+    def __init__(self, readings: Iterable[TextReading] = ()) -> None:
+        self._words = set(SMALL_WORDS)
         for reading in readings:
-            self.words |= reading.vocabulary | reading.content
-            self.words.update([f"{word}s" for word in reading.content])
+            self.add(reading)
+
+    def add(self, reading: TextReading) -> None:
+        """Adds the words of a text."""
+        self._words |= reading.vocabulary | reading.content
+        self._words.update([f"{word}s" for word in reading.content])
 
     def count_new_words(self, reading: TextReading) -> int:
         """Counts words that are new whatever their ending. Numbers and words with an apostrophe are not counted."""
-        return sum(map(str.isalpha, reading.vocabulary.difference(self.words)))
+        return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
 
 
 class SimilarityIndex:
     """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
 
-    def __init__(self, known: Iterable[KnownText], merged: Sequence["SimilarityIndex"] = ()) -> None:
-        """Index these texts, and those of other indexes with them."""
-        new = tuple(known)
-        texts = [*new, *(one for other in merged for one in other.known)]
-        self.known: tuple[KnownText, ...] = tuple(sorted(texts, key=attrgetter("sort_key")))
-        self.vocabulary: _Vocabulary = _Vocabulary(
-            (one.reading for one in new), [other.vocabulary for other in merged]
-        )
+    def __init__(self, known: Iterable[KnownText] = ()) -> None:
+        self.known: list[KnownText] = []
+        self.growing = threading.Lock()
+        self._vocabulary = _Vocabulary()
         self._exact: dict[tuple[str, ...], list[int]] = {}
-        self._places_by_word: dict[str, list[int]] = {}
-        for place, one in enumerate(self.known):
-            self._exact.setdefault(_key(one.reading), []).append(place)
-            for word in one.reading.content:
-                self._places_by_word.setdefault(word, []).append(place)
+        # Similar texts have equal numbers and qualifiers, so words are looked up among those only.
+        self._places_by_word: dict[tuple[frozenset[str], frozenset[str]], dict[str, list[int]]] = {}
+        for one in known:
+            self.add(one)
+
+    def add(self, one: KnownText) -> None:
+        """Adds a text."""
+        place, reading = len(self.known), one.reading
+        self.known.append(one)
+        self._vocabulary.add(reading)
+        self._exact.setdefault(_key(reading), []).append(place)
+        places = self._places_by_word.setdefault((reading.numbers, reading.qualifiers), {})
+        for word in reading.content:
+            places.setdefault(word, []).append(place)
 
     def similar_to(self, reading: TextReading) -> list[KnownText]:
-        """The known texts to which this text adds nothing, ordered by memory id."""
-        if self.vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
+        """The known texts to which this text adds nothing, in the order in which they were added."""
+        return [self.known[place] for place in self.places_similar_to(reading)]
+
+    def places_similar_to(self, reading: TextReading) -> list[int]:
+        """Their places in ``known``, ascending."""
+        if self._vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
             return []
         places = set(self._exact.get(_key(reading), ()))
         for place in self._places_sharing_a_rare_word(reading):
             if place not in places and says_nothing_new(reading, self.known[place].reading):
                 places.add(place)
-        return [self.known[place] for place in sorted(places)]
+        return sorted(places)
 
     def _places_sharing_a_rare_word(self, reading: TextReading) -> set[int]:
         """Similar texts share all but a few words, so they share at least one of the rarest."""
-        content, places = reading.content, self._places_by_word
+        content, places = reading.content, self._places_by_word.get((reading.numbers, reading.qualifiers))
         max_added = _max_added(content)
-        if len(content) < _MIN_WORDS or len(content.difference(places)) > max_added:
+        if places is None or len(content) < _MIN_WORDS or len(content.difference(places)) > max_added:
             return set()
         by_rarity = sorted((len(places.get(word, ())), word) for word in content)
         return {place for _, word in by_rarity[: max_added + 1] for place in places.get(word, ())}
+
+
+class IndexSnapshot:
+    """The first texts of an index, however far it grows. So a growing context costs no copy of what it knows."""
+
+    def __init__(self, index: SimilarityIndex) -> None:
+        self._index = index
+        self._size = len(index.known)
+
+    def with_text(self, one: KnownText) -> "IndexSnapshot":
+        """A snapshot that has one more text."""
+        with self._index.growing:
+            if len(self._index.known) != self._size:
+                return IndexSnapshot(SimilarityIndex([*self._index.known[: self._size], one]))
+            self._index.add(one)
+            return IndexSnapshot(self._index)
+
+    def similar_to(self, reading: TextReading) -> list[KnownText]:
+        """The texts of the snapshot to which this text adds nothing."""
+        places = self._index.places_similar_to(reading)
+        return [self._index.known[place] for place in places if place < self._size]
 
 
 def _max_added(content: frozenset[str]) -> int:

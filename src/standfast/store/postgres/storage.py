@@ -83,6 +83,7 @@ def _content_of(row: str) -> str:
 _VERSION: Final = (
     f"namespace, key, memory_snapshot_id, action, fingerprint, {_content_of('versions')}, erased_by"
 )
+_VERSION_WITHOUT_CONTENT: Final = "namespace, key, memory_snapshot_id, action, fingerprint, NULL, erased_by"
 _VECTOR: Final = ", ".join(Vector.__struct_fields__)
 _BUFFERS_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ANY(%b::text[]) ORDER BY commit_id"
 _APPLIED_BY_ID: Final = (
@@ -430,8 +431,9 @@ def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
     condition, parameters = query.as_sql("%s")
     distinct, order = ("DISTINCT ON (namespace, key)", " DESC") if query.newest else ("", "")
     limit = EVER if query.limit is None else query.limit
+    columns = _VERSION if query.with_content else _VERSION_WITHOUT_CONTENT
     sql = (
-        f"SELECT {distinct} {_VERSION} FROM versions WHERE {condition}"
+        f"SELECT {distinct} {columns} FROM versions WHERE {condition}"
         f" ORDER BY namespace, key, memory_snapshot_id{order} LIMIT %s"
     )
     return sql, *parameters, limit

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, Final
 
 import apsw
@@ -10,7 +11,15 @@ from msgspec.structs import astuple
 from standfast.errors import Corruption
 from standfast.ledger.chain import Branch, Entry
 from standfast.limits import MAX_COMMIT_WRITES
-from standfast.store.packing import DICTIONARY, packed, packed_contents, unpacked
+from standfast.store.packing import (
+    DICTIONARY,
+    REFERENCE,
+    borrowed_by,
+    packed,
+    packed_contents,
+    second_key,
+    unpacked,
+)
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
 from standfast.store.sqlite import segment_table
 from standfast.vocabulary import ActionType, BufferState
@@ -128,6 +137,7 @@ _VERSION: Final = (
     " FROM versions AS base WHERE base.namespace = versions.namespace AND base.key = 'LEDGER' || substr(versions.key, 7)"
     " AND base.id BETWEEN versions.id & ~65535 AND versions.id | 65535) ELSE content END, erased_by"
 )
+_VERSION_WITHOUT_CONTENT: Final = "namespace, key, id, action, fingerprint, NULL, erased_by"
 _VECTOR: Final = ", ".join(Vector.__struct_fields__)
 
 INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
@@ -179,6 +189,7 @@ WITHOUT_COMMIT: Final = (
     "SELECT DISTINCT id >> 16 AS snapshot FROM versions"
     " WHERE snapshot NOT IN (SELECT memory_snapshot_id FROM commits) ORDER BY snapshot"
 )
+_OF_SNAPSHOT: Final = "SELECT namespace, key, id, action, fingerprint, content, erased_by FROM versions WHERE id BETWEEN ? AND ? ORDER BY id"
 _OF_KEY: Final = f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id"
 _NEWEST_OF_KEY: Final = f"{_OF_KEY} DESC LIMIT 1"
 
@@ -197,6 +208,19 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
     return [version_of(row) for key in sorted(set(keys)) for row in execute(sql, (namespace, key, before))]
 
 
+def versions_of_snapshot(connection: apsw.Connection, snapshot: int) -> list[Version]:
+    """All versions that a commit wrote, by namespace and key. References are resolved among them."""
+    rows: list[Any] = connection.execute(_OF_SNAPSHOT, ids_of(snapshot)).fetchall()
+    # Nearly always they were written in this order.
+    rows.sort(key=itemgetter(0, 1))
+    contents = [None if row[5] in (None, REFERENCE) else unpacked(row[5]) for row in rows]
+    bases = {(row[0], second_key(row[1])): content for row, content in zip(rows, contents, strict=True)}
+    for place, row in enumerate(rows):
+        if row[5] == REFERENCE and (base := bases.get((row[0], row[1]))) is not None:
+            contents[place] = borrowed_by(base) or b""
+    return [_version_with(row, content) for row, content in zip(rows, contents, strict=True)]
+
+
 def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
     """The statement and the parameters of a query that names no keys."""
     condition, parameters = query.as_sql("?", snapshot="id >> 16")
@@ -211,8 +235,9 @@ def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
             last = _LAST_SNAPSHOT if query.at is None else query.at
             parameters += (ids_of((query.since or 0) + 1)[0], ids_of(last)[1])
     parameters.append(-1 if query.limit is None else query.limit)
+    columns = _VERSION if query.with_content else _VERSION_WITHOUT_CONTENT
     if not query.newest:
-        return f"SELECT {_VERSION} FROM versions WHERE {condition} ORDER BY {order} LIMIT ?", parameters
+        return f"SELECT {columns} FROM versions WHERE {condition} ORDER BY {order} LIMIT ?", parameters
     newest = (
         f"SELECT max(id) AS newest FROM versions WHERE {condition} GROUP BY namespace, key"
         " ORDER BY namespace, key LIMIT ?"
@@ -233,7 +258,11 @@ def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
 
 def version_of(row: Any) -> Version:
     """The version in a row of its columns."""
-    namespace, key, number, action, digest, content, erased_by = row
+    return _version_with(row, None if row[5] is None else unpacked(row[5]))
+
+
+def _version_with(row: Any, content: bytes | None) -> Version:
+    namespace, key, number, action, digest, _, erased_by = row
     snapshot = number >> _SNAPSHOT_SHIFT
     if not 0 <= action < len(_ACTIONS):
         what = f"{namespace}/{key} in snapshot {snapshot}"
@@ -244,7 +273,7 @@ def version_of(row: Any) -> Version:
         snapshot,
         _ACTIONS[action],
         None if digest is None else digest.hex(),
-        None if content is None else unpacked(content),
+        content,
         erased_by,
     )
 

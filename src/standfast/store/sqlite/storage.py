@@ -2,9 +2,9 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import apsw
 from msgspec.structs import astuple
@@ -238,6 +238,8 @@ class SQLiteStorage:
         with _Reading(self) as connection:
             if query.keys is not None:
                 return schema.versions_of_keys(connection, query, query.keys)
+            if query.snapshot is not None and query == VersionQuery(snapshot=query.snapshot):
+                return schema.versions_of_snapshot(connection, query.snapshot)
             return [schema.version_of(row) for row in connection.execute(*schema.versions_in_range(query))]
 
     def vectors(self, query: VectorQuery) -> list[Vector]:
@@ -379,22 +381,23 @@ class SQLiteTransaction:
 
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
-        many = self._connection.executemany
-        many(schema.INSERT_ENTRY, map(schema.row_of_entry, changes.entries))
-        many(schema.INSERT_APPLIED, map(schema.row_of_applied, changes.applied))
+        many = self._execute_many
+        many(schema.INSERT_ENTRY, schema.row_of_entry, changes.entries)
+        many(schema.INSERT_APPLIED, schema.row_of_applied, changes.applied)
         if changes.versions:
             next_ids = self._next_ids(changes)
-            many(schema.INSERT_VERSION, schema.rows_of_versions(changes.versions, next_ids))
+            rows = schema.rows_of_versions(changes.versions, next_ids)
+            self._connection.executemany(schema.INSERT_VERSION, rows)
             for namespace, key, snapshot, content in references_to(changes.versions):
                 self._connection.execute(schema.REFER, (namespace, key, *schema.ids_of(snapshot), content))
-        many(schema.INSERT_VECTOR, map(astuple, changes.vectors))
-        many(schema.END_VECTORS, map(astuple, changes.vector_ends))
+        many(schema.INSERT_VECTOR, astuple, changes.vectors)
+        many(schema.END_VECTORS, astuple, changes.vector_ends)
         for erasure in changes.erasures:
             self._erase(erasure)
-        many(schema.ERASE_VECTORS, map(astuple, changes.erasures))
+        many(schema.ERASE_VECTORS, astuple, changes.erasures)
         drop_erased(self._connection, changes.erasures)
-        many(schema.PUT_BUFFER, map(astuple, changes.buffers))
-        many(schema.PUT_BRANCH, map(astuple, changes.branches))
+        many(schema.PUT_BUFFER, astuple, changes.buffers)
+        many(schema.PUT_BRANCH, astuple, changes.branches)
         for commit_id in changes.dropped:
             self._connection.execute(schema.DROP_BUFFER, (commit_id,))
         self._erased = self._erased or bool(changes.erasures)
@@ -404,6 +407,12 @@ class SQLiteTransaction:
             changes.entries[-1].tip if changes.entries else before.tip,
             before.has_buffers or bool(changes.buffers),
         )
+
+    def _execute_many(
+        self, sql: str, row_of: Callable[[Any], tuple[Any, ...]], values: Sequence[Any]
+    ) -> None:
+        if values:
+            self._connection.executemany(sql, map(row_of, values))
 
     def _next_ids(self, changes: Changes) -> dict[int, int]:
         """The id of the next version of each snapshot. That of an earlier commit has versions already."""
