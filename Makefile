@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all soak load check format mutants bench docs lock cli-docs schemas clean help
+.PHONY: demo test test-all soak load check format mutants bench docs screenshots lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ mutants: $(VENV)/dev.ok         ## Change the core modules in small ways; report
 
 bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run.
 	@$(BIN)/python -m benchmarks
+
+screenshots: $(VENV)/dev.ok     ## The pictures of the console in the docs; needs Chromium.
+	@$(BIN)/python -m tests.server.console.screenshots docs
 
 docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
 	@$(BIN)/python -m sphinx -W --keep-going -q --write-all docs docs/_build

@@ -109,7 +109,7 @@ class SampleServer:
             "trace": ("trace", {"run": left}),
             "same": ("compare", {"left": left, "right": right}),
             "compare": ("compare", {"left": left, "right": other}),
-            "ledger": ("ledger", {}),
+            "ledger": ("ledger", {"after": 0}),
             "entry": ("entry", {"seq": 1}),
             "keys": ("keys", {}),
             "bench": ("bench", {}),

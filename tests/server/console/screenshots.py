@@ -14,7 +14,14 @@ from tests.server.console.sample_server import SampleServer, sample_server
 
 WIDTHS = (390, 1024, 1600)
 SCHEMES = ("light", "dark")
-DOCS = {"console": "overview"}
+DOCS = {
+    "console": "overview",
+    "console-search": "search",
+    "console-user": "scope",
+    "console-record": "record",
+    "console-approvals": "approvals",
+}
+"""The pictures in the docs, and the pages that they show."""
 
 
 def take(

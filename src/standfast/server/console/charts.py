@@ -11,7 +11,7 @@ from typing import Final
 
 WIDTH: Final = 480
 HEIGHT: Final = 210
-LEFT: Final = 52
+LEFT: Final = 72
 RIGHT: Final = 12
 TOP: Final = 10
 BOTTOM: Final = 30

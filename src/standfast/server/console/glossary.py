@@ -192,7 +192,7 @@ SECTIONS: Final = {
         ),
         Term("role", "What a key may do. In a trace: who made the step."),
         Term("name", "Who holds the key."),
-        Term("id", "The public part of a key."),
+        Term("id of a key", "Its public part, below its name."),
         Term("created", "When the key was made."),
         Term("revoke", "End a key, at once and for good, with all its sessions."),
     ),
