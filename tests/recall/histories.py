@@ -72,14 +72,21 @@ questions = st.fixed_dictionaries(
 )
 
 
-def apply_writes(store: Store, number: int, writes: list[dict[str, Any]]) -> None:
+def apply_writes(
+    store: Store,
+    number: int,
+    writes: list[dict[str, Any]],
+    *,
+    namespace: str = "default",
+    run_id: str | None = None,
+) -> None:
     """Apply what can be applied of a list of writes, in one commit."""
     keys: dict[str, Write] = {}
     for one in writes:
         memory_id = one["name"].partition("~")[0]
         key = scoped_key(one["band"], one["scope"], one["name"])
-        is_live = bool(store.read("default", [key]))
-        has_history = bool(store.history("default", key))
+        is_live = bool(store.read(namespace, [key]))
+        has_history = bool(store.history(namespace, key))
         value = {
             "memory_id": memory_id,
             "text": " ".join(one["words"]),
@@ -97,19 +104,19 @@ def apply_writes(store: Store, number: int, writes: list[dict[str, Any]]) -> Non
             "verdict": "PARTIAL" if number % 5 == 4 else "SEAL",
         }
         if one["act"] == "forget" and has_history:
-            keys[key] = Write.of("default", key, ActionType.EXPIRE, erases="asked for")
+            keys[key] = Write.of(namespace, key, ActionType.EXPIRE, erases="asked for")
         elif one["act"] == "expire" and is_live:
-            keys[key] = Write.of("default", key, ActionType.EXPIRE)
+            keys[key] = Write.of(namespace, key, ActionType.EXPIRE)
         elif one["act"] == "not a record":
             action = ActionType.MERGE if is_live else ActionType.WRITE
-            keys[key] = Write.of("default", key, action, {"refunds": number})
+            keys[key] = Write.of(namespace, key, action, {"refunds": number})
         elif one["act"] == "write":
             action = ActionType.MERGE if is_live else ActionType.WRITE
-            keys[key] = Write.of("default", key, action, value)
+            keys[key] = Write.of(namespace, key, action, value)
     if keys:
         store.commit(
             Commit.of(
-                run_id=f"r{store.ids.new_id()}",
+                run_id=run_id or f"r{store.ids.new_id()}",
                 memory_snapshot_id=store.head(),
                 policy_set_id="p",
                 writes=keys.values(),
@@ -117,18 +124,20 @@ def apply_writes(store: Store, number: int, writes: list[dict[str, Any]]) -> Non
         )
 
 
-def plain_answer(store: Store, at: int, question: dict[str, Any]) -> RecallPackage:
+def plain_answer(
+    store: Store, at: int, question: dict[str, Any], namespace: str = "default"
+) -> RecallPackage:
     """What the records give: all that a snapshot shows, listed."""
     request = request_of(question)
     listed = []
     for band in request.bands:
-        for version in store.scan("default", prefix=f"{band}/", at=at):
+        for version in store.scan(namespace, prefix=f"{band}/", at=at):
             record = record_of_version(version)
             if record is not None and any(is_within(record.scope, scope) for scope in request.scopes):
                 listed.append((version.key, record))
     law = {(one.scope, one.memory_id) for _, one in listed if one.band == Band.VAULT}
     shown = [
-        (path_of("default", Band(one.band), one.scope), one, key)
+        (path_of(namespace, Band(one.band), one.scope), one, key)
         for key, one in listed
         if one.band == Band.VAULT or Band.VAULT not in request.bands or (one.scope, one.memory_id) not in law
     ]
@@ -151,8 +160,10 @@ def request_of(question: dict[str, Any]) -> RecallRequest:
     )
 
 
-def indexed_answer(memory: Memory, at: int, question: dict[str, Any]) -> RecallPackage:
-    package = memory.at(at).answer(request_of(question)).package
+def indexed_answer(
+    memory: Memory, at: int, question: dict[str, Any], controller: str = "lexical-v1"
+) -> RecallPackage:
+    package = memory.at(at).answer(request_of(question), controller=controller).package
     assert isinstance(package, RecallPackage)
     return package
 

@@ -1,4 +1,4 @@
-"""Golden packages of ``hybrid-v1``. ``python -m tests.recall.hybrid_vectors`` prints them anew; only a new version may change one."""
+"""Golden packages of ``hybrid-v1``. ``python -m tests.recall.hybrid_vectors`` writes them anew; only a new version may change one."""
 
 import json
 from pathlib import Path

@@ -22,7 +22,7 @@ from standfast.recall.item_trust import UNREVIEWED_VERDICTS
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
 from standfast.vocabulary import ErasedSince, Value, Verdict
 
-MARK_CHARS: Final = 4
+MARK_CHARS: Final = 3
 DEFAULT_TRUST: Final = "ordinary"
 _MARK_TRIES: Final = 16
 
