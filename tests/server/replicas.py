@@ -175,14 +175,19 @@ class ReplicaSet:
 class AcknowledgedCaller(threading.Thread):
     """Remembers single facts and whole runs in turn, and notes what was acknowledged and how long it took.
 
-    It goes on with the same request key when a call fails for good, as a careful program does.
+    It goes on with the same request key when a call fails for good, as a careful program does. With ``pace_seconds`` it makes a call
+    that often; without, as fast as it is answered.
     """
 
-    def __init__(self, address: str, key: str, name: str, stop: threading.Event) -> None:
+    def __init__(
+        self, address: str, key: str, name: str, stop: threading.Event, *, pace_seconds: float = 0.0
+    ) -> None:
         super().__init__(daemon=True)
         self._client = Client(address, key=key, namespace="load", timeout_seconds=30)
         self._name = name
         self._stop_now = stop
+        self._pace_seconds = pace_seconds
+        self._next_call = time.perf_counter()
         self.acknowledged: list[str] = []
         self.seconds: list[float] = []
         self.errors: list[StandfastError] = []
@@ -217,7 +222,9 @@ class AcknowledgedCaller(threading.Thread):
         self.acknowledged += subjects
 
     def _timed(self, call: Callable[[], _T]) -> _T:
+        time.sleep(max(0.0, self._next_call - time.perf_counter()))
         began = time.perf_counter()
+        self._next_call = max(began, self._next_call + self._pace_seconds)
         answer = call()
         self.seconds.append(time.perf_counter() - began)
         return answer

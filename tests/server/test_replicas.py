@@ -150,4 +150,9 @@ def test_make_load_measures_every_deployment_and_loses_nothing(capsys: pytest.Ca
     lines = capsys.readouterr().out.splitlines()
 
     assert code == 0
-    assert [line[:28].strip() for line in lines[2:]] == ["1 server", "3 servers", "3 servers, one killed"]
+    assert [line[:28].strip() for line in lines[2:]] == [
+        "1 server",
+        "1 server, 80 % load",
+        "3 servers",
+        "3 servers, one killed",
+    ]

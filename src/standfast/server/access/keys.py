@@ -20,7 +20,7 @@ from standfast.canon import parse, utc_text
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.limits import MAX_SCOPES
+from standfast.limits import MAX_CACHED_KEYS, MAX_SCOPES
 from standfast.origins import Origin, checked_origin
 from standfast.scopes import checked_scope, outer_scopes
 from standfast.server.access.permissions import ORIGIN_OF_ROLE, Caller, KeyRole
@@ -96,6 +96,7 @@ class Keyring:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._cached: dict[str, tuple[int, ApiKey]] = {}
 
     def create(
         self,
@@ -178,8 +179,8 @@ class Keyring:
         """Return the caller that a token belongs to.
 
         Raises:
-            Unauthenticated: The token is missing, unknown, revoked or expired. An unknown key and a wrong secret take the
-                same time to refuse.
+            Unauthenticated: The token is missing, unknown, revoked or expired. An unknown key and a wrong secret are refused in
+                the same words.
         """
         if not token:
             raise Unauthenticated(problem="no key was sent")
@@ -201,9 +202,19 @@ class Keyring:
         return key.caller
 
     def _find(self, key_id: str) -> ApiKey | None:
+        """The key as of the newest snapshot. While that is the same, and so nothing can have changed, it is looked up once."""
+        head = self._store.head()
+        cached = self._cached.get(key_id)
+        if cached is not None and cached[0] == head:
+            return cached[1]
         row = _row(key_id)
-        found = self._store.read(SYSTEM_NAMESPACE, [row])
-        return _read(found[row]) if row in found else None
+        found = self._store.read(SYSTEM_NAMESPACE, [row], at=head)
+        key = _read(found[row]) if row in found else None
+        if key is not None:
+            if len(self._cached) >= MAX_CACHED_KEYS:
+                self._cached.clear()
+            self._cached[key_id] = head, key
+        return key
 
     def _write(self, key: ApiKey, action: ActionType, event: str, by: str | None) -> Receipt:
         fact = Fact.of("key", {"event": event, "by": by, **key.as_shown()})

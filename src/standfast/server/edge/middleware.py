@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -270,7 +269,7 @@ class EdgeMiddleware:
 
     def deadline(self) -> float:
         """When a body that starts now must be complete."""
-        return anyio.current_time() + self._body_seconds
+        return asyncio.get_running_loop().time() + self._body_seconds
 
 
 class _Exchange:
@@ -292,7 +291,7 @@ class _Exchange:
         if self._body_ended:
             return await self._receive()
         try:
-            with anyio.fail_after(max(0.0, self._deadline - anyio.current_time())):
+            async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             raise _RequestRefused(408, "The body did not arrive in time.") from None
@@ -308,7 +307,7 @@ class _Exchange:
             headers[REQUEST_ID_HEADER] = self.scope[REQUEST_ID_IN_SCOPE]
             for name, value in DEFAULT_HEADERS.items():
                 headers.setdefault(name, value)
-        with anyio.fail_after(SEND_SECONDS):
+        async with asyncio.timeout(SEND_SECONDS):
             await self._send(message)
         self._response_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
 

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from standfast.canon import normal_string, parse
 from standfast.errors import (
@@ -80,17 +81,9 @@ class HttpApi:
             EVENTS_PATH: self._stream_events,
         }
         return [
-            *(Route(path, self._handler(by), methods=list(by)) for path, by in by_path.items()),
+            *(Route(path, _EndpointApp(self._answer, by), methods=list(by)) for path, by in by_path.items()),
             *(Route(path, handler, methods=["GET"]) for path, handler in plain.items()),
         ]
-
-    def _handler(self, by_method: dict[str, Endpoint]) -> Handler:
-        async def handle(request: Request) -> Response:
-            return await self._answer(
-                request, by_method["GET" if request.method == "HEAD" else request.method]
-            )
-
-        return handle
 
     async def _answer(self, request: Request, endpoint: Endpoint) -> Response:
         context = self._context
@@ -187,6 +180,21 @@ class HttpApi:
         }
         text = context.metrics.text(gauges) + gateway.metrics.text(gateway.open_memories(), caller.covers)
         return Response(text, headers={"Content-Type": METRICS_TYPE})
+
+
+class _EndpointApp:
+    """The endpoints of one path, as an ASGI application. Starlette wraps a function into several more layers."""
+
+    def __init__(
+        self, answer: Callable[[Request, Endpoint], Awaitable[Response]], by_method: dict[str, Endpoint]
+    ) -> None:
+        self._answer = answer
+        self._by_method = by_method
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        response = await self._answer(Request(scope, receive), self._by_method[method])
+        await response(scope, receive, send)
 
 
 def _is_json(request: Request) -> bool:
