@@ -283,6 +283,26 @@ def remote() -> None:
         assert_type(memory.recall_batch([standfast.client.RecallBody(query="VAT", tokens=100)])[0].text, str)
 
 
+def adapting(memory: standfast.Memory, folder: Path) -> None:
+    """What other systems' names and formats are kept under."""
+    with standfast.Mem0Memory(memory) as mem0:
+        mem0.add("Ada sails.", user_id="ada")
+    report = standfast.import_file(memory, folder / "facts.jsonl", file_format="jsonl", dry_run=True)
+    assert_type(report, standfast.ImportReport)
+    for piece in standfast.export_text(memory, file_format="markdown"):
+        assert_type(piece, str)
+    assert_type(standfast.StandfastSession("monday", memory, scope="user/ada").session_id, str)
+    assert_type(standfast.StandfastMemoryTool(memory).scope, str)
+
+
+def extracting(memory: standfast.Memory, provider: standfast.ScriptedProvider) -> None:
+    """Facts from conversations."""
+    extractor: standfast.FactExtractor = standfast.Extractor(provider, answers=standfast.AnswerFolder("kept"))
+    added = memory.add([{"role": "user", "content": "I sail."}], supersedes="hobby", extract=extractor)
+    assert_type(added.facts, tuple[standfast.Remembered, ...])
+    assert_type(standfast.ExtractedFact(text="Ada sails.", cites=(0,)).subject, str | None)
+
+
 def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> None:
     """Loops, mailboxes, prompts and providers."""
     mailbox: standfast.InMemoryMailbox[str, str] = standfast.InMemoryMailbox(name="requests")

@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from standfast.adapters.anthropic_memory import StandfastMemoryTool
+    from standfast.adapters.exporting import export_text
+    from standfast.adapters.extraction import Extractor
+    from standfast.adapters.importing import ImportReport, import_file
+    from standfast.adapters.mem0 import Mem0Memory
+    from standfast.adapters.openai_agents import StandfastSession
     from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
     from standfast.client import AsyncClient, Client
     from standfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
@@ -53,6 +59,8 @@ if TYPE_CHECKING:
         AsyncRun,
         AsyncSnapshotView,
         ErasurePlan,
+        ExtractedFact,
+        FactExtractor,
         Forgotten,
         IdempotencyRecord,
         Memory,
@@ -275,6 +283,9 @@ __all__ = [
     "Evidence",
     "Exact",
     "Experiment",
+    "ExtractedFact",
+    "Extractor",
+    "FactExtractor",
     "FewShot",
     "Filter",
     "Finding",
@@ -288,6 +299,7 @@ __all__ = [
     "HttpEmbedder",
     "IdSource",
     "IdempotencyRecord",
+    "ImportReport",
     "InMemoryMailbox",
     "InMemoryPromptRegistry",
     "InMemoryResultCache",
@@ -309,6 +321,7 @@ __all__ = [
     "MainLoopRequest",
     "MainLoopResult",
     "ManualClock",
+    "Mem0Memory",
     "Memory",
     "MemoryAction",
     "MemoryControllerInput",
@@ -389,6 +402,8 @@ __all__ = [
     "SpendingEstimate",
     "SpendingLimits",
     "StandfastError",
+    "StandfastMemoryTool",
+    "StandfastSession",
     "Statement",
     "StaticEmbedder",
     "Step",
@@ -421,8 +436,10 @@ __all__ = [
     "canonical_bytes",
     "compare",
     "estimate_optimization",
+    "export_text",
     "fingerprint",
     "html_report",
+    "import_file",
     "live_table",
     "named_evaluator",
     "named_strategies",
@@ -439,6 +456,12 @@ __all__ = [
 
 # The module of each name. Names that are not listed are in the vocabulary.
 _MODULES = {
+    "adapters.anthropic_memory": "StandfastMemoryTool",
+    "adapters.exporting": "export_text",
+    "adapters.extraction": "Extractor",
+    "adapters.importing": "ImportReport import_file",
+    "adapters.mem0": "Mem0Memory",
+    "adapters.openai_agents": "StandfastSession",
     "canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",
     "client": "AsyncClient Client",
     "clock": "Clock CountedIds IdSource ManualClock RandomIds SystemClock",
@@ -455,7 +478,7 @@ _MODULES = {
     "ledger.notary": "Notary",
     "ledger.note": "VerifyingKey",
     "ledger.tail": "LedgerTail",
-    "memory": "AddedMessage AddedMessages AgentRun AsyncMemory AsyncRun AsyncSnapshotView ErasurePlan Forgotten IdempotencyRecord Memory MemoryVectors Run SessionInfo SessionMessage SnapshotView VectorStatus",
+    "memory": "AddedMessage AddedMessages AgentRun AsyncMemory AsyncRun AsyncSnapshotView ErasurePlan ExtractedFact FactExtractor Forgotten IdempotencyRecord Memory MemoryVectors Run SessionInfo SessionMessage SnapshotView VectorStatus",
     "optimize": "Ablation AgentTool AllOf AnthropicProvider AnyOf Assertions CandidateProgress CompressStrategy Contains Dataset DuplicateRemoval EvalLoop EvalReport EvalRequest EvalResult Evaluator Exact Experiment FewShot GateSettings InMemoryMailbox InMemoryPromptRegistry InMemoryResultCache JsonSchema LLMCompressStrategy LocalPromptOverridesStore LocalResultCache LoopGroup Mailbox MainLoop MainLoopRequest MainLoopResult ModelJudge ModelReply ModelRequest ModelSpending Modification Numeric OpenAICompatibleProvider OptimizationProgress OptimizationReport OptimizeLoop OptimizeRequest OptimizeResult ParetoPoint PowerStatement Prompt PromptOverridesStore PromptTemplate ProviderAdapter ProviderConfig RecallBudget RedisMailbox RedisPromptOverridesStore RedisResultCache Reflection RejectReason RejectedModification RenderedPrompt ResultCache Rewriting S3PromptOverridesStore Sample Score ScriptedProvider Section SpendingEstimate SpendingLimits Strategies ToRemember TokenUsage UnchangedSection UntestedText WorkerLoop apply_report estimate_optimization html_report live_table named_evaluator named_strategies optimize_in_process read_dataset rollback scripted_by",
     "policies": "BandBudget ByteModel PolicySpec WritePolicy policy_names",
     "recall": "BpeCounter ContextPackage Controller ControllerRegistry Embedder EstimatedCounter Filter HttpEmbedder LocalEmbedder MemoryControllerInput QueryVector RecallAnswer RecallItem RecallPackage RecallRequest RecordView StaticEmbedder TokenCounter Where open_embedder to_signed_bytes",

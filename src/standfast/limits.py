@@ -12,6 +12,10 @@ MAX_VALUE_BYTES: Final = 1 << 20
 MAX_NAME_CHARS: Final = 256
 MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
+EXTRACTED_MESSAGES: Final = 40
+"""How many messages a model is shown at once to find facts in."""
+MAX_EXTRACTED_FACTS: Final = 200
+"""How many facts one answer of a model may hold; the rest is left out."""
 MAX_SUPERSEDED: Final = 64
 """How many records one record may supersede."""
 

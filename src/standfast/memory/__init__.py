@@ -25,6 +25,7 @@ from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessage, AddedMessages
 from standfast.memory.embedding import MemoryVectors, VectorStatus
 from standfast.memory.erasing import ErasurePlan, Forgotten
+from standfast.memory.extraction import ExtractedFact, FactExtractor
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
 from standfast.memory.run import AgentRun, Run
@@ -39,6 +40,8 @@ __all__ = [
     "AsyncRun",
     "AsyncSnapshotView",
     "ErasurePlan",
+    "ExtractedFact",
+    "FactExtractor",
     "Forgotten",
     "IdempotencyRecord",
     "Memory",

@@ -28,6 +28,7 @@ from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.erasing import ErasurePlan, Forgotten
+from standfast.memory.extraction import FactExtractor
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
@@ -204,6 +205,7 @@ class AsyncMemory:
         tags: Sequence[str] = (),
         metadata: Mapping[str, JsonScalar] | None = None,
         supersedes: str | Sequence[str] = (),
+        extract: FactExtractor | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -220,6 +222,7 @@ class AsyncMemory:
                 tags=tags,
                 metadata=metadata,
                 supersedes=supersedes,
+                extract=extract,
                 workflow=workflow,
                 agent=agent,
                 run_id=run_id,

@@ -41,6 +41,7 @@ from standfast.vocabulary import (
     JsonScalar,
     Receipt,
     Record,
+    Remembered,
     RunIdentity,
     Value,
     Verdict,
@@ -71,6 +72,10 @@ class AddedMessages(Value, frozen=True, kw_only=True):
     scope: str
     messages: tuple[AddedMessage, ...]
     receipts: tuple[Receipt, ...] = ()
+    facts: tuple[Remembered, ...] = ()
+    """What became of the facts that ``extract`` found in the messages."""
+    facts_problem: str | None = None
+    """Why no facts could be extracted. The messages are stored all the same."""
 
     @property
     def added(self) -> int:

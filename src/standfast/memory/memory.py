@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
-from standfast.errors import AboveCeiling, NotAllowed
+from standfast.errors import AboveCeiling, NotAllowed, StandfastError
 from standfast.govern.judge.judge import Floor, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
@@ -33,6 +33,7 @@ from standfast.memory.committing import RunServices
 from standfast.memory.conversations import AddedMessages, AddRequest, Conversations
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ForgetRequest, Forgotten
+from standfast.memory.extraction import FactExtractor, FactWriter
 from standfast.memory.governed_memory import GovernedMemory
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.retry import RetryLines
@@ -291,6 +292,7 @@ class Memory(GovernedMemory):
         tags: Sequence[str] = (),
         metadata: Mapping[str, JsonScalar] | None = None,
         supersedes: str | Sequence[str] = (),
+        extract: FactExtractor | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -308,6 +310,8 @@ class Memory(GovernedMemory):
             position: The position of the first message. Without it, messages that begin as the session begins are taken for the
                 session from its start, and only what is new is added; any others continue it.
             supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new one is accepted.
+            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its messages and is judged; ``facts`` of the
+                answer has the verdicts. Without one, nothing is extracted.
             run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
             max_origin: The most that the messages may be trusted, whoever said them.
 
@@ -327,7 +331,33 @@ class Memory(GovernedMemory):
             run_id=run_id,
             max_origin=max_origin,
         )
-        return self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
+        added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
+        return added if extract is None else self._extracted(added, extract, workflow, agent, max_origin)
+
+    def _extracted(
+        self,
+        added: AddedMessages,
+        extract: FactExtractor,
+        workflow: str,
+        agent: str | None,
+        max_origin: Origin | str,
+    ) -> AddedMessages:
+        """The answer with the facts in its messages. The messages are stored already, so a failure is told in the answer."""
+        positions = {one.position for one in added.messages}
+        said = [one for one in self.session(added.session, scope=added.scope) if one.position in positions]
+        writer = FactWriter(
+            self.store,
+            self.namespace,
+            scope=added.scope,
+            session=added.session,
+            open_run=lambda run_id: self._writing_run(workflow, agent, run_id, max_origin),
+        )
+        try:
+            facts = tuple(writer.remember(said, extract))
+        except StandfastError as error:
+            self._warn(f"No facts were extracted from session {added.session}: {error}")
+            return msgspec.structs.replace(added, facts_problem=str(error))
+        return msgspec.structs.replace(added, facts=facts)
 
     @overload
     def forget(

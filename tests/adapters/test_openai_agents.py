@@ -1,0 +1,128 @@
+"""Sessions of the OpenAI Agents SDK over memory: items come back as they were given, in order, and are judged."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from standfast.adapters.openai_agents import StandfastSession
+from standfast.errors import InvalidValue
+from standfast.memory import Memory
+from tests.memory.conftest import SECRET
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'}
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "It rains."}
+LONG = " ".join(f"Parcel {number} for house {number * 7} left at noon." for number in range(120))
+ITEMS: list[dict[str, Any]] = [
+    {"role": "user", "content": "Thanks!"},
+    {"role": "assistant", "content": ""},
+    {"type": "reasoning", "id": "r1", "summary": []},
+    {
+        "role": "user",
+        "content": [{"type": "input_text", "text": LONG}, {"type": "input_image", "image_url": "x"}],
+    },
+    {
+        "type": "message",
+        "role": "assistant",
+        "id": "m1",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Ünïcode, 1.0 and 1.", "annotations": []}],
+    },
+    {"type": "web_search_call", "id": "w1", "status": "completed", "score": 1.0},
+]
+
+
+def session_over(memory: Memory, **options: Any) -> StandfastSession:
+    return StandfastSession("monday", memory, scope="user/ada", **options)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.lists(st.sampled_from(ITEMS), min_size=1, max_size=3),
+            st.sampled_from(["pop", "pop", "clear", "limit"]),
+        ),
+        max_size=8,
+    )
+)
+def test_a_session_does_what_a_list_does(steps: list[Any]) -> None:
+    async def follow() -> None:
+        for step in steps:
+            if isinstance(step, list):
+                await session.add_items(step)
+                expected.extend(step)
+            elif step == "pop":
+                assert await session.pop_item() == (expected.pop() if expected else None)
+            elif step == "clear":
+                await session.clear_session()
+                expected.clear()
+            else:
+                assert await session.get_items(2) == expected[-2:]
+            assert await session.get_items() == expected
+        assert await session.get_items(0) == []
+
+    expected: list[dict[str, Any]] = []
+    with Memory.open(":memory:") as memory:
+        session = session_over(memory)
+        asyncio.run(follow())
+        assert list(memory.verify()) == []
+
+
+def test_two_sessions_and_two_scopes_share_nothing() -> None:
+    memory = Memory.open(":memory:")
+    other = StandfastSession("tuesday", memory, scope="user/ada")
+    foreign = StandfastSession("monday", memory, scope="user/bob")
+    asyncio.run(session_over(memory).add_items(ITEMS))
+
+    assert asyncio.run(other.get_items()) == asyncio.run(foreign.get_items()) == []
+    assert asyncio.run(foreign.pop_item()) is None
+    assert asyncio.run(session_over(memory).get_items()) == ITEMS
+    assert "Parcel 7" in memory.recall("parcel 7", scope="user/ada").text
+
+
+def test_what_is_not_accepted_is_not_given_back_nor_is_half_of_a_call() -> None:
+    async def talk() -> list[Any]:
+        await session.add_items([ITEMS[0], CALL, {**RESULT, "output": SECRET}, ITEMS[4]])
+        await session.add_items([{**CALL, "call_id": "c2"}])
+        return await session.get_items()
+
+    session = session_over(Memory.open(":memory:"))
+    under_way = {**CALL, "call_id": "c2"}
+
+    assert asyncio.run(talk()) == [ITEMS[0], ITEMS[4], under_way]
+    result = {**RESULT, "call_id": "c2"}
+    asyncio.run(session.add_items([result]))
+    assert asyncio.run(session.get_items()) == [ITEMS[0], ITEMS[4], under_way, result]
+
+
+def test_threads_that_add_at_once_lose_nothing() -> None:
+    memory = Memory.open(":memory:")
+
+    def add(number: int) -> None:
+        for turn in range(5):
+            item = {"role": "user", "content": f"Turn {turn} of guest {number}."}
+            asyncio.run(session_over(memory).add_items([item]))
+
+    threads = [threading.Thread(target=add, args=[number]) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said = [item["content"] for item in asyncio.run(session_over(memory).get_items())]
+
+    assert sorted(said) == sorted(f"Turn {turn} of guest {guest}." for turn in range(5) for guest in range(3))
+
+
+@pytest.mark.parametrize("wrong", ["Hello", {"role": "user", "content": float("nan")}, {"x": "y" * 70_000}])
+def test_a_wrong_item_is_refused_before_anything_is_written(wrong: Any) -> None:
+    memory = Memory.open(":memory:")
+
+    with pytest.raises(InvalidValue):
+        asyncio.run(session_over(memory).add_items([ITEMS[0], wrong]))
+    assert memory.store.head() == 0
+    with pytest.raises(InvalidValue):
+        StandfastSession("", memory)
