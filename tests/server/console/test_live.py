@@ -21,7 +21,8 @@ def test_the_activity_page_lists_the_newest_first_without_scripts(
     body = next(attributes for tag, attributes in elements_of(answer) if tag == "body")
 
     assert text.index("A proposal waits for a decision.") < text.index("Snapshot 4: policy/eu-refunds")
-    assert "Rejected: secret/deploy" in text
+    assert "Rejected: secret/deploy 2026" in text
+    assert "@1." not in text
     assert body["data-events"] == "/console/events"
     assert body["data-namespace"] == harness.namespace
     assert (

@@ -377,7 +377,7 @@ def test_rejected_content_has_its_reason_and_filters(operator: BrowserClient, ha
 def test_a_search_explains_scores_and_trust(operator: BrowserClient, harness: SampleServer) -> None:
     text = words_of(operator.get(harness.pages()["recall"]))
 
-    assert " matches refund " in text
+    assert "score 1.000 · matches refund " in text
     assert "trust at most 0.85" in text
 
 

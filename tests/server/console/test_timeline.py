@@ -95,3 +95,13 @@ def test_runs_are_listed_by_their_names(harness: SampleServer, operator: Browser
     runs = words_of(operator.get(harness.pages()["runs"]))
 
     assert "triage run-a" in runs
+
+
+def test_what_was_forgotten_ended_and_was_not_superseded(
+    harness: SampleServer, operator: BrowserClient
+) -> None:
+    page = words_of(operator.get(harness.pages()["forgotten"]))
+
+    assert "ends the text of snapshot" in page
+    assert "ended in snapshot" in page
+    assert "supersedes" not in page

@@ -1,12 +1,13 @@
 """The page of what happened last. With scripts it grows by itself; without, it is loaded again."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_EVENT_ENTRIES
 from standfast.server.access.permissions import Permission
 from standfast.server.console.page_request import Page, PageRequest
-from standfast.server.console.rendering import link
+from standfast.server.console.rendering import link, short_name
 from standfast.server.operations.event_operations import (
     COMMIT,
     PROPOSAL,
@@ -18,6 +19,8 @@ from standfast.server.operations.event_operations import (
 from standfast.vocabulary import ActionType
 
 _NAMED_RECORDS: Final = 3
+# Marks further versions of one record in the same band.
+_SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?$")
 _PAGES_BACK: Final = 10
 """How many pages of ledger entries are looked at, at most."""
 
@@ -62,15 +65,15 @@ def line_of(event: ServerEvent, namespace: str) -> ActivityLine:
         text = "A proposal was decided." if decided else "A proposal waits for a decision."
         to = link("approvals", namespace, decided=1 if decided else None)
         return ActivityLine(event, "decided" if decided else "waiting", text, to)
-    names = [one.memory_id for one in event.records]
-    shown = ", ".join(dict.fromkeys(names[:_NAMED_RECORDS]))
+    names = list(dict.fromkeys(short_name(_SUFFIX.sub("", one.memory_id)) for one in event.records))
+    shown = ", ".join(names[:_NAMED_RECORDS])
     if event.kind == REFUSAL and event.namespace is None:
         return ActivityLine(event, "refused", "A call was refused.", link("ledger", namespace))
     if event.kind == REFUSAL:
         return ActivityLine(event, "rejected", f"Rejected: {shown}", link("refused", namespace))
     assert event.kind == COMMIT
     text = f"Snapshot {event.memory_snapshot_id}: {shown}"
-    more = event.changed - min(len(names), _NAMED_RECORDS)
+    more = len(names) - _NAMED_RECORDS
     return ActivityLine(
         event,
         "commit",

@@ -9,6 +9,7 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
+from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.package import ContextPackage
 from standfast.scopes import ALL_SCOPES
 from standfast.server.access.permissions import Permission
@@ -157,6 +158,7 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
     hits: list[dict[str, Any]] = [
         {
             "item": item,
+            "score": _shown_score(item.score),
             "band": item.store_path.rpartition("/")[2],
             "ceiling": why[item.store_path, item.memory_id].ceiling,
             "matched": _matched(why[item.store_path, item.memory_id]),
@@ -171,13 +173,18 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
         "hits": [hit for hit in hits if hit["matched"] or not is_contract],
         "fillers": [hit for hit in hits if not hit["matched"] and is_contract],
         "passed_over": [
-            one
+            (one, _shown_score(one.score))
             for one in found.explanation.items
             if isinstance(one, ExplainedMatch) and one.outcome != "selected"
         ],
         "dropped": {reason: count for reason, count in found.explanation.counts.items() if count},
         "tokens": body.tokens,
     }
+
+
+def _shown_score(score: float) -> str:
+    """A score as people read it. Controllers by index count in whole numbers, of which the best record gets ``BEST_SCORE``."""
+    return f"{score / BEST_SCORE if isinstance(score, int) else score:.3f}"
 
 
 def _boosts(why: ExplainedItem | ExplainedMatch) -> str:

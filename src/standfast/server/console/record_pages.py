@@ -14,7 +14,7 @@ from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery
 from standfast.store.records import HistoryEntry
-from standfast.vocabulary import Band, Receipt, Record, Verdict
+from standfast.vocabulary import ActionType, Band, Receipt, Record, Verdict
 
 _CURRENT_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands in which a later text of a subject supersedes the one before it."""
@@ -31,6 +31,8 @@ class TimelineStep:
     before: Record | None = None
     replaces: int | None = None
     superseded_by: int | None = None
+    is_ended: bool = False
+    """Whether ``superseded_by`` ended the text, instead of putting another in its place."""
     is_current: bool = False
     reasons: tuple[JudgeReason, ...] = ()
     run_id: str = ""
@@ -93,6 +95,7 @@ class _Timeline:
             before = self.newest.get(band)
             if before is not None and before is not step:
                 before.superseded_by = step.snapshot
+                before.is_ended = entry.action is ActionType.EXPIRE
                 before.is_current = False
                 step.before, step.replaces = before.record, before.snapshot
             step.is_current = entry.record is not None

@@ -70,7 +70,7 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 _NO_FLOORS: Final = (CONTENT_FLOOR, HUMAN_SEAL_FLOOR, HUMAN_ACCEPT_FLOOR, HUMAN_DECISION_FLOOR)
-_MADE_ID: Final = re.compile("m-[0-9a-f]{16,}")
+_MADE_ID: Final = re.compile("[ms]-[0-9a-f]{16,}(-[0-9]+)?")
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 

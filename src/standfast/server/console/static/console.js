@@ -33,7 +33,12 @@ if (events && "EventSource" in window) {
   let after = document.body.dataset.after;
 
   const address = (page, fields) => `/console/${page}?${new URLSearchParams({ in: namespace, ...fields })}`;
-  const named = (event) => [...new Set((event.records || []).slice(0, 3).map((one) => one.memory_id))].join(", ");
+  const plain = (name) => {
+    const base = name.replace(/(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?$/, "");
+    return /^[ms]-[0-9a-f]{16,}(-[0-9]+)?$/.test(base) ? `${base.slice(0, 12)}…` : base;
+  };
+  const names = (event) => [...new Set((event.records || []).map((one) => plain(one.memory_id)))];
+  const named = (event) => names(event).slice(0, 3).join(", ");
   const line = (event) => {
     if (event.kind === "proposal") {
       return event.action === "EXPIRE"
@@ -45,7 +50,7 @@ if (events && "EventSource" in window) {
         ? ["rejected", `Rejected: ${named(event)}`, address("refused", {})]
         : ["refused", "A call was refused.", address("ledger", {})];
     }
-    const more = event.changed - Math.min((event.records || []).length, 3);
+    const more = names(event).length - 3;
     const text = `Snapshot ${event.memory_snapshot_id}: ${named(event)}${more > 0 ? ` and ${more} more` : ""}`;
     return ["commit", text, address("snapshots", { at: event.memory_snapshot_id })];
   };
