@@ -17,7 +17,8 @@ from standfast.govern.judge.floors import (
     SecrecyFloor,
     TruthFloor,
 )
-from standfast.govern.judge.injection import InjectionFloor
+from standfast.govern.judge.injection import _IN_WORDS, InjectionFloor
+from standfast.govern.judge.injection_phrases import PHRASES, UNSPACED_WEAK
 from standfast.govern.judge.judge import Judge
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
@@ -428,7 +429,15 @@ def test_a_near_miss_shows_in_the_score() -> None:
     score, reason = InjectionFloor().check(claim("Hey assistant, the lamp is broken."), NOTHING_KNOWN)
 
     assert 0.5 <= score < 1
-    assert reason == "gives orders to the model that reads it (address). State it as a fact"
+    assert reason == (
+        "gives orders to the model that reads it: it speaks to the model. Say it as a fact, such as “The user prefers …”, or leave it out"
+    )
+
+
+def test_every_sign_of_an_order_has_a_name_that_people_understand() -> None:
+    kinds = {phrase.kind for phrase in PHRASES.phrases} | {kind for kind, _, _ in UNSPACED_WEAK}
+
+    assert kinds | {"prompt markup", "chat markup", "hidden passage", "leaking link"} == set(_IN_WORDS)
 
 
 def test_two_weak_signs_of_different_kinds_are_one_strong_one() -> None:

@@ -62,6 +62,37 @@ class InjectionFloor:
         return worst
 
 
+# What each kind of sign asks of the model, as people would say it.
+_IN_WORDS: Final = {
+    "address": "it speaks to the model",
+    "chat markup": "it has turns of a chat",
+    "concealment": "to hide something",
+    "denial": "to deny something",
+    "disclosure": "to show its instructions",
+    "exfiltration": "to give away what it knows",
+    "hidden passage": "in a passage that people do not see",
+    "hijack": "to say or do something",
+    "jailbreak": "to act without rules",
+    "leaking link": "through a link that gives away data",
+    "mode": "to act without rules",
+    "new task": "to take up a new task",
+    "notice": "it looks like a notice of the system",
+    "override": "to drop its rules",
+    "permission": "it gives permissions",
+    "persistence": "to obey from now on",
+    "persona": "to play a role",
+    "prompt markup": "it has the markup of a prompt",
+    "recital": "to recite something",
+    "reset": "to forget what was before",
+    "role": "to play a role or follow a rule",
+    "self-approval": "it calls itself checked",
+    "tool": "to use a tool",
+    "unasked": "to act without asking",
+    "weakening": "to do something dangerous",
+    "wish": "it asks for something",
+}
+
+
 class Sign(NamedTuple):
     """Something that orders look like: its kind, a weight, and where in the spoken text it is. Markup counts everywhere."""
 
@@ -97,8 +128,11 @@ def _scored(signs: list[Sign]) -> Finding:
     if not counted:
         return CLEAN
     score = prod(1 - sign.weight for sign in counted.values())
-    names = ", ".join(sorted(counted))
-    return Finding(score, f"gives orders to the model that reads it ({names}). State it as a fact")
+    orders = ", ".join(sorted({_IN_WORDS[kind] for kind in counted}))
+    return Finding(
+        score,
+        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers …”, or leave it out",
+    )
 
 
 def _overlap(one: Sign, other: Sign) -> bool:

@@ -84,7 +84,7 @@ _ELSEWHERE: Final = (
         "$argon2",
         r"\$argon2(?:id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[+/A-Za-z0-9]{8,64}\$([+/A-Za-z0-9]{22,128})",
     ),
-    ("JSON web token", "eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})\.[\w-]{0,4000}"),
+    ("JSON web token", "eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})(?:\.[\w-]{0,4000})?"),
     (
         "token in a link",
         "=",
@@ -154,6 +154,11 @@ _SPACED_FORMS: Final = tuple(
             "-u",
             "password on a command line",
             r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)",
+        ),
+        (
+            "curl",
+            "key on a command line",
+            r"(?<!\S)(?:-u|--user)[ =]['\"]?((?=[^\s:'\"]{0,99}\d)(?=[^\s:'\"]{0,99}[a-z])(?=[^\s:'\"]{0,99}[A-Z])[^\s:'\"@$<{]{10,100}):['\"]?(?!\S)",
         ),
         *(
             (prefix, "password on a command line", rf"(?<![\w-]){program}['\"]?{_CHOSEN}")
