@@ -281,6 +281,8 @@ def remote() -> None:
         batch = [standfast.client.RememberBody(text="VAT is 19 %.", tags=("tax",))]
         assert_type(memory.remember_batch(batch).receipt, standfast.Receipt | None)
         assert_type(memory.recall_batch([standfast.client.RecallBody(query="VAT", tokens=100)])[0].text, str)
+        for event in memory.events(after=0):
+            assert_type(event, standfast.client.ServerEvent)
 
 
 def adapting(memory: standfast.Memory, folder: Path) -> None:

@@ -15,13 +15,16 @@ from standfast.client.async_resources import (
     AsyncRemoteTraces,
 )
 from standfast.client.client import Client
+from standfast.client.event_stream import AsyncEventStream, EventStream
 from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
 from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
+from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.schemas import RecallBody, RememberBody
 
 __all__ = [
     "AsyncClient",
+    "AsyncEventStream",
     "AsyncRemoteApprovals",
     "AsyncRemoteKeys",
     "AsyncRemotePrompts",
@@ -29,6 +32,7 @@ __all__ = [
     "AsyncRemoteSnapshot",
     "AsyncRemoteTraces",
     "Client",
+    "EventStream",
     "RecallBody",
     "RememberBody",
     "RemoteApprovals",
@@ -37,4 +41,5 @@ __all__ = [
     "RemoteRun",
     "RemoteSnapshot",
     "RemoteTraces",
+    "ServerEvent",
 ]

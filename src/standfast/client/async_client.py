@@ -24,6 +24,7 @@ from standfast.client.async_resources import (
     ClientThreads,
 )
 from standfast.client.client import TIMEOUT_SECONDS, Client
+from standfast.client.event_stream import AsyncEventStream
 from standfast.client.remote_run import RemoteRun
 from standfast.client.remote_snapshot import RemoteSnapshot
 from standfast.clock import Clock, IdSource
@@ -293,6 +294,10 @@ class AsyncClient:
     def entries(self) -> AsyncIterator[schemas.LedgerEntry]:
         """Yield every entry of the ledger, in order."""
         return self._threads.iterate(self._client.entries())
+
+    def events(self, *, after: int | None = None) -> AsyncEventStream:
+        """Follow commits, proposals and refusals as they happen; see ``Client.events``."""
+        return AsyncEventStream(self._client.events(after=after))
 
     # Traces, bench results, prompts.
 

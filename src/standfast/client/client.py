@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
+from weakref import WeakSet
 
 from standfast.client.bodies import add_body, forget_body, joined, message_pages, recall_body, remember_body
+from standfast.client.event_stream import EventStream
 from standfast.client.remote_resources import (
     RemoteApprovals,
     RemoteKeys,
@@ -69,16 +71,19 @@ class Client:
         ids: IdSource | None = None,
     ) -> None:
         require_text("namespace", namespace)
+        clock = clock or SystemClock()
         transport = Transport(
             address,
             key if key is not None else os.environ.get(KEY_VARIABLE, ""),
             timeout_seconds=timeout_seconds,
-            clock=clock or SystemClock(),
+            clock=clock,
         )
         self.address = transport.address
         self.namespace = namespace
         self._calls = ApiCalls(transport, namespace)
         self._ids = ids or RandomIds()
+        self._clock = clock
+        self._streams = WeakSet[EventStream]()
 
     # Writing.
 
@@ -357,6 +362,17 @@ class Client:
         pages = self._calls.pages("/v1/ledger", schemas.LedgerPage, schemas.PageQuery())
         return (one for page in pages for one in page.entries)
 
+    def events(self, *, after: int | None = None) -> EventStream:
+        """Follow commits, proposals and refusals of all namespaces of the key, as they happen.
+
+        Args:
+            after: The id of the last event that is known (``EventStream.last_id``); 0 for everything from the beginning. Without one,
+                only later events.
+        """
+        stream = EventStream(self._calls.transport, after, sleep=self._clock.sleep)
+        self._streams.add(stream)
+        return stream
+
     # Traces, bench results, prompts.
 
     def keys(self) -> RemoteKeys:
@@ -382,7 +398,9 @@ class Client:
         return RemotePrompts(self._calls)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and end the streams of events."""
+        for stream in list(self._streams):
+            stream.close()
         self._calls.transport.close()
 
     def __enter__(self) -> Self:

@@ -1,17 +1,20 @@
 """HTTP requests to a server: connections, retries where they are safe, and errors as the classes they were there."""
 
+import http
 import http.client
 import json
+import socket
 import threading
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from standfast import errors
 from standfast.clock import Clock
 from standfast.errors import InvalidValue, ServerFailed, StandfastError, Unreachable
-from standfast.limits import MAX_ATTEMPTS
+from standfast.limits import EVENT_PULSE_SECONDS, MAX_ATTEMPTS
 from standfast.vocabulary import Value
 
 PAUSE_SECONDS: Final = 0.2
@@ -75,7 +78,7 @@ class Transport:
         for left in range(attempts - 1, -1, -1):
             try:
                 return self._send_once(method, f"{self._prefix}{path}", content, headers)
-            except _Retryable as failure:
+            except RetryableFailure as failure:
                 if left == 0:
                     raise failure.error from None
                 self._clock.sleep(failure.pause_seconds)
@@ -90,7 +93,13 @@ class Transport:
         except (OSError, http.client.HTTPException) as failure:
             self._drop_connection()
             problem = str(failure) or type(failure).__name__
-            raise _Retryable(Unreachable(address=self.address, problem=problem), PAUSE_SECONDS) from None
+            raise RetryableFailure(
+                Unreachable(address=self.address, problem=problem), PAUSE_SECONDS
+            ) from None
+        return self._answer_of(response, raw)
+
+    def _answer_of(self, response: http.client.HTTPResponse, raw: bytes) -> Any:
+        """The JSON of a response, or the error that it tells of."""
         try:
             answer = json.loads(raw)
         except ValueError:
@@ -105,14 +114,39 @@ class Transport:
         if response.status in _RETRYABLE:
             retry_after = response.headers.get("Retry-After", "")
             seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else PAUSE_SECONDS
-            raise _Retryable(error, min(seconds, MAX_PAUSE_SECONDS))
+            raise RetryableFailure(error, min(seconds, MAX_PAUSE_SECONDS))
         raise error
+
+    def open_stream(self, path: str, headers: dict[str, str]) -> "OpenStream":
+        """Begin a response that does not end by itself, on a connection of its own."""
+        connection = self._new_connection(max(self._timeout_seconds, 3 * EVENT_PULSE_SECONDS))
+        try:
+            connection.connect()
+            opened = connection.sock
+            connection.request("GET", f"{self._prefix}{path}", headers={**self._headers, **headers})
+            response = connection.getresponse()
+            raw = b"" if response.status == http.HTTPStatus.OK else response.read()
+        except (OSError, http.client.HTTPException) as failure:
+            connection.close()
+            problem = str(failure) or type(failure).__name__
+            raise RetryableFailure(
+                Unreachable(address=self.address, problem=problem), PAUSE_SECONDS
+            ) from None
+        if response.status != http.HTTPStatus.OK:
+            connection.close()
+            self._answer_of(response, raw)
+            problem = f"status {response.status} instead of a stream"
+            raise ServerFailed(address=self.address, problem=problem)
+        return OpenStream(connection, opened, response)
+
+    def _new_connection(self, timeout_seconds: float) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        return kind(self._host, self._port, timeout=timeout_seconds)
 
     def _connection(self) -> http.client.HTTPConnection:
         connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
         if connection is None:
-            kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
-            connection = self._own.connection = kind(self._host, self._port, timeout=self._timeout_seconds)
+            connection = self._own.connection = self._new_connection(self._timeout_seconds)
             with self._lock:
                 self._connections.add(connection)
         return connection
@@ -128,6 +162,15 @@ class Transport:
         with self._lock:
             for connection in list(self._connections):
                 connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """A response that does not end by itself, with its connection and the socket that another thread can shut down."""
+
+    connection: http.client.HTTPConnection
+    socket: socket.socket
+    response: http.client.HTTPResponse
 
 
 class ApiCalls:
@@ -183,7 +226,7 @@ class ApiCalls:
         return path if path.startswith("/v1/") else f"{self._prefix}{path}"
 
 
-class _Retryable(Exception):
+class RetryableFailure(Exception):
     """The request can be sent again. ``error`` is raised if it is not."""
 
     def __init__(self, error: StandfastError, pause_seconds: float) -> None:
