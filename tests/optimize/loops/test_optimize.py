@@ -171,6 +171,21 @@ def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path)
     assert harness.optimize(fresh).held_out_use == 1
 
 
+def test_a_use_that_could_prove_nothing_is_not_run(tmp_path: Path) -> None:
+    """70 samples are enough for one test. Another candidate on the same held-out samples would be the second."""
+    first = Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
+    assert first.optimize(dataset(70)).has_modifications
+    provider = agent()
+    report = Harness(tmp_path, provider, Planted(("role", "Calculator."))).optimize(dataset(70))
+
+    [rejected] = report.rejected
+    assert rejected.reason is RejectReason.NOT_ENOUGH_SAMPLES
+    assert "use 2 of these held-out samples) needs 56 held-out samples, and there are 42" in rejected.detail
+    assert provider.calls == report.evaluations == 2 * report.choosing_samples
+    assert (report.baseline_pass_rate, report.worst_loss) == (1.0, None)
+    assert "56 could" in summary_lines(report)[-1]
+
+
 def test_the_same_comparison_with_other_runs_is_another_use(tmp_path: Path) -> None:
     """Trying again until chance agrees is accounted for."""
     edit = ("role", SHORT_ROLE)

@@ -113,12 +113,14 @@ class GateSettings(Value, frozen=True, kw_only=True):
         """Return the level of the n-th test on the same held-out samples. All of them together spend ``level``."""
         return self.level * 6 / (pi * use) ** 2
 
-    def too_few(self, *, choosing: int, held_out: int, use: int = 1) -> str | None:
-        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None if one could."""
-        parts = (
-            ("choosing", choosing, self.choosing),
-            ("held-out", held_out, self.confirming(use)),
-        )
+    def too_few(self, *, held_out: int, choosing: int | None = None, use: int = 1) -> str | None:
+        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None if one could.
+
+        Without ``choosing``, only the held-out samples are looked at.
+        """
+        parts = [("held-out", held_out, self.confirming(use))]
+        if choosing is not None:
+            parts.insert(0, ("choosing", choosing, self.choosing))
         missing = [
             f"{needed} {part} samples, and there are {count}"
             for part, count, looks in parts

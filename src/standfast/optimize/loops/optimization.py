@@ -309,9 +309,10 @@ class Optimization:
             rejected += [self._unconfirmed(one, confirmed) for one in modifications]
         final = progress.current if good else self._base
         subject, rates = self._subject, (baseline_rate, baseline_rate)
-        if confirmed is not None:
+        tested = confirmed if confirmed is not None and confirmed.repeats else None
+        if tested is not None:
             # Both rates of the held-out samples, so that they can be compared.
-            rates = confirmed.baseline_pass_rate, confirmed.candidate_pass_rate
+            rates = tested.baseline_pass_rate, tested.candidate_pass_rate
         return OptimizationReport(
             experiment_id=subject.experiment_id,
             prompt_ns=self._base.ns,
@@ -337,12 +338,12 @@ class Optimization:
             settings=self._gate,
             choosing_power=progress.power,
             confirming_power=power_statement(
-                samples=confirmed.samples if confirmed is not None else len(self._confirm),
+                samples=tested.samples if tested is not None else len(self._confirm),
                 margin=self._gate.margin,
                 level=self._gate.confirming(self._use).easiest,
             ),
-            confirming_p_value=None if confirmed is None else confirmed.p_value,
-            worst_loss=None if confirmed is None else confirmed.worst_loss,
+            confirming_p_value=None if tested is None else tested.p_value,
+            worst_loss=None if tested is None else tested.worst_loss,
             held_out_use=self._use,
             stopped=stopped,
             pareto=pareto_front(progress.points),

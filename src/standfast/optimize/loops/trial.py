@@ -188,12 +188,17 @@ class Trial:
         return uses.lowest_number(baseline.digest, [sample.digest for sample in samples])
 
     def confirm(self, baseline: Arm, candidate: Arm, samples: Dataset[Any, Any]) -> tuple[Ruling, int]:
-        """Compare on held-out samples and record the test; return the ruling and which use of the samples it was."""
+        """Compare on held-out samples and record the test; return the ruling and which use of the samples it was.
+
+        A use in which the samples could prove nothing is not begun: its ruling has no repeats.
+        """
         template, gate = self._setting.template, self._setting.gate
         digests = [sample.digest for sample in samples]
+        number = self._store.held_out_uses(template).number_of(baseline.digest, candidate.digest, digests)
+        if (refused := self._too_few(candidate, samples, number)) is not None:
+            return refused, number
         self._held_out = True
         self._rows[baseline.digest, True] = self._row(baseline.digest)
-        number = self._store.held_out_uses(template).number_of(baseline.digest, candidate.digest, digests)
         [ruling] = self.compare(baseline, [candidate], samples, looks=gate.confirming(number))
         runs = [sorted(self._runs(arm, samples).items()) for arm in (baseline, candidate)]
         recorded = self._store.record_held_out_use(
@@ -205,9 +210,21 @@ class Trial:
         )
         if recorded != number:
             # Other runs than those of the known test, or another optimization came first: a later, stricter test.
-            [ruling] = self.compare(baseline, [candidate], samples, looks=gate.confirming(recorded))
+            refused = self._too_few(candidate, samples, recorded)
+            [ruling] = (
+                [refused]
+                if refused is not None
+                else self.compare(baseline, [candidate], samples, looks=gate.confirming(recorded))
+            )
         self._held_out = False
         return ruling, recorded
+
+    def _too_few(self, candidate: Arm, samples: Dataset[Any, Any], use: int) -> Ruling | None:
+        """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs say."""
+        problem = self._setting.gate.too_few(held_out=len(samples), use=use)
+        if problem is None or candidate.must_improve:
+            return None
+        return Ruling(reason=RejectReason.NOT_ENOUGH_SAMPLES, detail=problem)
 
     def screen(self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any]) -> list[bool]:
         """Return for each candidate whether it may be worth a comparison, from one run per sample."""
