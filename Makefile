@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all soak load check format mutants bench docs screenshots lock cli-docs schemas clean help
+.PHONY: demo test test-all same-bytes soak load check format mutants bench docs screenshots lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ soak: $(VENV)/dev.ok            ## Many processes on one store, killed at random
 
 load: $(VENV)/dev.ok            ## One server and three replicas under load, one killed; LOAD="--seconds 60 --callers 16".
 	@$(BIN)/python -m tests.load $(LOAD)
+
+same-bytes: $(VENV)/dev.ok      ## The packages of recall under every Python and numpy that is at hand.
+	@$(BIN)/python -m pytest -q -m slow tests/recall/test_hybrid.py tests/test_determinism.py -k "supported_python"
 
 check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidiness, documentation.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

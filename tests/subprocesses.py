@@ -35,8 +35,11 @@ def other_environment(number: int) -> dict[str, str]:
     return {"PYTHONHASHSEED": str(number * 1_000_003 % 4_294_967_296), "TZ": ZONES[number % len(ZONES)]}
 
 
-def virtualenv(version: str, folder: Path) -> str:
+def virtualenv(version: str, folder: Path, *others: str) -> str:
     """Create a virtualenv with this Python version and the locked dependencies, and return its interpreter.
+
+    Args:
+        others: Other versions of some of the dependencies, for example ``numpy==2.0.2``.
 
     A missing Python version fails the test; it is not skipped.
     """
@@ -45,6 +48,8 @@ def virtualenv(version: str, folder: Path) -> str:
     quiet = ["--quiet", "--disable-pip-version-check"]
     lock = str(ROOT / "requirements" / "run.txt")
     subprocess.run([inside, "-m", "pip", "install", *quiet, "-r", lock], check=True)
+    if others:
+        subprocess.run([inside, "-m", "pip", "install", *quiet, "--no-deps", *others], check=True)
     return inside
 
 

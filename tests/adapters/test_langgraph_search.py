@@ -39,6 +39,18 @@ def test_words_rank_without_embeddings() -> None:
     assert found(store, "When does the bus leave?") == [("bus", True), ("tea", False)]
 
 
+def test_the_memory_s_embedder_finds_what_shares_no_word() -> None:
+    found_by = {}
+    for embedder in (None, "static"):
+        store = StandfastStore(Memory.open(":memory:", embedder=embedder))
+        store.put(DOCS, "bus", {"text": "The bus to Oslo leaves at nine."})
+        store.put(DOCS, "pet", {"text": "Ada adopted a kitten."})
+        found_by[embedder] = found(store, "cats")
+
+    assert found_by[None] == [("bus", False), ("pet", False)]
+    assert found_by["static"] == [("pet", True), ("bus", False)]
+
+
 def test_only_indexed_fields_are_found() -> None:
     store, _ = new_store(index={"fields": ["title", "notes[*].body"]})
     value = {

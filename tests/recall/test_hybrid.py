@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.vectors import ListedVectors
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
+from tests.recall.same_bytes import digest
 from tests.subprocesses import ROOT, run_python, virtualenv
 
 
@@ -43,27 +45,20 @@ def test_there_is_a_golden_package_for_each_case() -> None:
     ]
 
 
-PROGRAM = """
-import json
-from tests.recall import hybrid_vectors, lexical_vectors
-for one in (hybrid_vectors, lexical_vectors):
-    for line in one.FILE.read_text().splitlines():
-        case = json.loads(line)
-        told = {"package": case["package"], "text": case["text"]}
-        assert one.package_of(case["records"], case["request"]) == told, case["name"]
-print("all the same")
-"""
+PYTHONS = ["3.11", "3.12", "3.13", *(["3.14"] if shutil.which("python3.14") else [])]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-def test_every_supported_python_gives_the_same_packages(version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "numpy_version"), [*((one, None) for one in PYTHONS), ("3.11", "2.0.2"), ("3.12", "2.1.3")]
+)
+def test_every_supported_python_and_older_numpys_give_the_same_packages(
+    version: str, numpy_version: str | None, tmp_path: Path
+) -> None:
+    python = virtualenv(version, tmp_path, *([] if numpy_version is None else [f"numpy=={numpy_version}"]))
     paths = f"{ROOT / 'src'}:{ROOT}"
 
-    assert (
-        run_python("-c", PROGRAM, python=virtualenv(version, tmp_path), PYTHONPATH=paths).strip()
-        == "all the same"
-    )
+    assert run_python("-m", "tests.recall.same_bytes", python=python, PYTHONPATH=paths).strip() == digest()
 
 
 @st.composite

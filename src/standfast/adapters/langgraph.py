@@ -30,7 +30,9 @@ from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
+from standfast.recall.hybrid import HYBRID_VERSION
 from standfast.recall.lexical import BEST_SCORE
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.protocol import Version
@@ -70,7 +72,8 @@ class StandfastStore(BaseStore):
         workflow: The workflow name of the runs that write.
         agent: The author of the writes. Default: the workflow.
         index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default everything), and ``embed``
-            ranks by embeddings instead of by words. Without ``embed``, ``dims`` is not needed.
+            ranks by embeddings alone. Without ``embed``, ``dims`` is not needed, and a search ranks by words, or by words and stored vectors
+            (``hybrid-v1``) if the memory has an embedder.
         ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them.
     """
 
@@ -318,15 +321,17 @@ class _SnapshotItems:
     ) -> list[tuple[float | None, StoredItem]]:
         """The best of these items with their scores; then those that match nothing, or are not to be searched.
 
-        By embeddings where the store has them, otherwise as ``Memory.recall`` ranks.
+        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the memory has an embedder, and as
+        ``lexical-v1`` does if not.
         """
         if self._embedded is not None:
             return self._embedded.ranked(query, items, self._fields)
         wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
         view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
+        controller = DEFAULT_CONTROLLER if self._memory.vectors.embedder is None else HYBRID_VERSION
         while True:
             request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
-            candidates = view.answer(request).explanation.items
+            candidates = view.answer(request, controller=controller).explanation.items
             found: dict[str, float | None] = {
                 candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
                 for candidate in candidates
