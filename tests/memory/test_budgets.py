@@ -13,6 +13,7 @@ from standfast.clock import ManualClock, RandomIds
 from standfast.errors import CommitAborted, InvalidValue
 from standfast.limits import MAX_REBASES
 from standfast.memory import Memory
+from standfast.origins import Origin
 from standfast.policies import BandBudget
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import PolicySpec
@@ -237,3 +238,35 @@ def test_the_history_of_a_subject_tells_the_versions_that_a_budget_let_go() -> N
         ("ACTIVE/shared//sensor@1.1", "EXPIRE"),
         ("ACTIVE/shared//sensor@1.2", "WRITE"),
     ]
+
+
+@pytest.mark.parametrize("policy", ["AlwaysWrite", "ExpireOldest", "RecencyBias"])
+@pytest.mark.parametrize("opened_again", [False, True])
+def test_untrusted_records_take_a_quarter_of_the_bytes_and_expire_nothing(
+    tmp_path: Path, policy: str, *, opened_again: bool
+) -> None:
+    store = sqlite_store(tmp_path / "store.db", ids=RandomIds())
+    memory = budgeted(store, policy)
+
+    def flood(count: int) -> None:
+        for number in range(count):
+            memory.remember(
+                f"Offer {number} of the page is worth {number * 7} euros.",
+                source={"kind": "web", "id": "a.example"},
+            )
+
+    def held() -> list[bool]:
+        return sorted(record.origin is Origin.UNTRUSTED for record in memory.records(band=Band.ACTIVE))
+
+    flood(6)
+    if opened_again:
+        memory = budgeted(store, policy)
+    flood(6)
+    alone = held()
+    for number in range(3):
+        memory.remember(f"Ada owns lamp {number} in hall {number * 3}.", source={"kind": "user", "id": "ada"})
+    flood(6)
+
+    assert alone == [True, True]
+    assert held() == [False, False, False, True, True]
+    assert list(memory.verify()) == []

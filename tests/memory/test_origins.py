@@ -108,13 +108,17 @@ def test_what_is_derived_has_the_lowest_origin_of_what_it_cites(memory: Memory) 
             scope="user/bob",
             refs=[{"kind": "memory", "id": said, "scope": "user/ada"}],
         ).memory_id
+        shown = run.remember(
+            "Acme grows.", refs=[{"kind": "observation", "observation": {"size": 8}, "metadata": {}}]
+        ).memory_id
     held = ledger(memory, "user")
 
-    assert [held[name].origin.value for name in (both, one, chain, missing, elsewhere)] == [
+    assert [held[name].origin.value for name in (both, one, chain, missing, elsewhere, shown)] == [
         "untrusted",
         "ordinary",
         "untrusted",
         "untrusted",
+        "ordinary",
         "ordinary",
     ]
 

@@ -4,18 +4,21 @@ A budgeted band has two kinds of rows of its own: ``stream/BAND/…``, the steps
 its size and how far it came. Every commit that spends writes ``budget/BAND``, so two runs never spend the same bytes: the later one
 conflicts and is planned again. If the settings name another policy or size, a new epoch begins with the records that the band holds.
 
+Untrusted records are shown to a policy only if they fit into free bytes, and into a quarter of all of them, so that nothing else is expired for them.
+
 What is forgotten is erased from the stream too. ``budget/BAND`` then names the row from which the policy is shown the stream again.
 """
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from standfast.canon import fingerprint, parse
 from standfast.errors import Corruption, InvalidValue
+from standfast.origins import Origin
 from standfast.policies.band_budget import (
     BandBudget,
     BudgetedBand,
@@ -29,6 +32,9 @@ from standfast.store.commit import Fact, Write
 from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Record
+
+UNTRUSTED_BUDGET_SHARE: Final = 4
+"""Untrusted records take at most a quarter of a band's bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +62,21 @@ class _BandState:
     new_rows: list[dict[str, Any]] = field(default_factory=list)
     steps: list[tuple[PolicyStep, Record]] = field(default_factory=list)
     evicted: set[str] = field(default_factory=set)
+    untrusted: set[str] = field(default_factory=set)
+    """The keys of untrusted records, some of which may no longer be held."""
+
+    def has_room_for(self, record: Record) -> bool:
+        """Whether a record may be shown. What is untrusted takes free bytes only, and at most a share of them all."""
+        if record.origin is not Origin.UNTRUSTED:
+            return True
+        price, most = self.policy.price_of(record), self.policy.budget.max_bytes
+        is_free = self.policy.used_bytes + price <= most
+        return is_free and (self.policy.bytes_of(self.untrusted) + price) * UNTRUSTED_BUDGET_SHARE <= most
 
     def take(self, record: Record) -> PolicyStep:
         """Show the policy a record."""
+        if record.origin is Origin.UNTRUSTED:
+            self.untrusted.add(record.key)
         step = self.policy.take(record.key, record)
         self.new_rows.append(step_row(step, record))
         self.evicted.update(step.expired)
@@ -98,6 +116,7 @@ class _BandState:
             stream_rows=self.stream_rows + len(self.new_rows),
             restart_row=self.restart_row,
             erased_rows=self.erased_rows,
+            untrusted=self.untrusted & self.policy.keys,
         )
 
 
@@ -167,7 +186,7 @@ class BandBudgets:
 
     def _spend_band(self, state: _BandState, band: Band, new: Sequence[Record]) -> Spending:
         policy, budget = state.policy, self.budgets[band]
-        for record in new:
+        for record in filter(state.has_room_for, new):
             # Each version of a subject is a step of its own, so a budgeted band holds them under ids of their own.
             number = f"{state.epoch}.{policy.steps}"
             own = record if record.subject is None else _numbered(record, number)
@@ -221,6 +240,7 @@ class BandBudgets:
             stream_rows=row["rows"],
             restart_row=row["since"],
             erased_rows=row["erased"],
+            untrusted={one.key for one in held if record_of(one).origin is Origin.UNTRUSTED},
         )
         state.release(policy.keys - {version.key for version in held})
         return state

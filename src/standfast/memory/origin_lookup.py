@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from standfast.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
+from standfast.policies.band_budget import OBSERVATION
 from standfast.remember_request import RememberRequest
 from standfast.scopes import checked_scope, scoped_key
 from standfast.store.records import record_of
@@ -36,7 +37,8 @@ class OriginLookup:
         """
         if highest is Origin.UNTRUSTED:
             return highest
-        cited = [request.source, *request.refs]
+        # An observation is what a write policy is shown of the text itself, and cites nothing.
+        cited = [request.source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
         return lowest([highest, *(self._origin_of_one(one, request.scope, own) for one in cited)])
 
     def _origin_of_one(

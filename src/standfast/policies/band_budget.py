@@ -8,7 +8,7 @@ Steps are erased from a stream when their content is forgotten. The policy can't
 what is stored, and a new policy continues from there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,6 +104,16 @@ class BudgetedBand:
     def reset_policy(self) -> None:
         """Replace the policy by a new one, which takes over the stored items at its next step."""
         self._policy = PolicySpec.parse(self.budget.policy).build(seed=self.budget.seed)
+
+    def bytes_of(self, keys: Collection[str]) -> int:
+        """Return what the stored records with these keys cost."""
+        items = (self._store.item_at(t) for t, key in self._keys.items() if key in keys)
+        return sum(item.byte_cost for item in items if item is not None)
+
+    def price_of(self, record: Record) -> int:
+        """Return what a record would cost if it were stored in full."""
+        step = self._shown(self.steps, *observed(record))
+        return PriceList(self.budget.byte_model).base(step).byte_cost
 
     def take(self, key: str, record: Record) -> PolicyStep:
         """Show the policy a new record, which would be stored under this key."""
