@@ -127,3 +127,9 @@ def test_every_docs_page_is_in_the_index_once() -> None:
     assert pages - {"index"} - set(times) == set()
     assert [page for page, count in times.items() if count > 1] == []
     assert [entry for entry in entries if not any(fnmatch(page, entry) for page in pages)] == []
+
+
+def test_the_support_bot_has_forty_lines() -> None:
+    bot = _fences(DOCS / "support-bot.md", "python")[0].content
+
+    assert sum(1 for line in bot.splitlines() if line.strip()) <= 40
