@@ -63,6 +63,7 @@ docs: $(VENV)/docs.ok           ## The documentation as HTML, in docs/_build.
 cli-docs: $(VENV)/dev.ok        ## Write the reference of commands, errors, settings and names anew from the code.
 	@$(BIN)/python -m tests.project.cli_reference > docs/cli.md.new && mv docs/cli.md.new docs/cli.md
 	@$(BIN)/python -m tests.project.error_reference > docs/errors.md.new && mv docs/errors.md.new docs/errors.md
+	@$(BIN)/python -m tests.project.verb_reference > docs/verbs.md.new && mv docs/verbs.md.new docs/verbs.md
 	@$(BIN)/python -m tests.project.settings_reference > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
 	@$(BIN)/python -m tests.project.api_reference > docs/api.md.new && mv docs/api.md.new docs/api.md
 	@$(BIN)/python -m tests.project.api_reference optimize > docs/api-optimize.md.new && mv docs/api-optimize.md.new docs/api-optimize.md

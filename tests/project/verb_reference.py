@@ -110,7 +110,7 @@ class _NoAuth:
     """Enough of ``ToolAuth`` to list the tools."""
 
     def call(self, *_: Any) -> Any:
-        raise NotImplementedError
+        """Nothing is called."""
 
 
 def _of_function(function: Callable[..., Any]) -> set[str]:
