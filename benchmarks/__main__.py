@@ -16,6 +16,7 @@ BENCHMARKS = [
     "traces",
     "memory",
     "facts",
+    "conversations",
     "mailboxes",
     "governance",
     "gate",

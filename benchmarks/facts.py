@@ -30,7 +30,8 @@ BULK_MICROSECONDS = 250
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is removed at the end."""
     folder = Path(tempfile.mkdtemp())
     try:
         yield folder
@@ -53,7 +54,7 @@ def _measured(facts: int, write: Callable[[list[str]], None], size: int) -> tupl
 
 def ours(facts: int, size: int) -> tuple[float, float, float]:
     """Bytes, wall seconds and CPU seconds a fact through ``Memory``."""
-    with _folder() as folder:
+    with temporary_folder() as folder:
         with Memory.open(str(folder / "memory.db")) as memory:
             memory.remember("The benchmark begins.")
 
@@ -68,7 +69,7 @@ def ours(facts: int, size: int) -> tuple[float, float, float]:
 
 def fts5(facts: int, size: int) -> tuple[float, float, float]:
     """The same of a table of texts with SQLite's own text index."""
-    with _folder() as folder:
+    with temporary_folder() as folder:
         file = apsw.Connection(str(folder / "fts5.db"))
         file.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL").fetchall()
         file.execute("CREATE VIRTUAL TABLE facts USING fts5 (text)")
@@ -90,7 +91,7 @@ def langgraph(facts: int, size: int) -> tuple[float, float, float] | None:
         from langgraph.store.sqlite import SqliteStore  # noqa: PLC0415  # As above.
     except ImportError:
         return None
-    with _folder() as folder:
+    with temporary_folder() as folder:
         file = sqlite3.connect(folder / "langgraph.db", isolation_level=None, check_same_thread=False)
         file.execute("PRAGMA journal_mode = WAL").fetchall()
         file.execute("PRAGMA synchronous = FULL")
@@ -108,7 +109,7 @@ def langgraph(facts: int, size: int) -> tuple[float, float, float] | None:
 def _threads(threads: int) -> float:
     """Facts a second of several threads, each of which remembers one fact at a time."""
     each = SINGLE // threads if threads > 1 else SINGLE // 3
-    with _folder() as folder, Memory.open(str(folder / "memory.db")) as memory:
+    with temporary_folder() as folder, Memory.open(str(folder / "memory.db")) as memory:
         memory.remember("The benchmark begins.")
         portions = [list(itertools.islice(dialogue_turns(seed), each)) for seed in range(100, 100 + threads)]
 
@@ -127,7 +128,7 @@ def _threads(threads: int) -> float:
 
 def _verify_ratio() -> tuple[float, str]:
     """CPU seconds of verifying a store, over reading and hashing each of its contents and entries once."""
-    with _folder() as folder:
+    with temporary_folder() as folder:
         with Memory.open(str(folder / "memory.db")) as memory:
             turns = dialogue_turns()
             for _ in range(BULK // PER_COMMIT):
