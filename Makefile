@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all same-bytes soak load check format mutants bench docs screenshots lock cli-docs schemas clean help
+.PHONY: demo test test-all same-bytes soak load check format mutants bench growth docs screenshots lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,11 @@ format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.
 mutants: $(VENV)/dev.ok         ## Change the core modules in small ways; report what no test notices.
 	@$(BIN)/python -m tests.mutation $(MUTANTS)
 
-bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run.
-	@$(BIN)/python -m benchmarks
+bench: $(VENV)/dev.ok           ## Speed, as ratios measured in one run; BENCH="facts --markdown FILE".
+	@$(BIN)/python -m benchmarks $(BENCH)
+
+growth: $(VENV)/dev.ok          ## How cost grows from 1,000 records on, with a plot; GROWTH="--largest 1000000".
+	@$(BIN)/python -m benchmarks.growth docs/performance-growth.svg $(GROWTH)
 
 screenshots: $(VENV)/dev.ok     ## The pictures of the console in the docs; needs Chromium.
 	@$(BIN)/python -m tests.server.console.screenshots docs
