@@ -32,6 +32,7 @@ its name. The pages on [optimizing](optimize.md), [prompts](prompts.md) and [mai
 PARTS: Final = {
     "Memory": ("memory", "remember_request"),
     "Recall": ("recall",),
+    "Adapters, imports and exports": ("adapters",),
     "Remote": ("client",),
     "Governance": ("govern", "origins"),
     "Traces": ("traces",),
