@@ -96,7 +96,7 @@ def measure(
         took = time.perf_counter() - began
     replicas.stop()
     acknowledged = [subject for thread in threads for subject in thread.acknowledged]
-    with Memory.open(store, namespace="load", create=False) as memory:
+    with Memory.open(store, namespace="load", create=False, notary=None) as memory:
         stored = Counter(record.subject for record in memory.records(band=Band.LEDGER))
         problems = sum(1 for _ in memory.verify())
     return Load(

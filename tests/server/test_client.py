@@ -69,6 +69,7 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "patterns",
         "lift_pattern",
         "finish_forgetting",
+        "tail",
     }
 
 
