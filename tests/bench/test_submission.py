@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.bench import generate_against, verify_submission
+from standfast.bench.sources import adversarial
 from standfast.bench.sources.synthetic import DriftSettings, Regime
 from standfast.bench.submission import read_submission, submission_hash
 from standfast.cli import main
@@ -161,6 +162,10 @@ def test_a_stream_against_a_policy_that_is_not_shipped_never_imports_it(
     submission: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(submission))
+    # Each attack starts a process for each segment; two attacks prove as much as five.
+    monkeypatch.setattr(
+        adversarial, "ATTACKS", {name: adversarial.ATTACKS[name] for name in ("natural", "strike")}
+    )
     settings = DriftSettings(steps=20, regime=Regime.ADVERSARIAL, seed=1)
     episode = generate_against(settings, 0, "keep_the_short:KeepTheShort", 2_000)
 

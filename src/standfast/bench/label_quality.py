@@ -82,7 +82,7 @@ def agreement(pairs: Sequence[tuple[DriftClass, DriftClass]]) -> Agreement:
     answered = np.array([answer in CRITICAL for _, answer in pairs], dtype=bool)
     both = int((by_hand & answered).sum())
     draws = np.random.default_rng(SEED).integers(0, len(pairs), (RESAMPLES, len(pairs)))
-    kappas = np.sort([_kappa(by_hand[draw], answered[draw]) for draw in draws])
+    kappas = np.sort(_binary_kappas(by_hand[draws], answered[draws]))
     order = {drift: number for number, drift in enumerate(DriftClass)}
     classes = np.array([(order[label], order[answer]) for label, answer in pairs])
     return Agreement(
@@ -102,6 +102,15 @@ def _kappa(left: npt.NDArray[np.generic], right: npt.NDArray[np.generic]) -> flo
     values = np.union1d(left, right)
     expected = float(sum((left == value).mean() * (right == value).mean() for value in values))
     return 1.0 if expected >= 1.0 else (observed - expected) / (1.0 - expected)
+
+
+def _binary_kappas(left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Return Cohen's kappa of each row."""
+    observed = (left == right).mean(axis=1)
+    ours, theirs = left.mean(axis=1), right.mean(axis=1)
+    expected = ours * theirs + (1.0 - ours) * (1.0 - theirs)
+    possible = 1.0 - expected
+    return np.where(possible > 0.0, (observed - expected) / np.where(possible > 0.0, possible, 1.0), 1.0)
 
 
 def label_report(
