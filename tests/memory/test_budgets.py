@@ -242,7 +242,7 @@ def test_the_history_of_a_subject_tells_the_versions_that_a_budget_let_go() -> N
 
 @pytest.mark.parametrize("policy", ["AlwaysWrite", "ExpireOldest", "RecencyBias"])
 @pytest.mark.parametrize("opened_again", [False, True])
-def test_untrusted_records_take_a_quarter_of_the_bytes_and_expire_nothing(
+def test_untrusted_records_beside_others_take_a_quarter_of_the_bytes_and_expire_nothing(
     tmp_path: Path, policy: str, *, opened_again: bool
 ) -> None:
     store = sqlite_store(tmp_path / "store.db", ids=RandomIds())
@@ -258,15 +258,11 @@ def test_untrusted_records_take_a_quarter_of_the_bytes_and_expire_nothing(
     def held() -> list[bool]:
         return sorted(record.origin is Origin.UNTRUSTED for record in memory.records(band=Band.ACTIVE))
 
+    memory.remember("Ada owns lamp 1 in hall 3.", source={"kind": "user", "id": "ada"})
     flood(6)
     if opened_again:
         memory = budgeted(store, policy)
     flood(6)
-    alone = held()
-    for number in range(3):
-        memory.remember(f"Ada owns lamp {number} in hall {number * 3}.", source={"kind": "user", "id": "ada"})
-    flood(6)
 
-    assert alone == [True, True]
-    assert held() == [False, False, False, True, True]
+    assert held() == [False, True, True]
     assert list(memory.verify()) == []

@@ -4,7 +4,8 @@ A budgeted band has two kinds of rows of its own: ``stream/BAND/…``, the steps
 its size and how far it came. Every commit that spends writes ``budget/BAND``, so two runs never spend the same bytes: the later one
 conflicts and is planned again. If the settings name another policy or size, a new epoch begins with the records that the band holds.
 
-Untrusted records are shown to a policy only if they fit into free bytes, and into a quarter of all of them, so that nothing else is expired for them.
+In a band that holds others too, untrusted records are shown to a policy only if they fit into free bytes, and into a quarter of all of them, so that
+nothing else is expired for them.
 
 What is forgotten is erased from the stream too. ``budget/BAND`` then names the row from which the policy is shown the stream again.
 """
@@ -66,8 +67,8 @@ class _BandState:
     """The keys of untrusted records, some of which may no longer be held."""
 
     def has_room_for(self, record: Record) -> bool:
-        """Whether a record may be shown. What is untrusted takes free bytes only, and at most a share of them all."""
-        if record.origin is not Origin.UNTRUSTED:
+        """Whether a record may be shown. Beside others, what is untrusted takes free bytes only, and at most a share of them all."""
+        if record.origin is not Origin.UNTRUSTED or self.policy.keys <= self.untrusted:
             return True
         price, most = self.policy.price_of(record), self.policy.budget.max_bytes
         is_free = self.policy.used_bytes + price <= most
