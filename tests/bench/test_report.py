@@ -107,6 +107,17 @@ def test_the_tables_of_a_report_agree(results: Path, files: list[str]) -> None:
     )
 
 
+def test_the_page_says_what_it_can_tell_and_repeats_no_table(results: Path, files: list[str]) -> None:
+    page = (results / "report" / "report.html").read_text(encoding="utf-8")
+
+    assert "What this can tell, and what not" in page
+    assert "All episodes are of one length" in page
+    assert page.count(" episodes at ") == page.count("<h3>")
+    assert re.search(r"of \d+ steps", page)
+    for place in re.findall(r'href="#([^"]+)"', page):
+        assert f'id="{place}"' in page
+
+
 def test_the_same_results_make_the_same_report(results: Path, files: list[str], tmp_path: Path) -> None:
     CliRunner().invoke(main, ["bench", "report", str(results), "--out", str(tmp_path)])
 

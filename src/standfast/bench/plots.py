@@ -178,10 +178,12 @@ def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
             [means[one].high - means[one].value for one in order],
         ],
         color=[COLOURS[TRACK_COLOURS.get(one[1], 0)] for one in order],
-        error_kw={"ecolor": "#555555", "elinewidth": 1, "capsize": 2},
+        # Light enough that a whisker can be seen on each colour.
+        alpha=0.55,
+        error_kw={"ecolor": "#111111", "elinewidth": 1.2, "capsize": 2.5},
         height=0.7,
     )
-    axes.set_xlabel(metric.replace("_", " "))
+    axes.set_xlabel(metric.replace("_", " ").replace(" kb", " KB"))
     axes.grid(visible=False, axis="y")
     axes.set_axisbelow(True)
     plot.caption(
