@@ -23,6 +23,7 @@ BENCHMARKS = [
     "store_sqlite",
     "store_postgres",
     "judge",
+    "attacks",
     "poisoning",
     "traces",
     "memory",

@@ -12,7 +12,7 @@ from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
 from standfast.govern.judge.floors import SecrecyFloor
 from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
-from standfast.govern.judge.personal_data import _is_luhn, find_national_id
+from standfast.govern.judge.national_ids import is_luhn, national_ids_in
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
@@ -118,7 +118,7 @@ def test_a_secret_in_other_letters_is_one(text: str) -> None:
 
 
 def _number(text: str) -> str | None:
-    return find_national_id(TextReading(text))
+    return next((kind for kind, _ in national_ids_in(TextReading(text))), None)
 
 
 def _cpf(body: str) -> str:
@@ -149,6 +149,52 @@ def test_national_ids_are_recognised_by_their_checksums() -> None:
     assert _first(lambda digit: f"social insurance number 046 454 28{digit}")
 
 
+# A published example of each form, with the last digit or letter that makes it wrong (empty where nothing is checked).
+PUBLISHED_IDS = (
+    ("360426199101010071", "2", "Chinese identity number"),
+    ("BOXW310820HNERXN09", "8", "Mexican identity number"),
+    ("2 95 10 99 126 111 93", "4", "French social security number"),
+    ("7569217076985", "6", "Swiss social security number"),
+    ("131052-308T", "U", "Finnish identity number"),
+    ("3-1006-00445-63-5", "6", "Thai identity number"),
+    ("NIE X-2482300W", "R", "Spanish identity number"),
+    ("BSN 111222333", "4", "Dutch citizen number"),
+    ("Steuer-ID 36 574 261 809", "8", "German tax number"),
+    ("SVNR 1237 010180", "", "Austrian social insurance number"),
+    ("Rijksregisternummer 85.07.30-033.28", "9", "Belgian national number"),
+    ("EGN 8032056031", "2", "Bulgarian identity number"),
+    ("OIB 33392005961", "2", "Croatian identity number"),
+    ("rodné číslo 710319/2745", "6", "Czech or Slovak birth number"),
+    ("CPR 211062-5629", "", "Danish identity number"),
+    ("isikukood 36805280109", "8", "Estonian identity number"),
+    ("asmens kodas 33309240064", "5", "Lithuanian identity number"),
+    ("AMKA 01013099997", "8", "Greek social security number"),
+    ("PPS 6433435F", "G", "Irish personal number"),
+    ("fødselsnummer 151086 95088", "9", "Norwegian identity number"),
+    ("NIF 123 456 789", "8", "Portuguese tax number"),
+    ("CNP 1630615123457", "8", "Romanian identity number"),
+    ("EMŠO 0101006500006", "7", "Slovenian identity number"),
+    ("kimlik 17291716060", "1", "Turkish identity number"),
+    ("NHS 943-476-5870", "1", "British health service number"),
+    ("CUIT 20-05536168-2", "3", "Argentinian tax number"),
+    ("RUT 76086428-5", "6", "Chilean identity number"),
+    ("cédula 171430710-3", "4", "Ecuadorian identity number"),
+    ("teudat zehut 03933742-3", "4", "Israeli identity number"),
+    ("TFN 123 456 782", "3", "Australian tax number"),
+    ("IRD 49-091-850", "1", "New Zealand tax number"),
+    ("NRIC 770305-02-1234", "", "Malaysian identity number"),
+    ("identity number 7503305044089", "8", "South African identity number"),
+)
+
+
+@pytest.mark.parametrize(("text", "wrong", "kind"), PUBLISHED_IDS)
+def test_a_published_example_of_each_form_is_found_and_one_with_a_wrong_end_is_not(
+    text: str, wrong: str, kind: str
+) -> None:
+    assert _number(text) == kind
+    assert not wrong or _number(text[:-1] + wrong) != kind
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -174,8 +220,8 @@ def test_luhn_catches_every_single_wrong_digit() -> None:
         if str(other) != digits[place]
     ]
 
-    assert _is_luhn(digits)
-    assert not any(map(_is_luhn, others))
+    assert is_luhn(digits)
+    assert not any(map(is_luhn, others))
 
 
 ALPHABET_OF = {

@@ -9,6 +9,7 @@ weak findings of different kinds count as much as a strong one.
 import re
 from typing import Final
 
+from standfast.govern.judge.concept_phrases import CONCEPT_PHRASES
 from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.phrases import Phrasebook
 from standfast.govern.judge.reader_phrases import READER_PHRASES
@@ -137,6 +138,7 @@ _WANTS: Final = "(wants|needs|expects|requires|asks|orders|instructs|urges)"
 
 PHRASES: Final = Phrasebook(
     *READER_PHRASES,
+    *CONCEPT_PHRASES,
     ("override", 0.7, """
         (ignore|disregard|forget) (the |all |all of |everything |anything |what (is |was |you were |you have been )?){1,4}
         (above|before|said|told|written|learned|know|prior)( this| it| that)? (@|and|instead|directions|text|then)|
