@@ -25,6 +25,7 @@ from standfast.bench.grid import (
 )
 from standfast.bench.leaderboard import LeaderboardRow, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
+from standfast.bench.model_answers import ModelAnswers, ask_model
 from standfast.bench.report import write_report
 from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
 from standfast.bench.sources.adversarial import generate_against
@@ -54,6 +55,7 @@ __all__ = [
     "InterfaceVersion",
     "LeaderboardRow",
     "Mean",
+    "ModelAnswers",
     "PolicyComparison",
     "PolicySubmission",
     "PricedEpisode",
@@ -61,6 +63,7 @@ __all__ = [
     "ResultsFolder",
     "SourceVersion",
     "SubmissionCheck",
+    "ask_model",
     "changelog_episode",
     "compare",
     "conversation_episode",

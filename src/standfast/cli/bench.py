@@ -487,3 +487,77 @@ def verify(
         click.echo("verified" if check.verified else "not verified")
     if not check.verified:
         raise SystemExit(ANSWER_IS_NO)
+
+
+@command.command("ask")
+@click.argument("episodes", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--policy", "policies", multiple=True, required=True, help="A policy by name; repeatable.")
+@click.option("--budget", type=click.IntRange(1), default=10_240, show_default=True, help="Bytes.")
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="At most so many of each episode.",
+)
+@click.option(
+    "--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai", show_default=True
+)
+@click.option("--model", default=None, help="The model's name.")
+@click.option("--base-url", default=None, help="The URL of a server with the provider's API.")
+@click.option(
+    "--script",
+    type=click.Path(exists=True, dir_okay=False),
+    default=None,
+    help="For the scripted provider: its rules.",
+)
+@json_option
+def ask(  # noqa: PLR0917  # One argument for each option.
+    episodes: tuple[str, ...],
+    policies: tuple[str, ...],
+    budget: int,
+    questions: int,
+    provider: str,
+    model: str | None,
+    base_url: str | None,
+    script: str | None,
+    as_json: bool,
+) -> None:
+    """Ask a model about the end of each stream in EPISODES, from what policies kept of it.
+
+    The questions, the recall and its token budget are those of the condition 'answers'; the share that the reader without a model
+    answers is given beside the model's. Excerpts of the episodes are sent to the provider, one request for each question and policy.
+    """
+    import msgspec  # noqa: PLC0415  # As above.
+
+    from standfast.bench import Entrant, PricedEpisode, ask_model, load_jsonl  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.synthetic import episode_files  # noqa: PLC0415  # As above.
+    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
+    from standfast.optimize.providers.adapter import ChatMessage, MessageRole, ModelRequest  # noqa: PLC0415  # As above.
+    from standfast.wiring import open_provider  # noqa: PLC0415  # As above.
+
+    adapter = open_provider(provider, model=model, base_url=base_url, script=script)
+
+    def complete(prompt: str) -> str:
+        message = ChatMessage(role=MessageRole.USER, text=prompt)
+        return adapter.complete(ModelRequest(messages=(message,))).text
+
+    priced = [
+        PricedEpisode(episode, name=f"{Path(file).name} {number}")
+        for file in episode_files(episodes)
+        for number, episode in enumerate(load_jsonl(file))
+    ]
+    found = []
+    for policy in policies:
+        with progress_bar(policy, quiet=as_json) as progress:
+            entrant = Entrant.parse(policy)
+            found.append(ask_model(priced, entrant, budget, complete, most=questions, progress=progress))
+    if as_json:
+        print_json({"provider": msgspec.to_builtins(adapter.config), "answers": msgspec.to_builtins(found)})
+        return
+    lines = [
+        [one.policy, one.track, str(one.questions), f"{one.answered:.3f}", f"{one.answered_by_model:.3f}"]
+        for one in found
+    ]
+    click.echo(f"Share of right answers at {budget} bytes; the model is {adapter.config.model}.")
+    _print_table("", ("Policy", "Track", "Questions", "Reader", "Model"), lines)
