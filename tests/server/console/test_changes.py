@@ -118,6 +118,25 @@ def test_a_record_without_a_subject_can_be_corrected(client: BrowserClient) -> N
     assert "at noon" not in left
 
 
+def test_a_fact_that_replaces_others_is_linked_with_them(client: BrowserClient) -> None:
+    answer = sent(
+        client,
+        "/console/write?scope=shared",
+        text="Every warehouse is closed on Mondays.",
+        subject="places/mondays",
+        supersedes="place/cork",
+        reason="one rule for all",
+    )
+    new = words_of(client.get(answer.headers["location"]))
+    old = words_of(client.get("/console/record?id=place/cork"))
+    missing = sent(client, "/console/write?scope=shared", text="X is Y.", supersedes="none", reason="why not")
+
+    assert "supersedes place/cork" in new
+    assert "No longer in memory" in old
+    assert "superseded by places/mondays" in old
+    assert "there is no record 'none'" in words_of(missing)
+
+
 def test_a_form_that_is_sent_twice_counts_once(server: SampleServer, client: BrowserClient) -> None:
     page = client.get(f"/console/write?scope={ADA}")
     form = filled(page, text="Ada has a dog.", reason="she said so")

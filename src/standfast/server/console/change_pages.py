@@ -92,18 +92,23 @@ def _body(request: PageRequest, scope: str) -> RememberBody:
     kind, _, name = form.get("source", "").partition(":")
     if not (kind.strip() and name.strip()):
         raise InvalidValue(what="source", problem="write it as kind:id, for example doc:handbook")
-    tags = [tag.strip() for tag in form.get("tags", "").split(",")]
     plain: dict[str, Any] = {
         "text": form.get("text", "").replace("\r\n", "\n"),
         "scope": scope,
         "subject": form.get("subject", "").strip() or None,
-        "tags": [tag for tag in tags if tag],
+        "tags": _listed(form.get("tags", "")),
+        "supersedes": _listed(form.get("supersedes", "")),
         "source": {"kind": kind.strip(), "id": name.strip()},
         "metadata": {REASON: reason},
         "valid_from": form.get("valid_from") or None,
         "valid_until": form.get("valid_until") or None,
     }
     return RememberBody.from_json({name: value for name, value in plain.items() if value is not None})
+
+
+def _listed(text: str) -> list[str]:
+    """What is separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _write_page(
@@ -114,7 +119,18 @@ def _write_page(
     reasons: list[str] | None = None,
     status: int = 200,
 ) -> Page:
-    names = ("id", "scope", "subject", "text", "tags", "source", REASON, "valid_from", "valid_until")
+    names = (
+        "id",
+        "scope",
+        "subject",
+        "text",
+        "tags",
+        "source",
+        REASON,
+        "valid_from",
+        "valid_until",
+        "supersedes",
+    )
     context = {
         "fields": {name: fields.get(name, "") for name in names},
         "current_record": current,

@@ -13,7 +13,7 @@ from standfast.server.console.commit_notes import JudgeReason, notes_of
 from standfast.server.console.page_request import Page, PageRequest
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery
-from standfast.store.records import HistoryEntry
+from standfast.store.records import HistoryEntry, record_of, superseded_keys
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Verdict
 
 _CURRENT_BANDS: Final = (Band.VAULT, Band.LEDGER)
@@ -34,6 +34,8 @@ class TimelineStep:
     is_ended: bool = False
     """Whether ``superseded_by`` ended the text, instead of putting another in its place."""
     is_current: bool = False
+    ended_by: tuple[str, ...] = ()
+    """The ids of the records that named this one as what they supersede."""
     reasons: tuple[JudgeReason, ...] = ()
     run_id: str = ""
     run_name: str = ""
@@ -141,10 +143,31 @@ def _annotate(request: PageRequest, memory: Memory, step: TimelineStep, names: d
     notes = notes_of(memory.store, step.snapshot)
     step.receipt = memory.store.receipt_of(step.snapshot)
     step.reasons = next((found for one in step.entries if (found := notes.reasons_of(one.key))), ())
+    step.ended_by = _superseding(request, memory, step)
     step.run_id = notes.run_id
     if notes.run_id not in names:
         names[notes.run_id] = _run_name(request, notes.run_id)
     step.run_name = names[notes.run_id]
+
+
+def _superseding(request: PageRequest, memory: Memory, step: TimelineStep) -> tuple[str, ...]:
+    """The records of the same commit and scope that supersede the text that ends here by its id."""
+    ended = {one.key for one in step.entries if one.action is ActionType.EXPIRE}
+    if not ended:
+        return ()
+    found = dict[str, None]()
+    for version in memory.store.versions_of(step.snapshot):
+        key = version.key
+        is_written = version.content is not None and prefix_in(key) in _CURRENT_BANDS
+        if (
+            is_written
+            and version.namespace == memory.namespace
+            and memory_operations.may_read(request.caller, key)
+        ):
+            record = record_of(version)
+            if ended.intersection(superseded_keys(record)):
+                found[record.memory_id] = None
+    return tuple(found)
 
 
 def _run_name(request: PageRequest, run_id: str) -> str:
