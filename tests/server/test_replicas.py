@@ -125,6 +125,7 @@ def test_three_servers_behind_a_proxy_lose_nothing_when_they_are_killed_and_rest
         for caller in callers:
             caller.join()
     replicas.stop()
+    # Each server signs with a key of its own, in its own folder, so that this memory is opened without one.
     with Memory.open(postgres_store_url, namespace="load", create=False, notary=None) as memory:
         stored = Counter(record.subject for record in memory.records(band=Band.LEDGER))
         problems = list(memory.verify())
