@@ -10,6 +10,7 @@ an item becomes a record.
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -24,6 +25,7 @@ from standfast.adapters.langgraph_items import (
     subject_prefix,
     text_of,
 )
+from standfast.adapters.langgraph_sweeper import DEFAULT_SWEEP_MINUTES, TtlSweeper
 from standfast.canon import parse, utc_text
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused
 from standfast.limits import MAX_RECALL_TOKENS
@@ -74,7 +76,8 @@ class StandfastStore(BaseStore):
         index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default everything), and ``embed``
             ranks by embeddings alone. Without ``embed``, ``dims`` is not needed, and a search ranks by words, or by words and stored vectors
             (``hybrid-v1``) if the memory has an embedder.
-        ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them.
+        ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them, and ``start_ttl_sweeper`` does so
+            at intervals.
     """
 
     supports_ttl = True
@@ -96,6 +99,7 @@ class StandfastStore(BaseStore):
         self._fields: tuple[str, ...] | None = None
         if index is not None and index.get("fields"):
             self._fields = tuple(index["fields"] or ())
+        self._sweeper = TtlSweeper(self.sweep_ttl, at_close=memory.at_close)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Answer all reads from one snapshot, then commit all puts. Of two puts to one key, the later counts."""
@@ -133,6 +137,39 @@ class StandfastStore(BaseStore):
     async def asweep_ttl(self) -> int:
         """Like ``sweep_ttl``, in a thread."""
         return await asyncio.to_thread(self.sweep_ttl)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Erase expired items at intervals, in a thread, until ``stop_ttl_sweeper`` or the end of the memory. One thread at most.
+
+        Args:
+            sweep_interval_minutes: The time between two sweeps. Default: that of the ``ttl`` configuration, or 5 minutes.
+
+        Returns:
+            A future that is done when the thread ends. To cancel it stops the thread as well.
+        """
+        minutes = sweep_interval_minutes
+        if minutes is None:
+            minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
+        return self._sweeper.start(DEFAULT_SWEEP_MINUTES if minutes is None else minutes)
+
+    async def astart_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Like ``start_ttl_sweeper``, without making the event loop wait."""
+        return await asyncio.to_thread(self.start_ttl_sweeper, sweep_interval_minutes)
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the thread that erases expired items, and wait for the sweep that is under way.
+
+        Args:
+            timeout: How many seconds to wait at most. Default: as long as it takes.
+
+        Returns:
+            Whether no such thread runs any more.
+        """
+        return self._sweeper.stop(timeout)
+
+    async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109  # LangGraph's name.
+        """Like ``stop_ttl_sweeper``, without making the event loop wait."""
+        return await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
 
     def _items(self, at: int, *, shows_expired: bool = False) -> "_SnapshotItems":
         now = None if shows_expired else self.memory.store.clock.now()

@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
@@ -86,6 +87,9 @@ class Memory(GovernedMemory):
         embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
         language: The language of the namespace's texts, by which recall finds stems and function words; see ``recall.LANGUAGES``. ``"none"`` takes
             words as they are, for code.
+
+    Attributes:
+        at_close: What ``close`` ends first: threads that work on this memory.
     """
 
     def __init__(
@@ -144,6 +148,7 @@ class Memory(GovernedMemory):
         self._signer = LedgerSigner(store, notary, warn=self._warn)
         self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
+        self.at_close = ExitStack()
 
     def _reader_with(self, controllers: ControllerRegistry | None, language: str) -> SnapshotReader:
         return SnapshotReader(
@@ -543,6 +548,7 @@ class Memory(GovernedMemory):
         committed stays committed: if signing fails, that is one of the ``warnings``, and no error.
         """
         try:
+            self.at_close.close()
             self._signer.sign_at_close()
         finally:
             self.store.close()
