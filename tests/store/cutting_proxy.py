@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 CHUNK_BYTES = 1 << 16
 POLL_SECONDS = 0.05
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
-LATE_SECONDS = 0.2
+LATE_SECONDS = 0.5
 
 
 class _Pair:
