@@ -1,12 +1,17 @@
 """A deterministic world for the commit pipeline: owners with wrong clocks that crash, stop, come back and repeat themselves.
 
 One seed is one history. Every owner is a generator that asks for one transaction after the other; a scheduler with
-seeded dice decides who goes next, how much time passes, and what goes wrong. ``python -m tests.store.simulation 42``
-tells the history of seed 42.
+seeded dice decides who goes next, how much time passes, and what goes wrong.
+
+    python -m tests.store.simulation 42                                   the history of seed 42
+    python -m tests.store.simulation 0 --schedules 1000000 --jobs 2       many of them; one line at the end
 """
 
+import argparse
 import sys
+from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -34,6 +39,7 @@ STOPS_SECONDS: Final = (20.0, 45.0, 4000.0)
 IDLE_SECONDS: Final = (0.001, 11.0, 31.0, 90.0)
 RUNS: Final = 5
 STEPS: Final = 36
+PART: Final = 500
 
 
 class Fate(Enum):
@@ -340,7 +346,44 @@ def _recovering(me: Owner) -> Script:
             world.referee.hears(left, answer)
 
 
+def play_all(seeds: range) -> Counter[str]:
+    """Play a schedule for each seed, and count what happened."""
+    counts: Counter[str] = Counter(schedules=len(seeds))
+    for seed in seeds:
+        world = World(seed)
+        world.play()
+        referee = world.referee
+        counts.update(
+            transactions=len(world.trace),
+            applied=len(referee.applied),
+            aborted=len(referee.aborted),
+            takeovers=referee.takeovers,
+        )
+    return counts
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.store.simulation", description=__doc__)
+    parser.add_argument("seed", type=int, help="the first seed")
+    parser.add_argument("--schedules", type=int, help="play so many seeds, and print what was covered")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    given = parser.parse_args()
+    if given.schedules is None:
+        replayed = World(given.seed)
+        replayed.play()
+        sys.stdout.write(replayed.history() + "\n")
+        return
+    end = given.seed + given.schedules
+    parts = [range(first, min(first + PART, end)) for first in range(given.seed, end, PART)]
+    counts: Counter[str] = Counter()
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for part in pool.map(play_all, parts):
+            counts += part
+            sys.stderr.write(f"\r{counts['schedules']:,} of {given.schedules:,} schedules")
+    sys.stdout.write(
+        "\n" + ", ".join(f"{number:,} {what}" for what, number in counts.items()) + ", 0 broken rules\n"
+    )
+
+
 if __name__ == "__main__":
-    replayed = World(int(sys.argv[1]))
-    replayed.play()
-    sys.stdout.write(replayed.history() + "\n")
+    _main()

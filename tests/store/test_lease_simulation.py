@@ -3,7 +3,6 @@
 A failing seed tells its history; ``python -m tests.store.simulation SEED`` plays it again.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from standfast.store.protocol import Buffer, Changes, StateView
 from standfast.vocabulary import AbortReason, Receipt
 from tests.figures import Figures
 from tests.store.referee import Violation
-from tests.store.simulation import World
+from tests.store.simulation import World, play_all
 
 FAST_SEEDS, SLOW_SEEDS, CHUNK = 1_500, 100_000, 500
 MUTANT_SEEDS = 1_000
@@ -36,16 +35,7 @@ def test_no_schedule_breaks_a_rule_in_the_long_form(first: int, figures: Figures
 
 
 def _play(seeds: range, figures: Figures) -> None:
-    counts: Counter[str] = Counter()
-    for seed in seeds:
-        world = World(seed)
-        world.play()
-        referee = world.referee
-        counts["transactions"] += len(world.trace)
-        counts["applied"] += len(referee.applied)
-        counts["aborted"] += len(referee.aborted)
-        counts["takeovers"] += referee.takeovers
-    figures("leases", schedules=len(seeds), **counts, stale_fences_that_took_effect=0)
+    figures("leases", **play_all(seeds), stale_fences_that_took_effect=0)
 
 
 def test_a_seed_is_a_history() -> None:
