@@ -1,12 +1,12 @@
 """Errors have facts, a stable code and a message, survive pickling, and are drawn as a tree in the docstring."""
 
 import pickle
-import re
 from string import Formatter
 
 import pytest
 
 from standfast import errors
+from tests.project.error_reference import drawn_tree
 
 
 def _all_kinds(
@@ -39,20 +39,6 @@ def test_an_error_survives_pickling(kind: type[errors.StandfastError]) -> None:
     assert (type(copy), copy.facts, str(copy)) == (kind, error.facts, str(error))
 
 
-def _drawn_tree() -> dict[str, tuple[str, str, str]]:
-    """Of each class that the docstring draws: its parent, its code and its sentence."""
-    drawn: dict[str, tuple[str, str, str]] = {}
-    path = ["StandfastError"]
-    for line in (errors.__doc__ or "").splitlines():
-        if found := re.fullmatch(r"    ((?:│   |    )*)[├└]── (\w+) +(\w+) +(\S.*)", line):
-            depth = len(found[1]) // 4 + 1
-            del path[depth:]
-            assert found[2] not in drawn, f"{found[2]} is drawn twice"
-            drawn[found[2]] = (path[-1], found[3], found[4])
-            path.append(found[2])
-    return drawn
-
-
 def test_codes_are_unique() -> None:
     codes = [kind.code for kind in _all_kinds()]
 
@@ -66,10 +52,10 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
         if kind is not errors.StandfastError
     }
 
-    assert {name: (parent, code) for name, (parent, code, _) in _drawn_tree().items()} == classes
+    assert {name: (parent, code) for name, (parent, code, _) in drawn_tree().items()} == classes
 
 
 def test_the_tree_explains_each_error_in_one_plain_line() -> None:
-    for name, (_, _, sentence) in _drawn_tree().items():
+    for name, (_, _, sentence) in drawn_tree().items():
         assert 10 <= len(sentence) <= 80, name
         assert not sentence.endswith("."), name

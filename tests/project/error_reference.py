@@ -53,8 +53,29 @@ def _family(kind: type[StandfastError]) -> str:
     return last.__name__ if last.__subclasses__() and last is not StandfastError else ""
 
 
+def drawn_tree() -> dict[str, tuple[str, str, str]]:
+    """Of each class that the docstring of ``errors`` draws: its parent, its code and its sentence."""
+    drawn: dict[str, tuple[str, str, str]] = {}
+    path = ["StandfastError"]
+    for line in (errors.__doc__ or "").splitlines():
+        if found := re.fullmatch(r"    ((?:│   |    )*)[├└]── (\w+) +(\w+) +(\S.*)", line):
+            del path[len(found[1]) // 4 + 1 :]
+            assert found[2] not in drawn, f"{found[2]} is drawn twice"
+            drawn[found[2]] = (path[-1], found[3], found[4])
+            path.append(found[2])
+    return drawn
+
+
+def _when(kind: type[StandfastError]) -> str:
+    """The class's own docstring where it has one, or its sentence in the tree."""
+    if kind.__doc__ and kind.__doc__ != kind.says:
+        return inspect.cleandoc(kind.__doc__).partition("\n\n")[0].replace("``", "`")
+    sentence = drawn_tree()[kind.__name__][2]
+    return sentence[0].upper() + sentence[1:] + "."
+
+
 def _row(kind: type[StandfastError]) -> str:
-    when = _cell((inspect.getdoc(kind) or "").partition("\n\n")[0].replace("``", "`"))
+    when = _cell(_when(kind))
     return f"| `{kind.code}`<br>{kind.__name__} | {when}<br>*{_cell(kind.says)}* |"
 
 

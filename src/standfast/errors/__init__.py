@@ -1,25 +1,25 @@
 """Every exception of Standfast. Catch an error by its class or its stable ``code``, never by its text.
 
     StandfastError
-    ├── InvalidValue              invalid_value          an argument or a value is invalid
-    ├── InvalidSettings           invalid_settings       a setting is unknown or has an invalid value
+    ├── InvalidValue              invalid_value          an argument, or a field of a value, is invalid
+    ├── InvalidSettings           invalid_settings       a setting is unknown, or has an invalid value
     ├── MissingExtra              missing_extra          an optional dependency is not installed
-    ├── NotAuthorised             not_authorised         this role may not do this
+    ├── NotAuthorised             not_authorised         a role may not do this
     ├── NotGoverned               not_governed           a write was not judged, or is not what was judged
-    ├── PutRefused                put_refused            the judge refused something of a framework's batch
-    ├── AccessError               access                 a door refuses a call
-    │   ├── Unauthenticated       unauthenticated        no valid API key came with the call
-    │   ├── Forbidden             forbidden              the key is valid, but not for this
+    ├── PutRefused                put_refused            the judge refused an item of a batch, so nothing of the batch was remembered
+    ├── AccessError               access                 the server refuses a call
+    │   ├── Unauthenticated       unauthenticated        the call has no valid API key
+    │   ├── Forbidden             forbidden              the API key is valid, but lacks the permission
     │   ├── RateLimited           rate_limited           too many calls in too short a time
-    │   ├── Overloaded            overloaded             more is under way than the server takes on at once
-    │   ├── TooManyRuns           too_many_runs          one caller holds all the open runs that one may
-    │   ├── NotFound              not_found              there is no such thing, or it is not the caller's
-    │   │   └── NotConfigured     not_configured         the server's settings name no place for this
-    │   ├── RequestReused         request_reused         the same idempotency key came with another request
-    │   ├── BadRequest            bad_request            the request can't be read as what the operation takes
-    │   ├── UnsafeBind            unsafe_bind            serving like this would let anybody in
-    │   ├── Unreachable           unreachable            no answer came from the server
-    │   └── ServerFailed          server_failed          the server failed, or is none of ours
+    │   ├── Overloaded            overloaded             the server has reached one of its limits on concurrent work
+    │   ├── TooManyRuns           too_many_runs          the API key holds as many open runs as one key may
+    │   ├── NotFound              not_found              the thing does not exist, or it is not the caller's
+    │   │   └── NotConfigured     not_configured         the server's settings do not name a place for this
+    │   ├── RequestReused         request_reused         the idempotency key was used for another request
+    │   ├── BadRequest            bad_request            the request is malformed
+    │   ├── UnsafeBind            unsafe_bind            the server cannot listen at this address, or must not
+    │   ├── Unreachable           unreachable            the server did not respond
+    │   └── ServerFailed          server_failed          the server failed, or it is not a Standfast server
     ├── StoreError                store                  the store can't do this, or can't do it now
     │   ├── CannotOpen            cannot_open            the store can't be opened safely
     │   ├── Corruption            corruption             stored data is not what was written
@@ -28,32 +28,32 @@
     │   ├── NotAllowed            not_allowed            the run's visibility mode forbids this
     │   ├── AboveCeiling          above_ceiling          the deployment's visibility ceiling forbids this
     │   ├── RunOver               run_over               the run was committed or discarded already
-    │   ├── CommitAborted         commit_aborted         the commit was refused; reason_code says why
-    │   ├── PayloadMismatch       payload_mismatch       this commit id was used for another payload
+    │   ├── CommitAborted         commit_aborted         the commit was refused
+    │   ├── PayloadMismatch       payload_mismatch       the commit id was used for another payload before
     │   ├── MessageConflict       message_conflict       a session has another message at this position
     │   ├── StaleFence            stale_fence            another worker owns this staged commit
     │   ├── StoreBusy             store_busy             other writers blocked the store for too long
     │   ├── ReadOnlyStore         read_only_store        the store is on media that can only be read
-    │   ├── StoreFailed           store_failed           the disk or the server failed; nothing was changed
-    │   ├── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied; submit it again
+    │   ├── StoreFailed           store_failed           the disk or the server failed, and nothing was changed
+    │   ├── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied
     │   ├── CheckpointFileFailed  checkpoint_file_failed  the file of checkpoints can't be read or written
     │   └── LogKeyFailed          log_key_failed         the file of the log's signing key can't be read or created
-    ├── ApprovalError             approval               an approval is refused, or can't be made
-    │   ├── BadSignature          bad_signature          it cannot be read, or does not match the statement
-    │   ├── UnusableKey           unusable_key           no key that may sign: not Ed25519, malformed or weak
-    │   ├── WrongNamespace        wrong_namespace        signed, or allowed, for another purpose
-    │   ├── InvalidSigners        invalid_signers        a list of signers can't be read
-    │   ├── UnknownSigner         unknown_signer         nobody on the list has this key
-    │   ├── SignerNotYetValid     signer_not_yet_valid   the signer's time has not come
-    │   ├── SignerExpired         signer_expired         the signer's time is over
+    ├── ApprovalError             approval               an approval was refused or could not be made
+    │   ├── BadSignature          bad_signature          the signature cannot be read, or does not match the statement
+    │   ├── UnusableKey           unusable_key           the key may not sign: it is not Ed25519, malformed, or weak
+    │   ├── WrongNamespace        wrong_namespace        the signature, or the key, is for another purpose
+    │   ├── InvalidSigners        invalid_signers        a list of signers is invalid
+    │   ├── UnknownSigner         unknown_signer         the key is not on the list of allowed signers
+    │   ├── SignerNotYetValid     signer_not_yet_valid   the signer's key is not valid yet
+    │   ├── SignerExpired         signer_expired         the signer's key is no longer valid
     │   ├── SignerRevoked         signer_revoked         the signer's key is revoked
-    │   ├── SelfApproval          self_approval          the author, or an agent, signed it
-    │   ├── WrongPayload          wrong_payload          what was signed is not what is proposed
-    │   ├── ApprovalReplayed      approval_replayed      its nonce was used before
-    │   ├── ApprovalExpired       approval_expired       it came too late
-    │   ├── NoSuchProposal        no_such_proposal       no proposal has this id
-    │   ├── NotPending            not_pending            the proposal is decided already
-    │   └── SigningFailed         signing_failed         no signature was made
+    │   ├── SelfApproval          self_approval          the proposal was signed by its author, or by an agent
+    │   ├── WrongPayload          wrong_payload          the signed statement is about something else than the proposal
+    │   ├── ApprovalReplayed      approval_replayed      the nonce of the statement was used before
+    │   ├── ApprovalExpired       approval_expired       the signed statement has expired
+    │   ├── NoSuchProposal        no_such_proposal       no proposal has this id, or more than one begins with it
+    │   ├── NotPending            not_pending            the proposal is already decided, or has expired
+    │   └── SigningFailed         signing_failed         no signature could be made
     ├── NotProven                 not_proven             a proof, note or receipt does not prove what it claims
     │   ├── MalformedNote         malformed_note         the text is not a signed note
     │   ├── ForgedNote            forged_note            a known key's signature does not match the note
@@ -61,106 +61,98 @@
     │   ├── MalformedCheckpoint   malformed_checkpoint   the text of the note is not a checkpoint
     │   ├── ForeignLog            foreign_log            the checkpoint belongs to another log
     │   ├── BadInclusion          bad_inclusion          the proof does not show that the entry is in the tree
-    │   ├── BadConsistency        bad_consistency        the proof does not show that the newer tree extends the older
+    │   ├── BadConsistency        bad_consistency        the proof does not show that the newer tree extends the older one unchanged
     │   ├── SizeMismatch          size_mismatch          the receipt and its checkpoint are about different trees
     │   ├── MalformedEntry        malformed_entry        the proven leaf is not a ledger entry
     │   └── MisplacedEntry        misplaced_entry        the entry has another sequence number than its receipt
     ├── TraceError                trace                  a trace can't be recorded, read, stored or replayed
-    │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or breaks its schema
-    │   ├── ForeignTraceVersion   trace_version          written under another version of a contract
-    │   ├── DamagedTrace          damaged_trace          its hash does not fit its content
-    │   ├── RecorderFinished      recorder_finished      nothing can be added to a finished trace
+    │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or does not fit its JSON Schema
+    │   ├── ForeignTraceVersion   trace_version          the artifact was written under another version of a contract
+    │   ├── DamagedTrace          damaged_trace          the artifact was changed after it was written: its hash does not fit its content
+    │   ├── RecorderFinished      recorder_finished      the trace is finished; nothing can be added to it
     │   ├── ProfileConflict       profile_conflict       one tool has two profiles in one run
     │   ├── TraceExists           trace_exists           the folder holds a different trace of that run
     │   ├── TraceFolderFailed     trace_folder_failed    the folder of traces can't be written or read
     │   ├── TraceFolderFull       trace_folder_full      the folder of traces holds as much as it may
-    │   ├── RetentionTooShort     retention_too_short    traces are kept longer than this
+    │   ├── RetentionTooShort     retention_too_short    a sweep may not remove traces as young as this
     │   ├── NotReplayable         not_replayable         the run can't be replayed from this artifact
     │   ├── ReplayDiverged        replay_diverged        the agent made a call that the recorded run never made
-    │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded
-    ├── BenchError                bench                  the benchmark can't do this
-    │   ├── BadEpisode            bad_episode            a line of an episode file is no episode
-    │   ├── BadFile               bad_file               a file is not there, or not what it should be
-    │   ├── UnknownPolicy         unknown_policy         no policy has this name, or these settings
-    │   ├── EndlessPolicy         endless_policy         a policy does not stop yielding actions without effect
-    │   ├── PolicyFailed          policy_failed          a policy raised an error, or returned something else than actions
+    │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded, so it fails in the replay
+    ├── BenchError                bench                  a write policy or the benchmark can't do what was asked
+    │   ├── BadEpisode            bad_episode            a line of an episode file is not a valid episode
+    │   ├── BadFile               bad_file               a file or folder of the benchmark is missing or has the wrong content
+    │   ├── UnknownPolicy         unknown_policy         no policy has this name, or it can't be built with these settings
+    │   ├── EndlessPolicy         endless_policy         a policy does not stop yielding actions that have no effect
+    │   ├── PolicyFailed          policy_failed          a policy raised an error, or returned something that is not an action
     │   ├── PolicyProcessFailed   policy_process_failed  a policy in a process of its own failed, or gave no answer
-    │   └── OtherGrid             other_grid             the folder holds results of another grid
-    ├── MailboxError              mailbox                a mailbox can't do this, or not now
-    │   ├── MailboxClosed         mailbox_closed         the mailbox object has been closed
-    │   ├── MailboxFull           mailbox_full           it holds as many messages as its max_size allows
+    │   └── OtherGrid             other_grid             the folder holds the results of another grid
+    ├── MailboxError              mailbox                a mailbox operation failed
+    │   ├── MailboxClosed         mailbox_closed         the mailbox object is closed
+    │   ├── MailboxFull           mailbox_full           the mailbox holds as many messages as its max_size allows
     │   ├── AlreadySettled        already_settled        a reply after the message was acknowledged or given back
     │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
-    │   ├── NoReplyAddress        no_reply_address       the sender did not say where a reply goes
-    │   ├── UnresolvableReply     unresolvable_reply     nobody knows the mailbox that a reply should go to
-    │   │   └── ReplyMailboxClosed  reply_mailbox_closed  its owner closed it, and waits no more
-    │   ├── UnsendableBody        unsendable_body        this can't be put into a message
-    │   ├── UndecodableBody       undecodable_body       the bytes of a message are none of ours
-    │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter of that id
-    │   └── MailboxUnavailable    mailbox_unavailable    the server behind the mailbox does not answer, or refuses
-    ├── PromptError               prompt                 a prompt can't be found, rendered or changed like this
-    │   ├── UnknownPrompt         unknown_prompt         nobody registered a prompt of that name
-    │   ├── UnknownSection        unknown_section        the prompt has no section at that path
+    │   ├── NoReplyAddress        no_reply_address       the message has no reply address
+    │   ├── UnresolvableReply     unresolvable_reply     the reply mailbox is unknown
+    │   │   └── ReplyMailboxClosed  reply_mailbox_closed  the owner of the reply mailbox closed it: nobody waits for the reply
+    │   ├── UnsendableBody        unsendable_body        the body can't be encoded as a message
+    │   ├── UndecodableBody       undecodable_body       a message's bytes are invalid, or of a kind that this program does not know
+    │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter with this id
+    │   └── MailboxUnavailable    mailbox_unavailable    the mailbox's server can't be reached
+    ├── PromptError               prompt                 a prompt can't be found, rendered or changed
+    │   ├── UnknownPrompt         unknown_prompt         no prompt is registered under this name
+    │   ├── UnknownSection        unknown_section        the prompt has no section at this path
     │   ├── MissingParameter      missing_parameter      a placeholder has no value
-    │   ├── MissingOverride       missing_override       nothing is stored under the tag
-    │   ├── StaleOverride         stale_override         the override was made for another source
-    │   ├── BrokenPlaceholders    broken_placeholders    a new text does not hold its source's placeholders
-    │   ├── VersionConflict       version_conflict       somebody else changed the override
-    │   ├── InvalidTag            invalid_tag            the tag can't be used like this
-    │   ├── OverridesUnavailable  overrides_unavailable  the overrides can't be reached now
-    │   └── DamagedOverride       damaged_override       stored data is not what was written
-    ├── ProviderError             provider               a model gave no answer
-    │   ├── ProviderUnavailable   provider_unavailable   it could not be reached, or was overloaded
-    │   ├── ProviderTimeout       provider_timeout       it did not answer in time
-    │   ├── ProviderRefused       provider_refused       it refused the request
-    │   └── ProviderGarbled       provider_garbled       its answer is none in its own protocol
-    ├── EvalError                 eval                   an evaluation can't be done like this
-    │   ├── InvalidDataset        invalid_dataset        a dataset can't be read, or can't be used
-    │   ├── InvalidEvaluator      invalid_evaluator      an evaluator can't be built from this
+    │   ├── MissingOverride       missing_override       nothing is stored under the requested tag
+    │   ├── StaleOverride         stale_override         the override was made for another version of the prompt's source
+    │   ├── BrokenPlaceholders    broken_placeholders    the new text of a section does not have exactly the placeholders of its source
+    │   ├── VersionConflict       version_conflict       the override changed since it was read
+    │   ├── InvalidTag            invalid_tag            the tag can't be used this way
+    │   ├── OverridesUnavailable  overrides_unavailable  the overrides store can't be reached
+    │   └── DamagedOverride       damaged_override       a stored override does not match its fingerprint
+    ├── ProviderError             provider               a model request failed
+    │   ├── ProviderUnavailable   provider_unavailable   the provider could not be reached or was overloaded, even after retries
+    │   ├── ProviderTimeout       provider_timeout       the provider did not answer in time, even after retries
+    │   ├── ProviderRefused       provider_refused       the provider refused the request
+    │   └── ProviderGarbled       provider_garbled       the provider's answer can't be used
+    ├── EvalError                 eval                   an evaluation can't be done
+    │   ├── InvalidDataset        invalid_dataset        a dataset can't be read or used
+    │   ├── InvalidEvaluator      invalid_evaluator      an evaluator's configuration is invalid
     │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
-    ├── LoopError                 loop                   a loop can't do this, or not any more
-    │   ├── LoopStopping          loop_stopping          it was asked to stop in the middle of a request
-    │   ├── DeadlinePassed        deadline_passed        the request's turn came after its deadline
-    │   ├── LoopCrashed           loop_crashed           a loop of a group ended with an error
-    │   ├── LoopStalled           loop_stalled           a loop of a group gave no sign of life
-    │   └── OptimizationError     optimization           an optimisation comes to no result
-    │       ├── NoBaselinePass    no_baseline_pass       the prompt passes no sample as it is
-    │       ├── EvalsUnanswered   evals_unanswered       eval workers did not answer
-    │       ├── SpendingLimitReached  spending_limit_reached  it has spent what it may
-    │       ├── BaselineMoved     baseline_moved         the tag holds something else by now
-    │       ├── ReportNotApplicable  report_not_applicable  the report is empty or was edited
-    │       ├── NoRollback        no_rollback            there is nothing to roll back to
-    │       └── OptimizationFailed  optimization_failed  a worker reported that it came to no result
-    ├── RecallError               recall                 memory.read can't answer
-    │   ├── EmptyQuery            recall_empty_query     there is nothing to look for
-    │   ├── NoStores              recall_no_stores       there is nowhere to look
-    │   ├── InvalidBudget         recall_budget          the budget leaves no room for anything
-    │   ├── InvalidRequest        recall_request         a field has a value that it can't have
-    │   ├── MissingStore          recall_missing_store   a store does not exist
-    │   ├── UnreadableStore       recall_unreadable_store  a store is there, but can't be read
+    ├── LoopError                 loop                   a loop failed
+    │   ├── LoopStopping          loop_stopping          the loop stops in the middle of a request, which returns to the queue
+    │   ├── DeadlinePassed        deadline_passed        the request's deadline passed before it was processed
+    │   ├── LoopCrashed           loop_crashed           a loop of a group crashed, and the group stopped the others
+    │   ├── LoopStalled           loop_stalled           a loop of a group sent no heartbeat for too long
+    │   └── OptimizationError     optimization           an optimization failed
+    │       ├── NoBaselinePass    no_baseline_pass       the baseline passes no sample, so a shorter prompt can't be compared with it
+    │       ├── EvalsUnanswered   evals_unanswered       evaluation workers did not answer, or only with errors
+    │       ├── SpendingLimitReached  spending_limit_reached  the optimization has spent what it may
+    │       ├── BaselineMoved     baseline_moved         the tag no longer holds the baseline of the report
+    │       ├── ReportNotApplicable  report_not_applicable  the report is empty, or its texts are not those that were proved
+    │       ├── NoRollback        no_rollback            the tag has no such version in its history
+    │       └── OptimizationFailed  optimization_failed  the optimization worker replied with an error
+    ├── RecallError               recall                 a recall could not be answered
+    │   ├── EmptyQuery            recall_empty_query     the query is empty
+    │   ├── NoStores              recall_no_stores       no store was named
+    │   ├── InvalidBudget         recall_budget          the token budget is not a valid one
+    │   ├── InvalidRequest        recall_request         a field of the request has an invalid value
+    │   ├── MissingStore          recall_missing_store   a store that was named does not exist
+    │   ├── UnreadableStore       recall_unreadable_store  a store that was named exists but can't be read
     │   ├── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
-    │   └── EmbeddingFailed       recall_embedding       an embedder gave no vectors
+    │   └── EmbeddingFailed       recall_embedding       an embedder gave no vectors, or not those that it promised
     └── NotCanonical              not_canonical          a value or a text is not json-v1
         ├── UnsupportedType       canon_type             a value is of a type that JSON does not have
-        ├── NumberOutOfRange      canon_number           a number is NaN, infinite, or beyond 2^53 - 1 either way
-        ├── LoneSurrogate         canon_surrogate        a string holds half of a UTF-16 pair
-        ├── DuplicateKey          canon_duplicate_key    an object holds a key twice (after NFC)
+        ├── NumberOutOfRange      canon_number           a number is NaN, infinite, or too large to be exact in every JSON reader
+        ├── LoneSurrogate         canon_surrogate        a string holds half of a UTF-16 pair, which UTF-8 can't encode
+        ├── DuplicateKey          canon_duplicate_key    two keys of one object are the same after Unicode normalisation
         ├── NaiveDatetime         canon_datetime         a datetime has no time zone, or is outside the years 1 to 9999
-        ├── TooDeep               canon_depth            a value is nested deeper than 128 levels
-        ├── TooLarge              canon_size             one value takes more than 1 MiB
+        ├── TooDeep               canon_depth            a value is nested deeper than the limit, or contains itself
+        ├── TooLarge              canon_size             a value takes more bytes than the limit
         └── MalformedJson         canon_syntax           the bytes are not a JSON text in UTF-8
 
-Each error has its ``facts`` as a dictionary, and its message is made from them.
+Each error has its ``facts`` as a dictionary, and its message is made from them. A class has a docstring
+only where it promises more than its line above; the message serves as one otherwise.
 """
 
-# The errors of a package are in the file of that name; import them from here.
-from standfast.errors.bench import *
-from standfast.errors.canonical import *
-from standfast.errors.govern import *
-from standfast.errors.ledger import *
+from standfast.errors.memory import *
 from standfast.errors.optimize import *
-from standfast.errors.recall import *
-from standfast.errors.root import *
-from standfast.errors.server import *
-from standfast.errors.store import *
-from standfast.errors.traces import *
