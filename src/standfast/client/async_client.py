@@ -1,4 +1,4 @@
-"""The client for asyncio: the verbs of ``Client`` as coroutines.
+"""The client for asyncio: the verbs of ``Client`` as coroutines, with the same parameters.
 
     async with AsyncClient("http://127.0.0.1:8765", key="sf_…") as memory:
         await memory.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
@@ -10,41 +10,160 @@ cancelled call still ends on the server; repeat a write with its request key to 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from itertools import islice
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
-from standfast.client.async_resources import (
-    AsyncRemoteApprovals,
-    AsyncRemoteKeys,
-    AsyncRemotePrompts,
-    AsyncRemoteTraces,
-    ClientThreads,
-)
 from standfast.client.client import TIMEOUT_SECONDS, Client
 from standfast.client.event_stream import AsyncEventStream
-from standfast.client.remote_run import RemoteRun
-from standfast.client.remote_snapshot import RemoteSnapshot
+from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
+from standfast.client.remote_run import RemoteRun, RemoteSnapshot
 from standfast.clock import Clock, IdSource
-from standfast.errors import StandfastError
-from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
-from standfast.memory.conversations import AddedMessages
-from standfast.memory.sessions import SessionInfo, SessionMessage
-from standfast.origins import Origin
-from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.errors import InvalidValue, StandfastError
+from standfast.limits import DEFAULT_PAGE_ITEMS
 from standfast.server.operations import schemas
-from standfast.server.operations.bench_schemas import BenchResponse
-from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
+from standfast.vocabulary import Receipt, VisibilityMode
 
 MAX_CONNECTIONS: Final = 8
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Inner = TypeVar("_Inner")
 
 
-class AsyncClient:
+class ClientThreads:
+    """The threads of one client. Each keeps one connection, so they bound the connections as well."""
+
+    def __init__(self, max_connections: int) -> None:
+        if not (type(max_connections) is int and max_connections > 0):
+            problem = f"it must be a positive number, not {max_connections!r:.80}"
+            raise InvalidValue(what="max_connections", problem=problem)
+        self._executor = ThreadPoolExecutor(max_connections, thread_name_prefix="standfast-client")
+
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a function in a thread."""
+        call = functools.partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    async def iterate(self, items: Iterator[_T]) -> AsyncIterator[_T]:
+        """Yield from an iterator that sends requests, one page at a time."""
+        while page := await self.run(lambda: list(islice(items, DEFAULT_PAGE_ITEMS))):
+            for item in page:
+                yield item
+
+    def close(self) -> None:
+        """Let calls in progress end, without waiting for them."""
+        self._executor.shutdown(wait=False)
+
+
+class InThreads(Generic[_Inner]):
+    """Something of a client whose methods are called in its threads."""
+
+    def __init__(self, threads: ClientThreads, inner: _Inner) -> None:
+        self._threads = threads
+        self._inner = inner
+
+
+def _coroutine(
+    method: Callable[Concatenate[_Inner, _P], _T],
+) -> Callable[Concatenate[InThreads[_Inner], _P], Coroutine[Any, Any, _T]]:
+    """The same method as a coroutine, with its parameters and docstring."""
+
+    async def call(self: InThreads[_Inner], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self._threads.run(method, self._inner, *args, **kwargs)
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+def _iterator(
+    method: Callable[Concatenate[_Inner, _P], Iterator[_T]],
+) -> Callable[Concatenate[InThreads[_Inner], _P], AsyncIterator[_T]]:
+    """The same method for ``async for``, with its parameters and docstring."""
+
+    def call(self: InThreads[_Inner], /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_T]:
+        return self._threads.iterate(method(self._inner, *args, **kwargs))
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+class AsyncRemoteApprovals(InThreads[RemoteApprovals]):
+    """The proposals of the client's namespace; see ``RemoteApprovals``."""
+
+    waiting = _iterator(RemoteApprovals.waiting)
+    decided = _iterator(RemoteApprovals.decided)
+    find = _coroutine(RemoteApprovals.find)
+    decide = _coroutine(RemoteApprovals.decide)
+
+
+class AsyncRemoteKeys(InThreads[RemoteKeys]):
+    """The API keys; see ``RemoteKeys``."""
+
+    list = _iterator(RemoteKeys.list)
+    create = _coroutine(RemoteKeys.create)
+    revoke = _coroutine(RemoteKeys.revoke)
+
+
+class AsyncRemoteTraces(InThreads[RemoteTraces]):
+    """The recorded traces; see ``RemoteTraces``."""
+
+    list = _iterator(RemoteTraces.list)
+    get = _coroutine(RemoteTraces.get)
+    compare = _coroutine(RemoteTraces.compare)
+
+
+class AsyncRemotePrompts(InThreads[RemotePrompts]):
+    """Prompt overrides; see ``RemotePrompts``."""
+
+    get = _coroutine(RemotePrompts.get)
+    put = _coroutine(RemotePrompts.put)
+    rollback = _coroutine(RemotePrompts.rollback)
+
+
+class AsyncRemoteSnapshot(InThreads[RemoteSnapshot]):
+    """Memory as of a snapshot."""
+
+    recall = _coroutine(RemoteSnapshot.recall)
+
+    @property
+    def snapshot(self) -> int:
+        """The snapshot that is read."""
+        return self._inner.snapshot
+
+
+class AsyncRemoteRun(InThreads[RemoteRun]):
+    """A run on a server whose verbs are coroutines. ``AsyncClient.run`` opens it."""
+
+    recall = _coroutine(RemoteRun.recall)
+    remember = _coroutine(RemoteRun.remember)
+    forget = _coroutine(RemoteRun.forget)
+    discard = _coroutine(RemoteRun.discard)
+
+    async def commit(self) -> Receipt | None:
+        """Commit the run atomically. A commit that was begun ends even if the task is cancelled."""
+        return await asyncio.shield(self._threads.run(self._inner.commit))
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._inner.run_id
+
+    @property
+    def response(self) -> schemas.RunResponse:
+        """The run as it was opened."""
+        return self._inner.response
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The receipt of the commit, once there is one."""
+        return self._inner.receipt
+
+
+class AsyncClient(InThreads[Client]):
     """Memory on a server, in one namespace, for asyncio. The parameters are those of ``Client``.
 
     Args:
@@ -62,25 +181,21 @@ class AsyncClient:
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        self._client = Client(
+        client = Client(
             address, key=key, namespace=namespace, timeout_seconds=timeout_seconds, clock=clock, ids=ids
         )
-        self._threads = ClientThreads(max_connections)
-        self.address = self._client.address
+        super().__init__(ClientThreads(max_connections), client)
+        self.address = client.address
         self.namespace = namespace
 
     # Writing.
 
     @asynccontextmanager
     async def run(
-        self,
-        *,
-        workflow: str,
-        mode: VisibilityMode | str | None = None,
-        scope: str | None = None,
-    ) -> AsyncIterator["AsyncRemoteRun"]:
+        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
+    ) -> AsyncIterator[AsyncRemoteRun]:
         """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
-        remote = await self._threads.run(self._client.run, workflow=workflow, mode=mode, scope=scope)
+        remote = await self._threads.run(self._inner.run, workflow=workflow, mode=mode, scope=scope)
         run = AsyncRemoteRun(self._threads, remote)
         try:
             yield run
@@ -93,238 +208,65 @@ class AsyncClient:
         if not remote.is_over:
             await run.commit()
 
-    async def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-        request_key: str | None = None,
-    ) -> schemas.RememberResponse:
-        """Judge one text and commit it; see ``Client.remember``."""
-        return await self._threads.run(
-            self._client.remember,
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            hold=hold,
-            scope=scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-            request_key=request_key,
-        )
-
-    async def remember_batch(
-        self, items: Sequence[schemas.RememberBody], *, request_key: str | None = None
-    ) -> schemas.RememberBatchResponse:
-        """Judge several texts and commit them together; see ``Client.remember_batch``."""
-        return await self._threads.run(self._client.remember_batch, items, request_key=request_key)
-
-    async def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
-        """Recall for several queries; see ``Client.recall_batch``."""
-        return await self._threads.run(self._client.recall_batch, items)
-
-    async def add(
-        self,
-        messages: Iterable[Any],
-        *,
-        scope: str | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, JsonScalar] | None = None,
-        supersedes: str | Sequence[str] = (),
-        request_key: str | None = None,
-    ) -> AddedMessages:
-        """Add the messages of a conversation; see ``Client.add``."""
-        return await self._threads.run(
-            self._client.add,
-            messages,
-            scope=scope,
-            session=session,
-            position=position,
-            tags=tags,
-            metadata=metadata,
-            supersedes=supersedes,
-            request_key=request_key,
-        )
-
-    async def forget(
-        self,
-        subject: str | None = None,
-        *,
-        reason: str = "",
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
-        rehearse: bool = False,
-        request_key: str | None = None,
-    ) -> schemas.ForgetResponse:
-        """Erase a subject, all of a scope, or all from a source; see ``Client.forget``."""
-        return await self._threads.run(
-            self._client.forget,
-            subject,
-            reason=reason,
-            scope=scope,
-            memory_id=memory_id,
-            source=source,
-            rehearse=rehearse,
-            request_key=request_key,
-        )
+    remember = _coroutine(Client.remember)
+    remember_batch = _coroutine(Client.remember_batch)
+    add = _coroutine(Client.add)
+    forget = _coroutine(Client.forget)
 
     # Reading.
 
-    async def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        at: int | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-        explain: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall the best records for a query within a token budget; see ``Client.recall``."""
-        return await self._threads.run(
-            self._client.recall,
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            at=at,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-            explain=explain,
-        )
+    recall = _coroutine(Client.recall)
+    recall_batch = _coroutine(Client.recall_batch)
+    history = _coroutine(Client.history)
+    diff = _coroutine(Client.diff)
+    records = _iterator(Client.records)
+    record = _coroutine(Client.record)
+    session = _coroutine(Client.session)
+    sessions = _coroutine(Client.sessions)
+    status = _coroutine(Client.status)
 
-    def at(self, snapshot: int) -> "AsyncRemoteSnapshot":
+    def at(self, snapshot: int) -> AsyncRemoteSnapshot:
         """Memory as of a snapshot, to recall from."""
-        return AsyncRemoteSnapshot(self._threads, self._client.at(snapshot))
-
-    async def history(self, subject: str, *, scope: str | None = None) -> list[HistoryEntry]:
-        """Every version of a scope's subject (or memory id) in every band, oldest first."""
-        return await self._threads.run(self._client.history, subject, scope=scope)
-
-    async def diff(self, old: int, new: int | None = None, *, scope: str | None = None) -> list[RecordChange]:
-        """The records of a scope, with all below it (``"*"`` for all), that differ between two snapshots."""
-        return await self._threads.run(self._client.diff, old, new, scope=scope)
-
-    def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str | None = None
-    ) -> AsyncIterator[Record]:
-        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
-        return self._threads.iterate(self._client.records(band=band, at=at, scope=scope))
-
-    async def record(
-        self, memory_id: str, *, at: int | None = None, scope: str | None = None
-    ) -> list[Record]:
-        """One record of a scope, from each band that holds it."""
-        return await self._threads.run(self._client.record, memory_id, at=at, scope=scope)
-
-    async def session(
-        self, session: str, *, scope: str | None = None, at: int | None = None
-    ) -> list[SessionMessage]:
-        """The messages of a session, in order; see ``Client.session``."""
-        return await self._threads.run(self._client.session, session, scope=scope, at=at)
-
-    async def sessions(self, *, scope: str | None = None, at: int | None = None) -> list[SessionInfo]:
-        """The sessions of a scope; see ``Client.sessions``."""
-        return await self._threads.run(self._client.sessions, scope=scope, at=at)
-
-    async def status(self) -> schemas.StatusResponse:
-        """The state of the namespace, and the permissions of this key there."""
-        return await self._threads.run(self._client.status)
+        return AsyncRemoteSnapshot(self._threads, self._inner.at(snapshot))
 
     # Governance.
 
-    def approvals(self) -> "AsyncRemoteApprovals":
+    due = _coroutine(Client.due)
+    sweep = _coroutine(Client.sweep)
+    verify = _coroutine(Client.verify)
+    checkpoint = _coroutine(Client.checkpoint)
+    receipt = _coroutine(Client.receipt)
+    entries = _iterator(Client.entries)
+
+    def approvals(self) -> AsyncRemoteApprovals:
         """The proposals that wait for a person's signature."""
-        return AsyncRemoteApprovals(self._threads, self._client.approvals())
-
-    async def due(self) -> list[schemas.DueItem]:
-        """The records that a retention sweep would move or delete now."""
-        return await self._threads.run(self._client.due)
-
-    async def sweep(self) -> list[Receipt]:
-        """Run a retention sweep."""
-        return await self._threads.run(self._client.sweep)
-
-    async def verify(self) -> schemas.VerifyResponse:
-        """Verify the whole store."""
-        return await self._threads.run(self._client.verify)
-
-    async def checkpoint(self) -> str | None:
-        """Sign the head of the ledger and return the checkpoint."""
-        return await self._threads.run(self._client.checkpoint)
-
-    async def receipt(self, ledger_seq: int) -> InclusionReceipt:
-        """A proof that an entry is in the ledger."""
-        return await self._threads.run(self._client.receipt, ledger_seq)
-
-    def entries(self) -> AsyncIterator[schemas.LedgerEntry]:
-        """Yield every entry of the ledger, in order."""
-        return self._threads.iterate(self._client.entries())
+        return AsyncRemoteApprovals(self._threads, self._inner.approvals())
 
     def events(self, *, after: int | None = None) -> AsyncEventStream:
         """Follow commits, proposals and refusals as they happen; see ``Client.events``."""
-        return AsyncEventStream(self._client.events(after=after))
+        return AsyncEventStream(self._inner.events(after=after))
 
-    # Traces, bench results, prompts.
+    # Keys, traces, bench results, prompts.
 
-    def keys(self) -> "AsyncRemoteKeys":
+    namespaces = _coroutine(Client.namespaces)
+    bench = _coroutine(Client.bench)
+
+    def keys(self) -> AsyncRemoteKeys:
         """The API keys of the server, for operators."""
-        return AsyncRemoteKeys(self._threads, self._client.keys())
+        return AsyncRemoteKeys(self._threads, self._inner.keys())
 
-    async def namespaces(self) -> list[str]:
-        """The namespaces of this key; see ``Client.namespaces``."""
-        return await self._threads.run(self._client.namespaces)
-
-    def traces(self) -> "AsyncRemoteTraces":
+    def traces(self) -> AsyncRemoteTraces:
         """The recorded traces of the server."""
-        return AsyncRemoteTraces(self._threads, self._client.traces())
+        return AsyncRemoteTraces(self._threads, self._inner.traces())
 
-    async def bench(self, *, budget_bytes: int | None = None) -> BenchResponse:
-        """The benchmark leaderboard of the server, and a report for each policy."""
-        return await self._threads.run(self._client.bench, budget_bytes=budget_bytes)
-
-    def prompts(self) -> "AsyncRemotePrompts":
+    def prompts(self) -> AsyncRemotePrompts:
         """The prompt overrides of the server."""
-        return AsyncRemotePrompts(self._threads, self._client.prompts())
+        return AsyncRemotePrompts(self._threads, self._inner.prompts())
 
     async def close(self) -> None:
         """Close all connections."""
         self._threads.close()
-        self._client.close()
+        self._inner.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -333,146 +275,3 @@ class AsyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-class AsyncRemoteRun:
-    """A run on a server whose verbs are coroutines. ``AsyncClient.run`` opens it."""
-
-    def __init__(self, threads: ClientThreads, run: RemoteRun) -> None:
-        self._threads = threads
-        self._run = run
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self._run.run_id
-
-    @property
-    def response(self) -> schemas.RunResponse:
-        """The run as it was opened."""
-        return self._run.response
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """The receipt of the commit, once there is one."""
-        return self._run.receipt
-
-    async def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall from the run's snapshot."""
-        return await self._threads.run(
-            self._run.recall,
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-        )
-
-    async def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> schemas.RememberResponse:
-        """Judge one text and buffer it until the run commits; see ``Client.remember``."""
-        return await self._threads.run(
-            self._run.remember,
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            hold=hold,
-            scope=scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-        )
-
-    async def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
-        """Forget a subject (or memory id) when the run commits, and erase its content."""
-        return await self._threads.run(self._run.forget, subject, reason=reason, scope=scope)
-
-    async def commit(self) -> Receipt | None:
-        """Commit the run atomically. A commit that was begun ends even if the task is cancelled."""
-        return await asyncio.shield(self._threads.run(self._run.commit))
-
-    async def discard(self) -> None:
-        """Discard the run. None of its writes were visible to anyone."""
-        await self._threads.run(self._run.discard)
-
-
-class AsyncRemoteSnapshot:
-    """Memory as of a snapshot."""
-
-    def __init__(self, threads: ClientThreads, snapshot: RemoteSnapshot) -> None:
-        self._threads = threads
-        self._snapshot = snapshot
-        self.snapshot = snapshot.snapshot
-
-    async def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-        explain: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall from the snapshot within a token budget."""
-        return await self._threads.run(
-            self._snapshot.recall,
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-            explain=explain,
-        )

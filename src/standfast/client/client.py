@@ -24,8 +24,7 @@ from standfast.client.remote_resources import (
     RemoteTraces,
     require_text,
 )
-from standfast.client.remote_run import RemoteRun
-from standfast.client.remote_snapshot import RemoteSnapshot
+from standfast.client.remote_run import RemoteRun, RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue
@@ -89,7 +88,7 @@ class Client:
 
     def run(
         self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
-    ) -> "RemoteRun":
+    ) -> RemoteRun:
         """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's.
 
         Args:

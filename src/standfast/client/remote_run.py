@@ -1,4 +1,7 @@
-"""A run on a server. Each of its writing calls has an idempotency key, so that any server of the store can answer a retry."""
+"""What a ``Client`` opens to work in: a run on a server, and memory as of one snapshot.
+
+Each writing call of a run has an idempotency key, so that any server of the store can answer a retry.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -139,3 +142,43 @@ class RemoteRun:
             # The caller should see the error of the block. An open run expires on the server.
             with suppress(StandfastError):
                 self.discard()
+
+
+class RemoteSnapshot:
+    """Memory as of a snapshot. The same query returns the same package as it did then."""
+
+    def __init__(self, calls: ApiCalls, snapshot: int) -> None:
+        self._calls = calls
+        self.snapshot = snapshot
+
+    def recall(
+        self,
+        query: str,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        max_items: int = DEFAULT_MAX_ITEMS,
+        scope: str | None = None,
+        scopes: Sequence[str] | None = None,
+        where: Filter | Where | None = None,
+        controller: str = DEFAULT_CONTROLLER,
+        now_utc: str | None = None,
+        least_origin: Origin | str | None = None,
+        include_unreviewed: bool = False,
+        explain: bool = False,
+    ) -> schemas.RecallResponse:
+        """Recall from the snapshot within a token budget."""
+        body = recall_body(
+            query,
+            tokens=tokens,
+            max_items=max_items,
+            at=self.snapshot,
+            scope=scope,
+            scopes=scopes,
+            where=where,
+            controller=controller,
+            now_utc=now_utc,
+            least_origin=least_origin,
+            include_unreviewed=include_unreviewed,
+            explain=explain,
+        )
+        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
