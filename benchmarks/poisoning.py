@@ -16,7 +16,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.govern.judge import FloorRegistry
 from standfast.memory import Memory
 from standfast.origins import Origin
-from standfast.recall.recall_package import RecallPackage
+from standfast.recall.package import RecallPackage
 from standfast.store.store import open_store
 
 TITLE = "Poisoning"

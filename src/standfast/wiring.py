@@ -13,8 +13,7 @@ from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.policies import BandBudget, ByteModel
-from standfast.recall.embedders import Embedder
-from standfast.recall.static_table import open_embedder
+from standfast.recall.embedders import Embedder, open_embedder
 from standfast.settings import Settings
 from standfast.store.store import Store, is_file_url, open_store
 from standfast.traces.folder import TraceFolder

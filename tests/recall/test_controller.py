@@ -49,7 +49,9 @@ class Longest:
         )
         query = PackageQuery(raw=request.query, query_hash="0" * 64)
         selection = Selection(selected=(item,), dropped={})
-        package = ContextPackage.sealed(query, budget, selection, self.claims)
+        package = ContextPackage(
+            query=query, budget=budget, selection=selection, controller_version=self.claims
+        ).with_hash()
         return RecallAnswer(package, Explanation((), (), (), {}))
 
 

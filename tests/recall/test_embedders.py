@@ -24,10 +24,9 @@ from standfast.recall import (
     open_embedder,
     to_signed_bytes,
 )
-from standfast.recall.bert import BertEncoder
+from standfast.recall.bert import BertEncoder, WordPiece
 from standfast.recall.embedders import MAX_LENGTH, checked_embedder, checked_vectors
-from standfast.recall.passages import MAX_PASSAGES, PASSAGE_WORDS, passages_of
-from standfast.recall.wordpiece import WordPiece
+from standfast.recall.excerpts import MAX_PASSAGES, PASSAGE_WORDS, passages_of
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
 ROOT = Path(__file__).parents[2]

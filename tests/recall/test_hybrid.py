@@ -23,9 +23,9 @@ from standfast.recall import (
     to_signed_bytes,
 )
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.hybrid import VectorScores
 from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
+from standfast.recall.lexical import VectorScores
 from standfast.recall.vectors import ListedVectors
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
 from tests.recall.same_bytes import digest

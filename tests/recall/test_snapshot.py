@@ -12,8 +12,8 @@ from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.memory_read import read
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.store_corpus import SnapshotSource, StoreCorpus
+from standfast.store.records import export_lines
 from standfast.store.store import Store
-from standfast.store.transfer import export_lines
 from standfast.vocabulary import Budget
 from tests.recall.stores import FEW, requests, written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write

@@ -15,7 +15,7 @@ from standfast.memory import Memory
 from standfast.server.access.protection import RateLimiter
 from standfast.server.access.replicas import Replicas
 from standfast.store.in_memory import InMemoryTemporaryRows
-from standfast.store.temporary import TemporaryRow
+from standfast.store.protocol import TemporaryRow
 from standfast.vocabulary import Band
 from tests import load
 from tests.server.replicas import AcknowledgedCaller, ReplicaSet, RoundRobinProxy

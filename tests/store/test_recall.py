@@ -11,8 +11,8 @@ from standfast.recall.memory_read import read
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.store_corpus import SnapshotSource, StoreCorpus
 from standfast.store.commit import Write
+from standfast.store.records import export_lines
 from standfast.store.store import Store
-from standfast.store.transfer import export_lines
 from tests.recall.stores import written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, write
 

@@ -7,9 +7,9 @@ import pytest
 
 from standfast import Memory
 from standfast.recall.index_upkeep import problems_of_index
-from standfast.store.segments import SegmentHead
+from standfast.store.protocol import SegmentHead
+from standfast.store.records import export_lines
 from standfast.store.store import Store
-from standfast.store.transfer import export_lines
 from tests.recall.histories import apply_writes, check, shrink_segments
 from tests.store.builders import commit, expire, merge, sqlite_store, write
 from tests.store.conftest import Opener

@@ -5,7 +5,7 @@ import pytest
 
 from standfast.errors import CommitAborted
 from standfast.limits import LEASE_SECONDS
-from standfast.store.state_machine import BUFFER_SCHEMA, NOTHING, TRANSITIONS, described
+from standfast.store.pipeline import BUFFER_SCHEMA, NOTHING, TRANSITIONS, described
 from standfast.store.store import Store
 from standfast.vocabulary import AbortReason, BufferState
 from tests.store.builders import commit, merge, write

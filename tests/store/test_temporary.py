@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from standfast.store.protocol import TemporaryRow
 from standfast.store.store import Store
-from standfast.store.temporary import TemporaryRow
 from tests.store.builders import commit, memory_store, write
 from tests.store.conftest import Opener
 

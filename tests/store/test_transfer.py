@@ -9,8 +9,8 @@ from standfast.canon import fingerprint_of_bytes, parse
 from standfast.errors import Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store.protocol import Version, VersionQuery
+from standfast.store.records import export_lines
 from standfast.store.store import Store
-from standfast.store.transfer import export_lines
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]

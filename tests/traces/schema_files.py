@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import standfast
-from standfast.store.state_machine import BUFFER_SCHEMA, TRANSITIONS, BufferStatus
+from standfast.store.pipeline import BUFFER_SCHEMA, TRANSITIONS, BufferStatus
 from standfast.traces.artifact import (
     DETERMINISM_SCHEMA,
     RETRIEVAL_SCHEMA,

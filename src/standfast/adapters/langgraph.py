@@ -32,8 +32,7 @@ from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
-from standfast.recall.hybrid import HYBRID_VERSION
-from standfast.recall.lexical import BEST_SCORE
+from standfast.recall.lexical import BEST_SCORE, HYBRID_VERSION
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.commit import Commit, Write

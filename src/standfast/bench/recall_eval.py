@@ -31,7 +31,7 @@ from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.controller import Package
 from standfast.recall.embedders import Embedder
-from standfast.recall.recall_package import RecallPackage
+from standfast.recall.package import RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.commit import Commit, Write

@@ -13,7 +13,7 @@ from standfast.memory.snapshot_view import SnapshotView
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package, RecallAnswer
 from standfast.recall.filters import Filter, Where
-from standfast.recall.recall_package import RecallPackage
+from standfast.recall.package import RecallPackage
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.recall.tokens import TokenCounter
 from standfast.scopes import SHARED

@@ -19,9 +19,9 @@ from standfast.recall.embedders import (
     checked_embedder,
     checked_vectors,
     identity_of,
+    open_embedder,
 )
-from standfast.recall.passages import passages_of
-from standfast.recall.static_table import open_embedder
+from standfast.recall.excerpts import passages_of
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.scopes import prefix_of
 from standfast.store.commit import Commit, Fact, RecordVector, Write

@@ -26,10 +26,9 @@ from standfast.recall.controller import (
     named_bands,
 )
 from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
-from standfast.recall.hybrid import HybridController
 from standfast.recall.jsonl import Source
-from standfast.recall.package import SelectedItem
-from standfast.recall.recall_package import RecallItem, RecallPackage
+from standfast.recall.lexical import HybridController
+from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_corpus import StoreCorpus, key_at
 from standfast.recall.store_index import StoreIndex

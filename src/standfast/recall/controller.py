@@ -20,8 +20,7 @@ from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.index_view import LexicalView, ListedView
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.jsonl import Source
-from standfast.recall.package import ContextPackage
-from standfast.recall.recall_package import RecallPackage
+from standfast.recall.package import ContextPackage, RecallPackage
 from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.timestamps import MISSING, time_of

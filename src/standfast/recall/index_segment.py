@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from standfast.limits import MAX_SEGMENT_ROWS
 from standfast.recall.item_trust import Numbers
-from standfast.store.segments import PartName, SegmentHead
+from standfast.store.protocol import PartName, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
 

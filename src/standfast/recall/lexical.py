@@ -1,6 +1,6 @@
-"""``lexical-v1``: windowed BM25 in whole numbers, boosts for subjects, speakers and dates, and trust.
+"""``lexical-v1``: windowed BM25 in whole numbers, boosts for subjects, speakers and dates, and trust; and ``hybrid-v1``, which adds vectors.
 
-``docs/controllers/lexical-v1.md`` has the formula. A change of any number here changes packages and needs a new version.
+``docs/controllers/`` has their formulas. A change of any number here changes packages and needs a new version.
 ``lexical_scores`` is the scoring of words alone. ``ranking`` multiplies any scores by boosts and trust and orders them, so that another
 controller can bring scores of its own, and ``packing`` makes the package.
 """
@@ -17,6 +17,7 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import RecallAnswer, RecallRequest, RecordView
+from standfast.recall.excerpts import passages_of
 from standfast.recall.index_view import IndexView, TermScores
 from standfast.recall.item_trust import Numbers, SmallNumbers
 from standfast.recall.packing import Packing
@@ -24,6 +25,7 @@ from standfast.recall.query_dates import QueryDate, dates_in
 from standfast.recall.ranking import RankedRows
 from standfast.recall.timestamps import MISSING
 from standfast.recall.tokens import TokenCounter
+from standfast.recall.vectors import Similarities
 
 LEXICAL_VERSION: Final = "lexical-v1"
 BEST_SCORE: Final = 1 << 20
@@ -178,3 +180,64 @@ class AddedScores(Protocol):
     def focus(self, slot: int, text: str) -> str:
         """The passage of a slot's text that matches best."""
         ...
+
+
+HYBRID_VERSION: Final = "hybrid-v1"
+
+
+class VectorScores:
+    """What vectors add to the lexical scores of the slots of a view."""
+
+    def __init__(
+        self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
+    ) -> None:
+        self._percents, self._best = similar.percents, similar.best
+        self._floor_percent = floor_percent
+        lent = np.maximum(index.spread(similar.dots, similar.has), 0)
+        best = max(1, int(lent.max(initial=0)))
+        self._scores: Numbers = lent * BEST_SCORE // best * weight_percent // 100
+        self._lexical: Numbers = np.zeros(len(lent), dtype=np.int64)
+
+    def given(self, lexical: Numbers) -> Numbers:
+        """What to add to each slot. One without a word of the query needs a similarity of its own."""
+        self._lexical = lexical
+        self._scores = np.where((lexical > 0) | (self._percents >= self._floor_percent), self._scores, 0)
+        return self._scores
+
+    def explained(self, slot: int) -> dict[str, int]:
+        """The parts of a slot's score before boosts."""
+        return {
+            "lexical": int(self._lexical[slot]),
+            "vector": int(self._scores[slot]),
+            "similarity": int(self._percents[slot]),
+        }
+
+    def focus(self, slot: int, text: str) -> str:
+        """The passage that is most like the query."""
+        passages = passages_of(text)
+        return passages[min(int(self._best[slot]), len(passages) - 1)]
+
+
+class HybridController(LexicalController):
+    """``hybrid-v1`` as a controller: ranks by words and vectors, and packs as ``lexical-v1`` does."""
+
+    version = HYBRID_VERSION
+
+    def added_scores(self, request: RecallRequest, view: RecordView, index: IndexView) -> VectorScores | None:
+        """The scores of the vectors that the view has."""
+        vector = request.vector
+        if vector is None:
+            problem = (
+                f'{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set embedder = "static" '
+                "in standfast.toml"
+            )
+            raise InvalidValue(what="embedder", problem=problem)
+        vectors = view.vectors(vector.embedder)
+        if vectors is None:
+            return None
+        return VectorScores(
+            index,
+            vectors.similarities(index, vector.numbers),
+            weight_percent=vector.weight_percent,
+            floor_percent=vector.floor_percent,
+        )

@@ -36,7 +36,7 @@ from standfast.recall.indexed_record import (
 )
 from standfast.recall.item_trust import Flags, Numbers, Rows
 from standfast.scopes import key_parts
-from standfast.store.segments import PartName
+from standfast.store.protocol import PartName
 
 _T = TypeVar("_T")
 PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]

@@ -25,7 +25,7 @@ from standfast.recall.item_trust import (
     trust_code,
     trust_of,
 )
-from standfast.recall.recall_package import (
+from standfast.recall.package import (
     MARK_CHARS,
     PackageRequest,
     RecallItem,
@@ -262,7 +262,9 @@ class Packing:
             for one in self._taken:
                 one.disagrees = any(map(one.disagrees_with, self._taken))
             items = [self._final_item(one) for one in self._taken]
-            package = RecallPackage.sealed(version, asked, items, matched)
+            package = RecallPackage(
+                controller_version=version, request=asked, items=tuple(items), matched=matched
+            ).with_hash()
             if self._counter.count(package.text) <= request.tokens:
                 return package
             self._taken.pop().outcome = "budget_exhausted"

@@ -5,8 +5,7 @@ from typing import Final, Self
 
 from standfast.errors import InvalidValue
 from standfast.recall.controller import Controller, RecallAnswer, RecallRequest, RecordView
-from standfast.recall.hybrid import HybridController
-from standfast.recall.lexical import LEXICAL_VERSION, LexicalController
+from standfast.recall.lexical import LEXICAL_VERSION, HybridController, LexicalController
 from standfast.recall.memory_read import Phase6Controller
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
 

@@ -20,8 +20,8 @@ from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_b
 from standfast.scopes import SHARED, prefix_of, scoped_key
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
+from standfast.store.records import record_line
 from standfast.store.store import Store
-from standfast.store.transfer import record_line
 from standfast.vocabulary import ActionType, Band
 
 PATH_PREFIX: Final = "standfast:"

@@ -13,15 +13,21 @@ from typing import Final, TypeVar
 from standfast.errors import NoSuchSnapshot, StandfastError
 from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
-from standfast.recall.index_builder import read_commits, record_of_version
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
-from standfast.recall.index_upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
+from standfast.recall.index_upkeep import (
+    PERSISTED_BANDS,
+    IndexUpkeep,
+    SegmentRange,
+    read_commits,
+    record_of_version,
+    uncovered,
+)
 from standfast.recall.index_view import IndexView
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical_index import LexicalIndex
 from standfast.recall.store_corpus import path_of
 from standfast.scopes import SHARED
-from standfast.store.segments import PartName, SegmentHead
+from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
 from standfast.vocabulary import Band
 

@@ -6,16 +6,121 @@ that ``pipeline.py`` decided on, in one transaction. So every rule is in one pla
 Backends build rows by position, so the columns of a table stand in the order of the struct's fields.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 import msgspec
 
 from standfast.ledger.chain import Branch, Entry, Tip
-from standfast.store.segments import SegmentTable
-from standfast.store.temporary import TemporaryRows
-from standfast.vocabulary import ActionType, BufferState, Value
+from standfast.scopes import prefix_in
+from standfast.vocabulary import ActionType, Band, BufferState, Value
+
+INDEXED_BANDS: Final = tuple(band for band in Band if band is not Band.VOID)
+"""Rejected content is never recalled."""
+PartName = tuple[str, str]
+"""Which part: the id of its segment, and its name."""
+
+
+class SegmentHead(msgspec.Struct, frozen=True):
+    """What a segment covers: the snapshots from ``first`` to ``last`` of one band. ``analysis`` says what made it."""
+
+    segment_id: str
+    namespace: str
+    band: str
+    analysis: str
+    first: int
+    last: int
+    rows: int
+    size_bytes: int
+
+
+class SegmentTable(Protocol):
+    """The segments of a store. A backend has one as ``Storage.segments``."""
+
+    def heads(self, namespace: str | None = None) -> list[SegmentHead]:
+        """The segments of a namespace, or of all, by namespace, band, first snapshot and id."""
+        ...
+
+    def parts(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
+        """The parts with these names. One that is not there is left out."""
+        ...
+
+    def put(self, head: SegmentHead, parts: Mapping[str, bytes], *, replaces: Sequence[str], at: int) -> bool:
+        """Put a segment in the place of others, in one transaction. False, and nothing changed, if it may not be put.
+
+        Args:
+            at: The newest snapshot when the records were read that it was made from. If something of the namespace was erased since,
+                the segment may hold it.
+        """
+        ...
+
+    def drop(self, segment_ids: Sequence[str]) -> None:
+        """Remove segments."""
+        ...
+
+    def last_erasure(self, namespace: str) -> int:
+        """The newest snapshot that erased something of the bands that are indexed; 0 if none did."""
+        ...
+
+
+def may_put(
+    head: SegmentHead, present: Sequence[SegmentHead], *, replaces: Sequence[str], at: int, last_erasure: int
+) -> bool:
+    """Whether a segment may be put beside those that are present: nothing overlaps, all it replaces is there, nothing was erased since."""
+    known = {one.segment_id for one in present}
+    others = (one for one in present if one.segment_id not in replaces and one.band == head.band)
+    is_free = all(one.last < head.first or head.last < one.first for one in others)
+    return last_erasure <= at and known.issuperset(replaces) and is_free
+
+
+def is_indexed(key: str) -> bool:
+    """Whether a key is that of a record in a band that is indexed."""
+    return prefix_in(key) in INDEXED_BANDS
+
+
+class TemporaryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row. ``version`` is what ``put`` compares; ``keep_seconds`` counts from when the row is written."""
+
+    kind: str
+    row_id: str
+    content: bytes
+    keep_seconds: float
+    version: int = 0
+
+
+class TemporaryRows(Protocol):
+    """The temporary rows of a store. A row whose time is over is as good as removed. Any thread may call any method."""
+
+    def get(self, kind: str, row_id: str) -> TemporaryRow | None:
+        """Return a row, or None if there is none."""
+        ...
+
+    def scan(self, kind: str, prefix: str, *, after: str = "", limit: int) -> list[TemporaryRow]:
+        """Return the first rows whose ids begin with a prefix and come behind ``after``, by id."""
+        ...
+
+    def put(self, row: TemporaryRow, *, replaces: int | None, extra: Sequence[TemporaryRow] = ()) -> bool:
+        """Write a row, and others with it, durably: all of them or none.
+
+        Args:
+            replaces: The version that must be there now; None if there must be no such row.
+            extra: Rows that are written whatever was there before.
+
+        Returns:
+            False if another version is there. Then nothing was written. After a lost connection it may also be the
+            version that this very call wrote.
+        """
+        ...
+
+    def remove(self, kind: str, prefix: str) -> None:
+        """Remove every row whose id begins with a prefix."""
+        ...
+
+    def expire(self) -> int:
+        """Remove the rows whose time is over, and return how many there were."""
+        ...
+
 
 RecordKey = tuple[str, str]
 """The address of a record: namespace and key."""

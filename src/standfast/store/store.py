@@ -45,17 +45,17 @@ from standfast.store.protocol import (
     Buffer,
     Changes,
     Progress,
+    SegmentTable,
     StateQuery,
     StateView,
     Storage,
     StoreIdentity,
+    TemporaryRows,
     Vector,
     VectorQuery,
     Version,
     VersionQuery,
 )
-from standfast.store.segments import SegmentTable
-from standfast.store.temporary import TemporaryRows
 from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 _T = TypeVar("_T")

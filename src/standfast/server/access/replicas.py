@@ -14,7 +14,7 @@ import msgspec
 from standfast.errors import StoreError
 from standfast.limits import MAX_REPLICAS, REPLICA_SECONDS
 from standfast.server.access.protection import RateLimiter
-from standfast.store.temporary import TemporaryRow, TemporaryRows
+from standfast.store.protocol import TemporaryRow, TemporaryRows
 
 REPLICA_KIND: Final = "replica"
 _Totals = dict[str, dict[str, int]]

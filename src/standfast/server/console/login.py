@@ -23,7 +23,7 @@ from standfast.server.console.rendering import ROOT, html, link, redirect
 from standfast.server.edge.context import peer_of
 from standfast.server.edge.problems import status_of
 from standfast.server.operations.gateway import Gateway
-from standfast.store.temporary import TemporaryRow, TemporaryRows
+from standfast.store.protocol import TemporaryRow, TemporaryRows
 
 COOKIE: Final = "standfast_console"
 SESSION_KIND: Final = "console_session"

@@ -14,7 +14,7 @@ from standfast.errors import TooManyRuns
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, MAX_RUN_SECONDS, RUN_IDLE_SECONDS
 from standfast.memory.run_step import RunStep
 from standfast.origins import Origin
-from standfast.store.temporary import TemporaryRow, TemporaryRows
+from standfast.store.protocol import TemporaryRow, TemporaryRows
 from standfast.vocabulary import RunIdentity
 
 _HEAD: Final = "run"

@@ -15,7 +15,6 @@ from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
 from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_RECONNECT_SECONDS
 from standfast.store.packing import DICTIONARY
-from standfast.store.postgres import segment_table
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Row = tuple[Any, ...]
@@ -166,7 +165,27 @@ MIGRATIONS: Final = (
     );
     CREATE INDEX temporary_by_end ON temporary (expires_at);
     """,
-    segment_table.MIGRATION,
+    """
+    CREATE TABLE segments (
+        segment_id TEXT PRIMARY KEY,
+        namespace TEXT NOT NULL,
+        band TEXT NOT NULL,
+        analysis TEXT NOT NULL,
+        first bigint NOT NULL,
+        last bigint NOT NULL,
+        rows bigint NOT NULL,
+        size_bytes bigint NOT NULL
+    );
+    CREATE INDEX segments_by_place ON segments (namespace, band, first, segment_id);
+    CREATE TABLE segment_parts (
+        segment_id TEXT NOT NULL REFERENCES segments (segment_id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        content bytea NOT NULL
+    );
+    ALTER TABLE segment_parts ALTER COLUMN content SET STORAGE EXTERNAL;
+    CREATE UNIQUE INDEX segment_parts_by_name ON segment_parts (segment_id, name);
+    CREATE TABLE segment_erasures (namespace TEXT PRIMARY KEY, memory_snapshot_id bigint NOT NULL);
+    """.replace("TEXT", 'text COLLATE "C"'),
 )
 
 

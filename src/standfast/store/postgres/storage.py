@@ -17,8 +17,6 @@ from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS, MAX_IDLE_READERS
 from standfast.store.packing import packed, packed_contents, references_to, second_key, unpacked
-from standfast.store.postgres.segment_table import TABLES as SEGMENT_TABLES
-from standfast.store.postgres.segment_table import PostgresSegments, drop_erased
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
@@ -29,7 +27,7 @@ from standfast.store.postgres.server import (
     ServerConnection,
     Statement,
 )
-from standfast.store.postgres.temporary import PostgresTemporaryRows
+from standfast.store.postgres.unversioned import PostgresSegments, PostgresTemporaryRows, drop_erased
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -54,7 +52,9 @@ TABLES: Final = (
     "branches",
     "dictionaries",
     "temporary",
-    *SEGMENT_TABLES,
+    "segments",
+    "segment_parts",
+    "segment_erasures",
 )
 FLUSH_BYTES: Final = 4 << 20
 

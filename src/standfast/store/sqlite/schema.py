@@ -21,7 +21,6 @@ from standfast.store.packing import (
     unpacked,
 )
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
-from standfast.store.sqlite import segment_table
 from standfast.vocabulary import ActionType, BufferState
 
 FIRST_VERSION: Final = 10
@@ -119,7 +118,26 @@ MIGRATIONS: Final = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX temporary_by_end ON temporary (expires_at);
     """,
-    segment_table.MIGRATION,
+    """
+    CREATE TABLE segments (
+        segment_id TEXT PRIMARY KEY,
+        namespace TEXT NOT NULL,
+        band TEXT NOT NULL,
+        analysis TEXT NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        rows INTEGER NOT NULL,
+        size_bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX segments_by_place ON segments (namespace, band, first, segment_id);
+    CREATE TABLE segment_parts (
+        segment_id TEXT NOT NULL REFERENCES segments (segment_id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        content BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX segment_parts_by_name ON segment_parts (segment_id, name);
+    CREATE TABLE segment_erasures (namespace TEXT PRIMARY KEY, memory_snapshot_id INTEGER NOT NULL) STRICT;
+    """,
 )
 
 # A version's id is the snapshot that its commit made, shifted by this, and its number in the commit.

@@ -37,8 +37,7 @@ from standfast.store.sqlite.file import (
     translate,
     translated,
 )
-from standfast.store.sqlite.segment_table import SQLiteSegments, drop_erased
-from standfast.store.sqlite.temporary import SQLiteTemporaryRows
+from standfast.store.sqlite.unversioned import SQLiteSegments, SQLiteTemporaryRows, drop_erased
 
 
 class _Ends(NamedTuple):

@@ -1,0 +1,228 @@
+"""What a PostgreSQL store holds outside of snapshots and the ledger: segments of derived indexes, and temporary rows.
+
+Temporary rows need no lock of the store: each statement is a transaction of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Final, Protocol
+
+from msgspec.structs import astuple
+
+from standfast.limits import MAX_IDLE_READERS
+from standfast.store.postgres.server import Row, Server, ServerConnection, Statement
+from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    Erasure,
+    PartName,
+    SegmentHead,
+    StateQuery,
+    TemporaryRow,
+    is_indexed,
+    may_put,
+)
+
+_HEAD: Final = ", ".join(SegmentHead.__struct_fields__)
+_HEADS: Final = f"SELECT {_HEAD} FROM segments ORDER BY namespace, band, first, segment_id"
+_HEADS_OF: Final = f"SELECT {_HEAD} FROM segments WHERE namespace = %s ORDER BY band, first, segment_id"
+_PARTS: Final = (
+    "SELECT segment_id, name, content FROM unnest(%b::text[], %b::text[]) AS asked (segment_id, name)"
+    " JOIN segment_parts USING (segment_id, name)"
+)
+_PUT_HEAD: Final = f"INSERT INTO segments ({_HEAD}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+_PUT_PARTS: Final = (
+    "INSERT INTO segment_parts (segment_id, name, content)"
+    " SELECT %s, name, content FROM unnest(%b::text[], %b::bytea[]) AS part (name, content)"
+)
+_DROP: Final = "DELETE FROM segments WHERE segment_id = ANY(%b::text[])"
+_LAST_ERASURE: Final = "SELECT memory_snapshot_id FROM segment_erasures WHERE namespace = %s"
+_NOTE_ERASURES: Final = (
+    "INSERT INTO segment_erasures SELECT namespace, max(memory_snapshot_id)"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id) GROUP BY namespace"
+    " ON CONFLICT (namespace) DO UPDATE SET memory_snapshot_id = excluded.memory_snapshot_id"
+)
+_DROP_ERASED: Final = (
+    "DELETE FROM segments USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id),"
+    " versions WHERE segments.namespace = erasure.namespace AND versions.namespace = erasure.namespace"
+    " AND segments.band = split_part(erasure.key, '/', 1)"
+    " AND versions.key = erasure.key AND versions.erased_by = erasure.memory_snapshot_id"
+    " AND versions.memory_snapshot_id BETWEEN segments.first AND segments.last"
+)
+
+
+class SegmentTransaction(Protocol):
+    """What a table of segments needs of a transaction."""
+
+    def load(self, query: StateQuery) -> object:
+        """Wait for the lock."""
+        ...
+
+    def read(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """The rows of statements, inside the transaction."""
+        ...
+
+    def add(self, statement: Statement) -> None:
+        """Send a statement with the COMMIT."""
+        ...
+
+
+class PostgresSegments:
+    """The table of segments of one database."""
+
+    def __init__(
+        self,
+        rows: Callable[..., list[Row]],
+        transaction: Callable[[], AbstractContextManager[SegmentTransaction]],
+    ) -> None:
+        self._rows = rows
+        self._transaction = transaction
+
+    def heads(self, namespace: str | None = None) -> list[SegmentHead]:
+        """The segments by namespace, band, first snapshot and id."""
+        rows = self._rows(_HEADS) if namespace is None else self._rows(_HEADS_OF, namespace)
+        return [SegmentHead(*row) for row in rows]
+
+    def parts(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
+        """The parts with these names."""
+        rows = self._rows(_PARTS, [one for one, _ in names], [name for _, name in names])
+        return {(segment_id, name): content for segment_id, name, content in rows}
+
+    def put(self, head: SegmentHead, parts: Mapping[str, bytes], *, replaces: Sequence[str], at: int) -> bool:
+        """Put a segment in the place of others."""
+        with self._transaction() as transaction:
+            transaction.load(StateQuery())
+            rows, erased = transaction.read(
+                [(_HEADS_OF, (head.namespace,)), (_LAST_ERASURE, (head.namespace,))]
+            )
+            present = [SegmentHead(*row) for row in rows]
+            last_erasure = erased[0][0] if erased else 0
+            if not may_put(head, present, replaces=replaces, at=at, last_erasure=last_erasure):
+                return False
+            names = sorted(parts)
+            transaction.add((_DROP, (list(replaces),)))
+            transaction.add((_PUT_HEAD, astuple(head)))
+            transaction.add((_PUT_PARTS, (head.segment_id, names, [parts[name] for name in names])))
+        return True
+
+    def drop(self, segment_ids: Sequence[str]) -> None:
+        """Remove segments."""
+        with self._transaction() as transaction:
+            transaction.load(StateQuery())
+            transaction.add((_DROP, (list(segment_ids),)))
+
+    def last_erasure(self, namespace: str) -> int:
+        """The newest snapshot that erased something indexed."""
+        rows = self._rows(_LAST_ERASURE, namespace)
+        return int(rows[0][0]) if rows else 0
+
+
+def drop_erased(erasures: Sequence[Erasure]) -> list[Statement]:
+    """What drops all that covers a version that was just erased. It is sent with the transaction that erases."""
+    indexed = [one for one in erasures if is_indexed(one.key)]
+    if not indexed:
+        return []
+    columns: list[list[Any]] = [[getattr(one, name) for one in indexed] for name in Erasure.__struct_fields__]
+    return [(_DROP_ERASED, columns), (_NOTE_ERASURES, columns)]
+
+
+_NOW: Final = "extract(epoch FROM clock_timestamp())::float8"
+_COLUMNS: Final = "kind, row_id, version, content, keep_seconds"
+_GET: Final = (
+    f"SELECT {_COLUMNS} FROM temporary WHERE kind = %s AND row_id = %s AND expires_at > (SELECT {_NOW})"
+)
+_SCAN: Final = (
+    f"SELECT {_COLUMNS} FROM temporary WHERE kind = %s AND row_id >= %s AND row_id < %s AND row_id > %s"
+    f" AND expires_at > (SELECT {_NOW}) ORDER BY row_id LIMIT %s"
+)
+_VALUES: Final = f"%s, %s, %s::bigint, %b::bytea, %s::float8, {_NOW} + %s::float8"
+_INSERT_FIRST: Final = (
+    f"INSERT INTO temporary ({_COLUMNS}, expires_at) VALUES ({_VALUES}) ON CONFLICT (kind, row_id) DO UPDATE SET"
+    " version = excluded.version, content = excluded.content, keep_seconds = excluded.keep_seconds,"
+    f" expires_at = excluded.expires_at WHERE temporary.expires_at <= {_NOW} RETURNING 1"
+)
+_UPDATE_FIRST: Final = (
+    f"UPDATE temporary SET version = %s, content = %b::bytea, keep_seconds = %s, expires_at = {_NOW} + %s::float8"
+    f" WHERE kind = %s AND row_id = %s AND version = %s AND expires_at > {_NOW} RETURNING 1"
+)
+_EXTRA: Final = (
+    " INSERT INTO temporary (kind, row_id, version, content, keep_seconds, expires_at)"
+    f" SELECT kind, row_id, version, content, keep_seconds, {_NOW} + keep_seconds"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bytea[], %b::float8[])"
+    " AS extra (kind, row_id, version, content, keep_seconds) WHERE EXISTS (SELECT 1 FROM first)"
+    " ON CONFLICT (kind, row_id) DO UPDATE SET version = excluded.version, content = excluded.content,"
+    " keep_seconds = excluded.keep_seconds, expires_at = excluded.expires_at"
+)
+_REMOVE: Final = "DELETE FROM temporary WHERE kind = %s AND row_id >= %s AND row_id < %s"
+_EXPIRE: Final = f"DELETE FROM temporary WHERE expires_at <= (SELECT {_NOW})"
+
+
+class PostgresTemporaryRows:
+    """The table ``temporary`` of a database. Rows live by the server's clock."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._idle: list[ServerConnection] = []
+
+    def get(self, kind: str, row_id: str) -> TemporaryRow | None:
+        """Return a row, or None."""
+        rows = self._execute((_GET, (kind, row_id)))
+        return _row_of(rows[0]) if rows else None
+
+    def scan(self, kind: str, prefix: str, *, after: str = "", limit: int) -> list[TemporaryRow]:
+        """Return the first rows behind ``after``."""
+        bounds = (kind, prefix, prefix + BEHIND_ALL_KEYS, after, limit)
+        return [_row_of(row) for row in self._execute((_SCAN, bounds))]
+
+    def put(self, row: TemporaryRow, *, replaces: int | None, extra: Sequence[TemporaryRow] = ()) -> bool:
+        """Write all rows, or none."""
+        values: tuple[Any, ...]
+        if replaces is None:
+            first = _INSERT_FIRST
+            values = row.kind, row.row_id, row.version, row.content, row.keep_seconds, row.keep_seconds
+        else:
+            first = _UPDATE_FIRST
+            values = row.version, row.content, row.keep_seconds, row.keep_seconds
+            values = *values, row.kind, row.row_id, replaces
+        if not extra:
+            return self._execute((first, values)) == [(1,)]
+        columns = [(one.kind, one.row_id, one.version, one.content, one.keep_seconds) for one in extra]
+        arrays = tuple(list(column) for column in zip(*columns, strict=True))
+        sql = f"WITH first AS ({first}), added AS ({_EXTRA}) SELECT 1 FROM first"
+        return self._execute((sql, (*values, *arrays))) == [(1,)]
+
+    def remove(self, kind: str, prefix: str) -> None:
+        """Remove rows by the prefix of their ids."""
+        self._execute((_REMOVE, (kind, prefix, prefix + BEHIND_ALL_KEYS)))
+
+    def expire(self) -> int:
+        """Remove the rows whose time is over."""
+        ((status,),) = self._execute((_EXPIRE, ()))
+        return int(str(status).rpartition(" ")[2])
+
+    def _execute(self, statement: Statement) -> list[Row]:
+        """The rows of one statement. It is executed again if the connection was lost, as all of them may be."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = ServerConnection(self._server, read_only=False)
+        try:
+            (rows,) = connection.execute_with_retry([statement])
+        except BaseException:
+            connection.close()
+            raise
+        if len(self._idle) < MAX_IDLE_READERS:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return rows
+
+    def close(self) -> None:
+        """Close all connections."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+def _row_of(row: Row) -> TemporaryRow:
+    kind, row_id, version, content, keep_seconds = row
+    return TemporaryRow(kind=kind, row_id=row_id, version=version, content=content, keep_seconds=keep_seconds)
