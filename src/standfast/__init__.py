@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from standfast.govern.policy import MemoryWritePolicy
     from standfast.govern.sweep import DueRecord
     from standfast.ledger.checkpoint import InclusionReceipt
-    from standfast.ledger.notary import Notary
+    from standfast.ledger.notary import LedgerTail, Notary
     from standfast.ledger.note import VerifyingKey
-    from standfast.ledger.tail import LedgerTail
     from standfast.memory import (
         AddedMessage,
         AddedMessages,
@@ -475,9 +474,8 @@ _MODULES = {
     "govern.policy": "MemoryWritePolicy",
     "govern.sweep": "DueRecord",
     "ledger.checkpoint": "InclusionReceipt",
-    "ledger.notary": "Notary",
+    "ledger.notary": "LedgerTail Notary",
     "ledger.note": "VerifyingKey",
-    "ledger.tail": "LedgerTail",
     "memory": "AddedMessage AddedMessages AgentRun AsyncMemory AsyncRun AsyncSnapshotView ErasurePlan ExtractedFact FactExtractor Forgotten IdempotencyRecord Memory MemoryVectors Run SessionInfo SessionMessage SnapshotView VectorStatus",
     "optimize": "Ablation AgentTool AllOf AnthropicProvider AnyOf Assertions CandidateProgress CompressStrategy Contains Dataset DuplicateRemoval EvalLoop EvalReport EvalRequest EvalResult Evaluator Exact Experiment FewShot GateSettings InMemoryMailbox InMemoryPromptRegistry InMemoryResultCache JsonSchema LLMCompressStrategy LocalPromptOverridesStore LocalResultCache LoopGroup Mailbox MainLoop MainLoopRequest MainLoopResult ModelJudge ModelReply ModelRequest ModelSpending Modification Numeric OpenAICompatibleProvider OptimizationProgress OptimizationReport OptimizeLoop OptimizeRequest OptimizeResult ParetoPoint PowerStatement Prompt PromptOverridesStore PromptTemplate ProviderAdapter ProviderConfig RecallBudget RedisMailbox RedisPromptOverridesStore RedisResultCache Reflection RejectReason RejectedModification RenderedPrompt ResultCache Rewriting S3PromptOverridesStore Sample Score ScriptedProvider Section SpendingEstimate SpendingLimits Strategies ToRemember TokenUsage UnchangedSection UntestedText WorkerLoop apply_report estimate_optimization html_report live_table named_evaluator named_strategies optimize_in_process read_dataset rollback scripted_by",
     "policies": "BandBudget ByteModel PolicySpec WritePolicy policy_names",

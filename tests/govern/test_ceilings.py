@@ -9,11 +9,10 @@ import pytest
 
 from standfast.canon import utc_text
 from standfast.clock import ManualClock
-from standfast.doubts import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt
 from standfast.errors import InvalidValue
-from standfast.govern.ceilings import RecallDecision
 from standfast.govern.evidence import build_evidence
-from standfast.govern.policy import MemoryWritePolicy
+from standfast.govern.policy import MemoryWritePolicy, RecallDecision
+from standfast.origins import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt
 from standfast.vocabulary import Band, FloorCheck, Record, Verdict
 from tests.govern.chains import chain
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import attacks
-from standfast.govern.judge.concept_phrases import CONCEPT_PHRASES
+from standfast.govern.judge.injection_phrases import CONCEPT_PHRASES
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
 from standfast.vocabulary import Record, Verdict
 

@@ -12,11 +12,10 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
-from standfast.govern.ceilings import decide_recall
 from standfast.govern.evidence import content_fingerprint, is_bound
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.govern.patterns import Incident, detect_patterns, incidents_of, refused_key
-from standfast.govern.policy import MemoryWritePolicy
+from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.limits import MAX_COMMIT_WRITES
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets

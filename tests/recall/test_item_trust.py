@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from standfast import Memory, RecallItem, RecallPackage
 from standfast.canon import utc_text
 from standfast.clock import ManualClock
-from standfast.doubts import ceiling_of
 from standfast.errors import InvalidValue
-from standfast.govern.ceilings import decide_recall
+from standfast.govern.policy import decide_recall
+from standfast.origins import ceiling_of
 from standfast.recall.controller import Package
 from standfast.recall.indexed_record import decode_record
 from standfast.recall.item_trust import (

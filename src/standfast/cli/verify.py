@@ -11,8 +11,8 @@ from standfast.cli.options import load_settings, opened_memory, opened_store, pr
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
+from standfast.ledger.notary import LedgerTail
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.tail import LedgerTail
 from standfast.store.restore import Restoration, restorations_of
 
 

@@ -1,7 +1,7 @@
-"""The write policy: the verdict decides where a record is written, and the evidence whether it is.
+"""The write policy: what may be written where, how far it may be trusted when it is recalled, and how long it is kept.
 
-Violations are checked in this order: is the verdict known, would a VOID become canonical, is the evidence valid, does the
-verdict reach the band. Decisions where the document leaves room:
+**Writing.** The verdict decides where a record is written, and the evidence whether it is. Violations are checked in this order: is the verdict
+known, would a VOID become canonical, is the evidence valid, does the verdict reach the band. Decisions where the document leaves room:
 
 - Without a ``band_target``, the record goes where the verdict routes it, for VOID too. A target asks whether the verdict
   reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without its review in PHOENIX.
@@ -12,6 +12,29 @@ verdict reach the band. Decisions where the document leaves room:
 - ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused one.
 - The document's reasons are given word for word; details are in ``ledger_entry["missing_links"]``.
 - ``ledger_entry["hash"]`` is the recomputed evidence hash, and ``["evidence"]`` the text that it covers.
+
+**Recalling** (111_SENSE). A recalled memory is a suggestion, never a fact. Each doubt has a multiplier; those that apply are multiplied, and the
+product is capped at 0.85.
+
+- Age is measured from the time handed in. Exactly 30 or 90 days is not older than that; a microsecond more is.
+- A missing or future timestamp is invalid: it does not tell the age, and a forged future would never grow old. A sound memory
+  stamped by a clock that runs ahead still gets 0.85, with a warning.
+- A missing evidence chain counts once, and not again for its missing floor checks.
+- The topic is ``current_context["topic"]`` against the item's ``topic`` or else its ``subject``. It counts only if both are
+  known; case and Unicode form make no difference.
+- An item without a band is treated as LEDGER, as ``Record`` does. An unknown band is blocked, because it might be VOID under
+  another name.
+- An item is a ``Record``, or a dict with the document's names (``timestamp``, ``evidence_chain``) or the vocabulary's
+  (``ts_utc``, ``evidence``).
+
+**Keeping.** The age is in days, whole or not, and handed in. Exactly seven days is not past seven days. ``sweep.py`` carries it out.
+
+- The archive that LEDGER entries move to after 90 days is a tier, not a band, so ``move_to_band`` says ``COLD``. An item that is
+  already there (its ``tier`` is ``COLD``) stays for good: nothing is deleted by ``RETENTION_COLD_DAYS``.
+- A PHOENIX proposal moves to LEDGER once its ``status`` is ``sealed`` or ``rejected``. It is never deleted: one that nobody has
+  decided in 90 days is reported.
+- ``delete_after_days`` counts down to deletion; it is 0 for an item to delete now.
+- An item whose band cannot be read is kept, because deletion cannot be undone.
 """
 
 import logging
@@ -19,31 +42,25 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from datetime import datetime, timedelta
+from math import ceil, isfinite
+from typing import Any, Final, NamedTuple, assert_never
 
-from standfast.canon import utc_text
+from standfast.canon import normal_string, utc_text
 from standfast.clock import Clock, SystemClock
-from standfast.doubts import MAX_RECALL_CONFIDENCE
-from standfast.errors import InvalidValue
+from standfast.errors import InvalidValue, LoneSurrogate
 from standfast.govern.authority import BANDS_OF_ROLE, Operation, Role, needs_human, plain_text, read_word
-from standfast.govern.ceilings import RecallDecision, decide_recall
 from standfast.govern.evidence import (
     ChainReading,
     EvidenceChainValidation,
     compute_evidence_hash,
     read_chain,
+    read_instant,
     read_verdict,
 )
-from standfast.govern.retention import (
-    RETENTION_COLD_DAYS,
-    RETENTION_HOT_DAYS,
-    RETENTION_VOID_DAYS,
-    RETENTION_WARM_DAYS,
-    RetentionDecision,
-    decide_retention,
-)
 from standfast.limits import MAX_WRITE_LOG_ENTRIES
-from standfast.vocabulary import Band, Evidence, Record, Verdict
+from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, ceiling_of
+from standfast.vocabulary import Band, Evidence, Record, Tier, Verdict
 
 __all__ = [
     "MAX_RECALL_CONFIDENCE",
@@ -75,6 +92,13 @@ assert set(BANDS_OF_VERDICT) == set(Verdict)
 assert all(set(bands) <= BANDS_OF_ROLE[Role.JUDGE] for bands in BANDS_OF_VERDICT.values())
 assert all((Band.VOID in bands) == (verdict is Verdict.VOID) for verdict, bands in BANDS_OF_VERDICT.items())
 
+RETENTION_HOT_DAYS: Final = 7
+RETENTION_WARM_DAYS: Final = 90
+RETENTION_COLD_DAYS: Final = 365
+RETENTION_VOID_DAYS: Final = 90
+assert RETENTION_HOT_DAYS < RETENTION_WARM_DAYS < RETENTION_COLD_DAYS
+
+_DECIDED: Final = ("sealed", "rejected")
 _PROPOSED_LAW: Final = (Verdict.SEAL, Band.VAULT)
 _UNKNOWN_VERDICT: Final = "Unknown verdict type"
 _BAD_EVIDENCE: Final = "Evidence chain invalid"
@@ -102,7 +126,162 @@ class WriteDecision:
             raise InvalidValue(what="WriteDecision", problem="VAULT is reached by a human's signature only")
 
 
-class _Request(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RecallDecision:
+    """Whether a memory may be recalled, how far it may be trusted, and a warning for each doubt."""
+
+    allowed: bool
+    reason: str
+    confidence_ceiling: float
+    floor_warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.confidence_ceiling <= (MAX_RECALL_CONFIDENCE if self.allowed else 0):
+            raise InvalidValue(
+                what="RecallDecision",
+                problem=f"confidence_ceiling must be 0 to {MAX_RECALL_CONFIDENCE}, and 0 if recall is blocked",
+            )
+
+
+def decide_recall(memory_item: object, current_context: object, now: datetime) -> RecallDecision:
+    """Decides on one item at a given time. Never raises: what cannot be read is blocked or doubted."""
+    if not isinstance(memory_item, dict | Record):
+        return _blocked("only a record or a dict can be recalled")
+    band_text = _first(memory_item, "band")
+    band = Band.LEDGER if band_text is None else read_word(Band, band_text)
+    if band is None:
+        return _blocked("its band is unknown")
+    if band is Band.VOID:
+        return _blocked("the VOID band holds rejected content, for diagnosis only")
+    doubts = _doubts(memory_item, current_context, now)
+    ceiling = ceiling_of(doubts)
+    warnings = [doubt.value for doubt in doubts]
+    if band_text is None:
+        warnings.append("It names no band and is treated as LEDGER")
+    return RecallDecision(True, f"Suggestion with a confidence of at most {ceiling:g}", ceiling, warnings)
+
+
+def _doubts(item: object, context: object, now: datetime) -> list[Doubt]:
+    """The doubts that apply, in the order of the document's table."""
+    doubts = []
+    if read_verdict(_first(item, "verdict")) not in (Verdict.SEAL, Verdict.SABAR):
+        doubts.append(Doubt.VERDICT)
+    then = read_instant(_first(item, "timestamp", "ts_utc"))
+    age = None if then is None or then > now else now - then
+    if age is not None and age > timedelta(days=30):
+        doubts.append(Doubt.OLDER_THAN_30_DAYS)
+    if age is not None and age > timedelta(days=90):
+        doubts.append(Doubt.OLDER_THAN_90_DAYS)
+    chain = _first(item, "evidence_chain", "evidence")
+    if not isinstance(chain, dict | Evidence) or not chain:
+        doubts.append(Doubt.NO_EVIDENCE)
+    elif not isinstance(checks := _first(chain, "floor_checks"), list | tuple) or not checks:
+        doubts.append(Doubt.NO_FLOOR_CHECKS)
+    current, remembered = _topic(_first(context, "topic")), _topic(_first(item, "topic", "subject"))
+    if current and remembered and current != remembered:
+        doubts.append(Doubt.OTHER_TOPIC)
+    if age is None:
+        doubts.append(Doubt.BAD_TIMESTAMP)
+    return doubts
+
+
+def _blocked(problem: str) -> RecallDecision:
+    return RecallDecision(False, f"Recall blocked: {problem}", 0.0, [problem[0].upper() + problem[1:]])
+
+
+def _first(holder: object, *names: str) -> object:
+    """The first of these fields that is set in a dict, a ``Record`` or an ``Evidence``."""
+    for name in names:
+        value = None
+        if isinstance(holder, dict):
+            value = holder.get(name)
+        elif isinstance(holder, Record | Evidence):
+            value = getattr(holder, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def _topic(given: object) -> str:
+    text = (plain_text(given) or "").strip()
+    try:
+        return normal_string(text).casefold()
+    except LoneSurrogate:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionDecision:
+    """Whether an item is kept, where it moves, and in how many days it will be deleted."""
+
+    keep: bool
+    move_to_band: str | None
+    reason: str
+    delete_after_days: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.move_to_band == Band.VAULT:
+            raise InvalidValue(what="RetentionDecision", problem="age moves nothing into VAULT")
+        if not self.keep and (self.move_to_band is not None or self.delete_after_days != 0):
+            raise InvalidValue(
+                what="RetentionDecision",
+                problem="an item that is not kept is deleted now (delete_after_days=0) and not moved",
+            )
+
+
+def decide_retention(memory_item: object, age_days: float) -> RetentionDecision:
+    """Decides on an item of this age. A negative age, from a clock that was set back, counts as 0."""
+    if type(age_days) not in (int, float) or not (type(age_days) is int or isfinite(age_days)):
+        raise InvalidValue(what="age_days", problem="must be a finite number of days")
+    age = max(age_days, 0)
+    band = read_word(Band, _first(memory_item, "band"))
+    match band:
+        case None:
+            return RetentionDecision(True, None, "Unknown band: kept, for a human to look at")
+        case Band.VAULT:
+            return RetentionDecision(True, None, "VAULT never expires: it is constitutional")
+        case Band.LEDGER:
+            return _ledger(memory_item, age)
+        case Band.PHOENIX:
+            return _phoenix(memory_item, age)
+        case Band.ACTIVE:
+            return _until(RETENTION_HOT_DAYS, band, age)
+        case Band.WITNESS:
+            return _until(RETENTION_WARM_DAYS, band, age)
+        case Band.VOID:
+            return _until(RETENTION_VOID_DAYS, band, age)
+        case _:
+            assert_never(band)
+
+
+def _ledger(item: object, age: float) -> RetentionDecision:
+    if read_word(Tier, _first(item, "tier")) is Tier.COLD:
+        return RetentionDecision(True, None, "LEDGER entry in the COLD archive tier: kept for good")
+    if age > RETENTION_WARM_DAYS:
+        reason = f"LEDGER entry past {RETENTION_WARM_DAYS} days: to the COLD archive tier"
+        return RetentionDecision(True, Tier.COLD.value, reason)
+    return RetentionDecision(True, None, f"LEDGER entry within {RETENTION_WARM_DAYS} days: WARM tier")
+
+
+def _phoenix(item: object, age: float) -> RetentionDecision:
+    status = (plain_text(_first(item, "status")) or "").lower()
+    if status in _DECIDED:
+        return RetentionDecision(True, Band.LEDGER.value, f"PHOENIX proposal is {status}: to LEDGER")
+    if age > RETENTION_WARM_DAYS:
+        reason = f"PHOENIX proposal past {RETENTION_WARM_DAYS} days and undecided: a human should look at it"
+        return RetentionDecision(True, None, reason)
+    return RetentionDecision(True, None, f"PHOENIX proposal within {RETENTION_WARM_DAYS} days: WARM tier")
+
+
+def _until(limit_days: int, band: Band, age: float) -> RetentionDecision:
+    if age > limit_days:
+        return RetentionDecision(False, None, f"{band} entry past {limit_days} days: deleted", 0)
+    return RetentionDecision(
+        True, None, f"{band} entry within {limit_days} days: {band.tier} tier", ceil(limit_days - age)
+    )
+
+
+class _WriteRequest(NamedTuple):
     """The arguments of ``should_write``, as far as they can be read."""
 
     verdict: Verdict | None
@@ -138,7 +317,7 @@ class MemoryWritePolicy:
     ) -> WriteDecision:
         """Decides whether a write with this verdict and evidence is allowed, and to which bands. Never raises."""
         read = read_verdict(verdict)
-        request = _Request(
+        request = _WriteRequest(
             verdict=read,
             verdict_text=_shown(verdict) if read is None else read.value,
             band=read_word(Band, band_target),
@@ -152,9 +331,9 @@ class MemoryWritePolicy:
     ) -> WriteDecision:
         """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again."""
         band_text = None if band_target is None else band_target.value
-        return self._decide(_Request(verdict, verdict.value, band_target, band_text, chain))
+        return self._decide(_WriteRequest(verdict, verdict.value, band_target, band_text, chain))
 
-    def _decide(self, request: _Request) -> WriteDecision:
+    def _decide(self, request: _WriteRequest) -> WriteDecision:
         refusal, warnings = self._violations(request)
         if refusal is not None:
             return self._decision(request, refusal, ())
@@ -189,7 +368,7 @@ class MemoryWritePolicy:
         with self._lock:
             return [{**entry, "bands": list(entry["bands"])} for entry in self._write_log]
 
-    def _violations(self, request: _Request) -> tuple[str | None, list[str]]:
+    def _violations(self, request: _WriteRequest) -> tuple[str | None, list[str]]:
         """The reason to refuse, or None, and the violations that lenient mode lets pass."""
         if request.verdict is None:
             return _UNKNOWN_VERDICT, []
@@ -211,7 +390,7 @@ class MemoryWritePolicy:
             warnings.append(unreachable)
         return None, warnings
 
-    def _decision(self, request: _Request, reason: str, bands: Sequence[Band]) -> WriteDecision:
+    def _decision(self, request: _WriteRequest, reason: str, bands: Sequence[Band]) -> WriteDecision:
         names = [band.value for band in bands]
         log_entry: dict[str, Any] = {
             "timestamp": utc_text(self._clock.now()),

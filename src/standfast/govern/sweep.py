@@ -16,7 +16,7 @@ import msgspec
 from standfast.canon import parse
 from standfast.errors import CommitAborted, Corruption
 from standfast.govern.evidence import read_instant
-from standfast.govern.retention import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
+from standfast.govern.policy import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from standfast.scopes import prefix_of
 from standfast.store.audit import verified

@@ -1,15 +1,14 @@
 """The ledger: a hash chain of entries, the Merkle tree over them, signed checkpoints of it, and receipts.
 
 Read in this order: ``chain.py``, ``tree.py``, ``note.py`` (signed notes and keys), ``checkpoint.py`` (checkpoints, the
-file that keeps them, receipts), ``notary.py`` (what signs and what verifies), ``tail.py`` (what
+file that keeps them, receipts), ``notary.py`` (what signs, what verifies, and what
 vouches for the newest entry).
 """
 
 from standfast.ledger.chain import Entry
 from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
-from standfast.ledger.notary import Notary
+from standfast.ledger.notary import LedgerTail, Notary
 from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey
-from standfast.ledger.tail import LedgerTail
 
 __all__ = [
     "Checkpoint",

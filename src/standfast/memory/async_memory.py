@@ -20,9 +20,8 @@ from standfast.govern.judge.judge import Floor
 from standfast.govern.patterns import AttackPattern
 from standfast.govern.sweep import DueRecord
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.ledger.notary import Notary
+from standfast.ledger.notary import LedgerTail, Notary
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.tail import LedgerTail
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_RETRIES
 from standfast.memory.async_run import AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessages

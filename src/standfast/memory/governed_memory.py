@@ -7,8 +7,8 @@ from standfast.govern.audit import problems_of_governance
 from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.ledger.checkpoint import InclusionReceipt
+from standfast.ledger.notary import LedgerTail
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.tail import LedgerTail
 from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.memory.readable_memory import ReadableMemory
 from standfast.memory.signing import LedgerSigner

@@ -7,9 +7,8 @@ import msgspec
 
 from standfast.errors import InvalidValue, StandfastError
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.ledger.notary import Notary, problems_of_ledger
+from standfast.ledger.notary import LedgerTail, Notary, problems_of_ledger
 from standfast.ledger.note import VerifyingKey
-from standfast.ledger.tail import LedgerTail
 from standfast.store.store import Store
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from standfast.canon import fingerprint
 from standfast.errors import NoSuchSnapshot
-from standfast.govern.ceilings import decide_recall
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.redaction import redacted_request
+from standfast.govern.policy import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.sessions import SessionInfo, SessionMessage, SessionReader

@@ -1,7 +1,7 @@
 """How far a stored record may be trusted: by its origin, its verdict, its evidence and its age.
 
 Everything but the age is one small number, the record's trust code, so that an index has one column for it. The ceiling of a
-record is the one of ``govern.ceilings``: the doubts that apply, multiplied and capped. Age is measured from a time that is handed in.
+record is the one of ``govern.policy``: the doubts that apply, multiplied and capped. Age is measured from a time that is handed in.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from standfast.doubts import MAX_RECALL_CONFIDENCE, Doubt, ceiling_of
-from standfast.origins import Origin
+from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.recall.timestamps import MISSING
 from standfast.vocabulary import Band, Verdict
 

@@ -17,10 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from standfast.canon import canonical_bytes, fingerprint_of_bytes
-from standfast.doubts import MAX_RECALL_CONFIDENCE
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PACKAGE_BYTES
-from standfast.origins import Origin
+from standfast.origins import MAX_RECALL_CONFIDENCE, Origin
 from standfast.recall.embedders import QueryVector
 from standfast.recall.item_trust import UNREVIEWED_VERDICTS
 from standfast.recall.request import CONTROLLER_VERSION, MemoryControllerInput, normal_text

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from standfast.doubts import MAX_RECALL_CONFIDENCE, ceiling_of
-from standfast.origins import Origin
+from standfast.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.excerpts import excerpt_of, limit_of

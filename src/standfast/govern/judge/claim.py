@@ -8,10 +8,9 @@ from typing import Final, NamedTuple, Protocol, Self
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, word_set
 from standfast.origins import Origin
 from standfast.scopes import SHARED
 from standfast.vocabulary import Band, Record

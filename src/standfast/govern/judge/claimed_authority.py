@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext, NeedsReview
-from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.phrases import Phrasebook, spoken
+from standfast.govern.judge.text_reading import word_set
 from standfast.origins import Origin
 from standfast.vocabulary import Band
 

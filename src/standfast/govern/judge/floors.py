@@ -34,11 +34,18 @@ from standfast.govern.judge.claim import (
     sources_of,
 )
 from standfast.govern.judge.folding import plain
-from standfast.govern.judge.lexicon import AMBIGUOUS_MONTHS, MONTHS, OPPOSITES, WEEKDAYS, word_set
 from standfast.govern.judge.personal_data import personal_data_in
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import KnownText, says_nothing_new
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading
+from standfast.govern.judge.text_reading import (
+    AMBIGUOUS_MONTHS,
+    MONTHS,
+    OPPOSITES,
+    READ_CHARS,
+    WEEKDAYS,
+    TextReading,
+    word_set,
+)
 from standfast.origins import Origin
 from standfast.vocabulary import Band, Record
 

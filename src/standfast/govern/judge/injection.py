@@ -17,9 +17,8 @@ from urllib.parse import unquote
 
 from standfast.govern.judge import injection_phrases as tables
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
-from standfast.govern.judge.lexicon import word_set
 from standfast.govern.judge.phrases import spoken
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import TextReading, word_set
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by chance.
 _PASSAGE_CHARS: Final = 600

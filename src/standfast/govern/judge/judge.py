@@ -9,11 +9,21 @@ backed by a model, is a class with a name, a threshold, ``hard`` and ``check``:
     registry = FloorRegistry.shipped()
     registry.register(MyFloor())
     judgement = Judge(registry).judge(Claim(record=record, role="agent"), context)
+
+Settings can give each floor allow-lists, by pattern, scope or source. An allowance never lets a text pass silently: the evidence says that it
+was allowed, and why the floor would have failed it.
+
+    [floors.F5_Secrecy]
+    allow = ["EXAMPLE[A-Z0-9]{8,}"]        # parts of a text that match are not looked at
+    allow_scopes = ["team/security"]       # nor is anything in this scope, or below it
+    allow_sources = ["doc:handbook*"]      # nor what comes from such a source
 """
 
 import dataclasses
+import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from math import isfinite
 from numbers import Real
@@ -22,7 +32,6 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.judge.allowances import ALLOWING_OPTIONS, unwrapped, with_allowances
 from standfast.govern.judge.claim import (
     CLEAN,
     NOTHING_KNOWN,
@@ -31,6 +40,7 @@ from standfast.govern.judge.claim import (
     Floor,
     JudgingContext,
     NeedsReview,
+    source_key,
 )
 from standfast.govern.judge.claimed_authority import AuthorityFloor
 from standfast.govern.judge.clarity import ClarityFloor
@@ -45,6 +55,7 @@ from standfast.govern.judge.floors import (
 from standfast.govern.judge.folding import as_of_unicode_14
 from standfast.govern.judge.injection import InjectionFloor
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
+from standfast.scopes import checked_scope, is_within
 from standfast.vocabulary import FloorCheck, Value, Verdict
 
 __all__ = ["Claim", "Finding", "Floor", "FloorRegistry", "Judge", "Judgement", "JudgingContext"]
@@ -376,3 +387,108 @@ def _printable(reason: object) -> str:
         return "no reason given"
     reason = as_of_unicode_14(reason[:_MAX_REASON_CHARS])[:_MAX_REASON_CHARS]
     return reason if reason.isprintable() else "".join(char if char.isprintable() else "?" for char in reason)
+
+
+ALLOWING_OPTIONS: Final = ("allow", "allow_scopes", "allow_sources")
+_MAX_ALLOWANCES: Final = 200
+_MAX_PATTERN_CHARS: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowingFloor:
+    """A floor with allow-lists. ``FloorRegistry.configured`` makes it of the options in the settings."""
+
+    floor: Floor
+    allow: tuple[str, ...] = ()
+    allow_scopes: tuple[str, ...] = ()
+    allow_sources: tuple[str, ...] = ()
+    _patterns: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for option in ALLOWING_OPTIONS:
+            given = getattr(self, option)
+            if len(given) > _MAX_ALLOWANCES or not all(isinstance(one, str) and one for one in given):
+                self._refuse(option, f"it must be a list of at most {_MAX_ALLOWANCES} non-empty strings")
+        for scope in self.allow_scopes:
+            checked_scope(scope, what=f"allow_scopes of {self.floor.name}")
+        for source in self.allow_sources:
+            if not all(part.strip() for part in source.partition(":")[::2]):
+                self._refuse("allow_sources", f"{source!r:.80} must be KIND:ID, such as doc:handbook*")
+        object.__setattr__(self, "_patterns", tuple(self._compiled(one) for one in self.allow))
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
+        if len(pattern) > _MAX_PATTERN_CHARS:
+            self._refuse("allow", f"a pattern has at most {_MAX_PATTERN_CHARS} characters")
+        try:
+            return re.compile(pattern)
+        except re.error as error:
+            self._refuse("allow", f"{pattern!r:.80} is no regular expression: {error}")
+        raise AssertionError("unreachable")
+
+    def _refuse(self, option: str, problem: str) -> None:
+        raise InvalidValue(what=f"option {option} of {self.floor.name}", problem=problem)
+
+    @property
+    def name(self) -> str:
+        """The name of the floor."""
+        return self.floor.name
+
+    @property
+    def threshold(self) -> float:
+        """The threshold of the floor."""
+        return self.floor.threshold
+
+    @property
+    def hard(self) -> bool:
+        """Whether the floor is hard."""
+        return self.floor.hard
+
+    def check(self, claim: Claim, context: JudgingContext) -> tuple[float, str]:
+        """What the floor finds; if it fails and an allowance applies, a pass that says so."""
+        finding = self.floor.check(claim, context)
+        score, reason = finding
+        if score >= self.threshold and not isinstance(finding, NeedsReview):
+            return finding
+        allowed = self._allowed_by(claim, context)
+        return finding if allowed is None else Finding(1.0, f"allowed by {allowed}: {reason}")
+
+    def _allowed_by(self, claim: Claim, context: JudgingContext) -> str | None:
+        record = claim.record
+        for scope in self.allow_scopes:
+            if is_within(record.scope, scope):
+                return f"allow_scopes {scope}"
+        kind, _, name = source_key(record.source).partition(" ")
+        for source in self.allow_sources:
+            if kind and fnmatch.fnmatchcase(f"{kind}:{name}", source.strip().lower()):
+                return f"allow_sources {source}"
+        text = record.text
+        for pattern in self._patterns:
+            text = pattern.sub(" ", text)
+        if text == record.text:
+            return None
+        if not text.strip():
+            return "allow"
+        rest = Claim(record=msgspec.structs.replace(record, text=text), role=claim.role)
+        finding = self.floor.check(rest, context)
+        passes = finding[0] >= self.threshold and not isinstance(finding, NeedsReview)
+        return "allow" if passes else None
+
+
+def unwrapped(floor: Floor) -> Floor:
+    """The floor itself, without its allow-lists."""
+    return floor.floor if isinstance(floor, AllowingFloor) else floor
+
+
+def with_allowances(floor: Floor, options: dict[str, object]) -> Floor:
+    """The floor with the allow-lists among these options, if there are any."""
+    lists: dict[str, tuple[str, ...]] = {}
+    for name in ALLOWING_OPTIONS:
+        given = options.get(name)
+        if given is None:
+            continue
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidValue(
+                what="Floor", problem=f"option {name} of {floor.name} must be a list of strings"
+            )
+        lists[name] = tuple(given)
+    return AllowingFloor(floor=floor, **lists) if lists else floor

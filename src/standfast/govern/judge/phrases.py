@@ -16,8 +16,7 @@ from functools import cached_property
 from itertools import product
 from typing import Final
 
-from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
-from standfast.govern.judge.text_reading import INDIC, TextReading
+from standfast.govern.judge.text_reading import INDIC, SMALL_WORDS, TextReading, word_set
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")

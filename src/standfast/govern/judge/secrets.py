@@ -13,7 +13,7 @@ from math import log2
 from typing import Final, NamedTuple
 
 from standfast.govern.judge.key_formats import KEY_FORMATS
-from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
+from standfast.govern.judge.text_reading import SMALL_WORDS, word_set
 
 _AFTER: Final = r"(?<![A-Za-z0-9_])"
 _HEX: Final = "[0-9a-f]"

@@ -12,8 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from standfast.govern.judge.lexicon import SMALL_WORDS, word_set
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import SMALL_WORDS, TextReading, word_set
 from standfast.origins import Origin
 from standfast.scopes import SHARED
 
