@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from standfast.server.console.activity_pages import line_of
+from standfast.server.console.memory_pages import line_of
 from standfast.server.operations.event_operations import events_after, last_entry
 from tests.server.console.browser import serving
 from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.memory import Memory
-from standfast.server.console.band_stats import StatsCache
-from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice, shares
+from standfast.server.console.charts import HEIGHT, WIDTH, StatsCache, line_chart, nice, shares
 from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible, word_pieces
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"

@@ -51,7 +51,7 @@ def found_by(server: SampleServer, key: str | None = None, **fields: object) -> 
 
 def texts_of(results: SearchResults) -> list[str]:
     """The texts of the results, in their order."""
-    return [hit.text for hit in results.hits]
+    return [hit.row.text for hit in results.hits]
 
 
 INVOICES = {

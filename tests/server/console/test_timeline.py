@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from standfast.govern.authority import Operation
-from standfast.server.console.commit_notes import JudgeReason, notes_of
-from standfast.server.console.record_pages import timeline_of
+from standfast.server.console.record_pages import JudgeReason, notes_of, timeline_of
 from tests.memory.conftest import SIGNERS, decision
 from tests.server.console.conftest import BrowserClient, words_of
 from tests.server.console.sample_server import SampleServer, sample_server

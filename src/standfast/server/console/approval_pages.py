@@ -15,9 +15,8 @@ from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_SEARCHED_ROWS, MAX_SIGNED_TOGETHER
 from standfast.scopes import is_within, name_in, scope_in
 from standfast.server.access.permissions import Permission
-from standfast.server.console.commit_notes import JudgeReason, notes_of
-from standfast.server.console.page_request import Page, PageRequest
-from standfast.server.console.rendering import link
+from standfast.server.console.record_pages import JudgeReason, notes_of
+from standfast.server.console.rendering import Page, PageRequest, link
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.memory_operations import records_of

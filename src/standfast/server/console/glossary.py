@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from standfast.server.access.permissions import KeyRole, Permission
-from standfast.server.console.page_request import Page, PageRequest
-from standfast.server.console.rendering import FLOOR_LABELS
+from standfast.server.console.rendering import FLOOR_LABELS, Page, PageRequest
 from standfast.vocabulary import Band, Verdict
 
 

@@ -1,23 +1,73 @@
-"""The page of a record: its current text, and the timeline of its subject with what superseded what."""
+"""The page of a record: its current text, the timeline of its subject with what superseded what, and the judge's reasons."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from standfast.errors import NotFound, TraceError
 from standfast.limits import CONSOLE_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.scopes import name_in, prefix_in
 from standfast.server.access.permissions import Permission
-from standfast.server.console.commit_notes import JudgeReason, notes_of
-from standfast.server.console.page_request import Page, PageRequest
+from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery
 from standfast.store.records import HistoryEntry, record_of, superseded_keys
+from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band, Receipt, Record, Verdict
 
 _CURRENT_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands in which a later text of a subject supersedes the one before it."""
+_CHECK: Final = re.compile(r"(.*) \[([\w]+)\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReason:
+    """A reason that the judge gave, and the check that it comes from, if it names one."""
+
+    text: str
+    check: str = ""
+
+    @classmethod
+    def of(cls, reason: str) -> "JudgeReason":
+        """Read a reason as the ledger has it: ``text [check]``."""
+        found = _CHECK.fullmatch(reason)
+        return cls(found[1], found[2]) if found else cls(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNotes:
+    """The run of a commit, and the reasons by band and id."""
+
+    run_id: str
+    reasons: dict[tuple[str, str], tuple[JudgeReason, ...]]
+
+    def reasons_of(self, key: str) -> tuple[JudgeReason, ...]:
+        """The reasons for the row with a key."""
+        name = key.partition("/")[2] if prefix_in(key) == "PHOENIX" else name_in(key)
+        return self.reasons.get((prefix_in(key), name), ())
+
+
+def notes_of(store: Store, snapshot: int) -> CommitNotes:
+    """What the ledger says about the commit that made a snapshot."""
+    commit = store.commit_of(snapshot)
+    reasons = {
+        (write["band"], write["entry_id"]): tuple(JudgeReason.of(one) for one in write["reasons"])
+        for write in _judged(store, commit.ledger_seq)
+        if write.get("reasons")
+    }
+    return CommitNotes(commit.run_id, reasons)
+
+
+def _judged(store: Store, seq: int) -> Iterator[dict[str, Any]]:
+    """The judged rows of a commit. Its facts stand right before its own entry, which counts them."""
+    (entry,) = store.entries_page(after=seq - 1, limit=1)
+    count = entry.read()["body"]["facts"]
+    for fact in store.entries_page(after=seq - 1 - count, limit=count) if count else ():
+        told = fact.read()
+        if told["kind"] == "audit":
+            yield from told["body"]["told"]["writes"]
 
 
 @dataclass(slots=True)

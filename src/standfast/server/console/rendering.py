@@ -1,18 +1,25 @@
-"""Templates and their filters. Everything is escaped, and no template turns that off."""
+"""One request as the pages see it, the page that answers it, and the templates with their filters.
+
+Everything is escaped, and no template turns that off.
+"""
 
 import difflib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
+from standfast.errors import InvalidValue
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.evidence import (
     CONTENT_FLOOR,
     HUMAN_ACCEPT_FLOOR,
@@ -20,10 +27,14 @@ from standfast.govern.evidence import (
     HUMAN_SEAL_FLOOR,
 )
 from standfast.limits import MAX_COMPARED_WORDS
+from standfast.memory import Memory
 from standfast.scopes import name_in, prefix_in, scope_in
-from standfast.server.console.band_stats import UNJUDGED
-from standfast.server.operations.gateway import VERSION
-from standfast.vocabulary import Band, Evidence, Verdict
+from standfast.server.access.permissions import Caller, Permission, is_allowed
+from standfast.server.access.scope_limits import own_scope
+from standfast.server.console.charts import UNJUDGED, StatsCache
+from standfast.server.operations.gateway import VERSION, Gateway
+from standfast.settings import Settings
+from standfast.vocabulary import Band, Evidence, Value, Verdict
 
 ROOT: Final = "/console"
 HEADERS: Final = {
@@ -72,6 +83,8 @@ _INVISIBLE: Final = re.compile(
 _NO_FLOORS: Final = (CONTENT_FLOOR, HUMAN_SEAL_FLOOR, HUMAN_ACCEPT_FLOOR, HUMAN_DECISION_FLOOR)
 _MADE_ID: Final = re.compile("[ms]-[0-9a-f]{16,}(-[0-9]+)?")
 _WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+MAX_LISTED_NAMESPACES: Final = 200
+_Query = TypeVar("_Query", bound=Value)
 
 
 def render(template: str, context: dict[str, Any]) -> str:
@@ -229,3 +242,73 @@ def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
             continue
         pieces += [(kind, text) for kind, text in (("removed", removed), ("added", added)) if text]
     return pieces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request of a signed-in caller, in one namespace, with the fields of its query string and form."""
+
+    gateway: Gateway
+    caller: Caller
+    namespace: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    settings: Settings
+    stats: StatsCache
+
+    @property
+    def target(self) -> tuple[Gateway, Caller, str]:
+        """The first arguments of every operation on a namespace."""
+        return self.gateway, self.caller, self.namespace
+
+    def parse_query(self, kind: type[_Query], **fields: Any) -> _Query:
+        """The query string as a request value. Empty fields, as forms send them, count as missing."""
+        known = {one.name for one in msgspec.structs.fields(kind)}
+        texts = {name: text for name, text in self.query.items() if text and name in known}
+        try:
+            return msgspec.convert(texts | fields, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidValue(what="address", problem=str(error)) from None
+
+    def may(self, permission: Permission) -> bool:
+        """Whether the caller has this permission in the namespace."""
+        return is_allowed(self.caller, permission, self.namespace)
+
+    def memory(self, permission: Permission) -> Memory:
+        """The memory of the namespace. Raises ``Forbidden`` if the caller lacks the permission."""
+        return self.gateway.authorize(self.caller, permission, self.namespace)
+
+    def own_scope(self, permission: Permission, scope: str | None) -> str:
+        """The scope to work in, by default that of the key. Raises ``Forbidden`` if the key is limited to others."""
+        return own_scope(self.caller, permission, scope or None)
+
+    @property
+    def sees_whole_store(self) -> bool:
+        """Whether the caller may see what belongs to no namespace: ledger, traces, benchmarks, prompts."""
+        return is_allowed(self.caller, Permission.LEDGER, None)
+
+    def whole_store(self) -> Memory:
+        """The home memory, for what belongs to no namespace. Raises ``Forbidden`` without the ledger permission."""
+        return self.gateway.authorize_store(self.caller, Permission.LEDGER)
+
+    def namespaces(self) -> list[str]:
+        """The namespaces the caller can choose from."""
+        if not self.caller.covers_all:
+            return sorted(self.caller.namespaces)
+        known = {*self.gateway.store.namespaces(), self.gateway.home.namespace, self.namespace}
+        return sorted(known - {SYSTEM_NAMESPACE})[:MAX_LISTED_NAMESPACES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A template with its context; or a redirect; or a file to download, with the content ``context["text"]`` or in ``pieces``."""
+
+    template: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+    redirect_to: str | None = None
+    file_name: str | None = None
+    pieces: Iterator[bytes] | None = None
+
+
+PageHandler = Callable[[PageRequest], Page]

@@ -14,24 +14,28 @@ from standfast.canon import normal_string
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.console import (
-    activity_pages,
     approval_pages,
+    artifact_pages,
     audit_pages,
-    bench_pages,
-    change_pages,
     glossary,
-    key_pages,
     memory_pages,
     record_pages,
-    refused_pages,
     scope_pages,
-    search_pages,
-    trace_pages,
+    search,
 )
-from standfast.server.console.band_stats import StatsCache
+from standfast.server.console.charts import StatsCache
 from standfast.server.console.login import ConsoleSession, Login
-from standfast.server.console.page_request import Page, PageHandler, PageRequest
-from standfast.server.console.rendering import HEADERS, ROOT, STATIC_TYPES, html, redirect, static_file
+from standfast.server.console.rendering import (
+    HEADERS,
+    ROOT,
+    STATIC_TYPES,
+    Page,
+    PageHandler,
+    PageRequest,
+    html,
+    redirect,
+    static_file,
+)
 from standfast.server.edge.context import ApiContext, peer_of
 from standfast.server.edge.event_streams import EventStreams
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
@@ -70,13 +74,13 @@ class PageRoute:
 
 PAGES: Final = (
     PageRoute("", "Overview", memory_pages.overview, in_menu=True),
-    PageRoute("activity", "Activity", activity_pages.activity, in_menu=True),
-    PageRoute("search", "Search", search_pages.search, in_menu=True),
+    PageRoute("activity", "Activity", memory_pages.activity, in_menu=True),
+    PageRoute("search", "Search", search.search, in_menu=True),
     PageRoute("scopes", "Users and scopes", scope_pages.scopes, in_menu=True),
     PageRoute("scope", "Scope", scope_pages.scope),
     PageRoute("export", "Export", scope_pages.export),
-    PageRoute("write", "Write", change_pages.write, change_pages.remember),
-    PageRoute("forget", "Forget", change_pages.rehearse, change_pages.forget),
+    PageRoute("write", "Write", scope_pages.write, scope_pages.remember),
+    PageRoute("forget", "Forget", scope_pages.rehearse, scope_pages.forget),
     PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
     PageRoute("record", "Record", record_pages.record),
     PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),
@@ -84,17 +88,17 @@ PAGES: Final = (
     PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
     PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide),
     PageRoute("sign", "Sign together", approval_pages.sign, approval_pages.decide_together),
-    PageRoute("refused", "Rejected", refused_pages.refused, in_menu=True, for_people=True),
-    PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
-    PageRoute("trace", "Trace", trace_pages.trace, whole_store=True),
-    PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True),
+    PageRoute("refused", "Rejected", search.refused, in_menu=True, for_people=True),
+    PageRoute("runs", "Runs", artifact_pages.runs, in_menu=True, whole_store=True),
+    PageRoute("trace", "Trace", artifact_pages.trace, whole_store=True),
+    PageRoute("compare", "Compare runs", artifact_pages.compare, whole_store=True),
     PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, in_menu=True),
     PageRoute("entry", "Ledger entry", audit_pages.entry),
     PageRoute("receipt", "Receipt", audit_pages.receipt_file),
-    PageRoute("keys", "Keys", key_pages.keys, key_pages.change, in_menu=True, for_people=True),
-    PageRoute("bench", "Benchmarks", bench_pages.bench, in_menu=True, whole_store=True),
-    PageRoute("prompts", "Prompts", bench_pages.prompts, in_menu=True, whole_store=True),
-    PageRoute("report", "Report", bench_pages.report, whole_store=True),
+    PageRoute("keys", "Keys", audit_pages.keys, audit_pages.change, in_menu=True, for_people=True),
+    PageRoute("bench", "Benchmarks", artifact_pages.bench, in_menu=True, whole_store=True),
+    PageRoute("prompts", "Prompts", artifact_pages.prompts, in_menu=True, whole_store=True),
+    PageRoute("report", "Report", artifact_pages.report, whole_store=True),
     PageRoute("words", "Words", glossary.words, in_menu=True),
 )
 # The menu item of each page that is not in the menu itself.

@@ -16,12 +16,17 @@ from typing import Any, Final
 import msgspec
 
 from standfast.casing import lowered
-from standfast.errors import Corruption, InvalidValue
+from standfast.errors import Corruption, Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.scopes import checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.server.access.permissions import KeyRole, Permission
+from standfast.server.access.scope_limits import listed_scopes
+from standfast.server.console.record_pages import CommitNotes, JudgeReason, notes_of
+from standfast.server.console.rendering import Page, PageRequest
+from standfast.server.operations.memory_operations import readable_bands
 from standfast.server.operations.pages import decode_name, encode_cursor, wrong_cursor
 from standfast.store.protocol import Version
 from standfast.vocabulary import Band, Record, Value, Verdict
@@ -100,7 +105,7 @@ class SearchQuery(Value, frozen=True, kw_only=True):
         return bool(self.fields.keys() - {"q", "sort"}) or self.sort is not SearchOrder.NEWEST
 
 
-class _StoredFields(msgspec.Struct, frozen=True, gc=False):
+class SearchedFields(msgspec.Struct, frozen=True, gc=False):
     """The fields of a stored record that a search looks at. Decoding only them is an order of magnitude faster."""
 
     memory_id: str
@@ -123,14 +128,7 @@ class SearchHit:
     namespace: str
     scope: str
     name: str
-    text: str
-    ts_utc: str | None
-    tags: tuple[str, ...]
-    source: dict[str, Any] | None
-    verdict: str | None
-    speaker: str | None = None
-    session: str | None = None
-    position: int = 0
+    row: SearchedFields
     bands: list[str] = field(default_factory=list)
     key: str = ""
     """The key of the row that was found first."""
@@ -139,7 +137,7 @@ class SearchHit:
     @property
     def place(self) -> tuple[str, str, str, str]:
         """A unique place among all results."""
-        identity = self.proposal.proposal_id if self.proposal else f"{self.verdict} {self.text}"
+        identity = self.proposal.proposal_id if self.proposal else f"{self.row.verdict} {self.row.text}"
         return self.namespace, self.scope, self.name, identity
 
 
@@ -168,7 +166,7 @@ class _Matcher:
         kind, colon, name = query.source.partition(":")
         self._source = (kind, name) if colon else None
 
-    def fits(self, row: _StoredFields, scope: str, more: Iterable[str] = ()) -> bool:
+    def fits(self, row: SearchedFields, scope: str, more: Iterable[str] = ()) -> bool:
         """Whether a row matches; ``more`` are further texts that may contain the words."""
         query = self._query
         return (
@@ -184,7 +182,7 @@ class _Matcher:
             and (not self._words or self._has_words(row, scope, more))
         )
 
-    def _is_of_user(self, row: _StoredFields, scope: str) -> bool:
+    def _is_of_user(self, row: SearchedFields, scope: str) -> bool:
         return is_within(scope, self._user_scope) or lowered(row.speaker or "") == lowered(self._query.user)
 
     def _is_from(self, source: dict[str, Any] | None) -> bool:
@@ -202,7 +200,7 @@ class _Matcher:
             and (self._until is None or time < self._until)
         )
 
-    def _has_words(self, row: _StoredFields, scope: str, more: Iterable[str]) -> bool:
+    def _has_words(self, row: SearchedFields, scope: str, more: Iterable[str]) -> bool:
         named = (row.memory_id, row.subject, scope, row.text, row.session, row.speaker, *row.tags, *more)
         values = (*(row.source or {}).values(), *row.metadata.values())
         haystack = lowered("\n".join([*(text for text in named if text), *map(str, values)]))
@@ -288,8 +286,8 @@ class Search:
         def key(hit: SearchHit) -> tuple[Any, ...]:
             if self._query.sort is SearchOrder.NAME:
                 return (hit.name, *hit.place)
-            time = MISSING if hit.ts_utc is None else time_of(hit.ts_utc)
-            return (time == MISSING, sign * time, sign * hit.position, *hit.place)
+            time = MISSING if hit.row.ts_utc is None else time_of(hit.row.ts_utc)
+            return (time == MISSING, sign * time, sign * (hit.row.position or 0), *hit.place)
 
         return heapq.nsmallest(count, self._hits.values(), key=key)
 
@@ -319,20 +317,7 @@ class Search:
         identity = (namespace, scope, name, row.text, row.verdict or "")
         hit = self._hits.get(identity)
         if hit is None:
-            hit = self._hits[identity] = SearchHit(
-                namespace=namespace,
-                scope=scope,
-                name=name,
-                text=row.text,
-                ts_utc=row.ts_utc,
-                tags=row.tags,
-                source=row.source,
-                verdict=row.verdict,
-                speaker=row.speaker,
-                session=row.session,
-                position=row.position or 0,
-                key=version.key,
-            )
+            hit = self._hits[identity] = SearchHit(namespace, scope, name, row, key=version.key)
         if band not in hit.bands:
             hit.bands.append(band)
 
@@ -347,7 +332,7 @@ class Search:
 
     def _consider_proposal(self, namespace: str, proposal: Proposal, record: Record | None) -> None:
         scope, name = scope_in(proposal.key), name_in(proposal.key)
-        row = _StoredFields(
+        row = SearchedFields(
             memory_id=name,
             text=record.text if record else proposal.summary or "",
             ts_utc=proposal.proposed_at,
@@ -358,23 +343,14 @@ class Search:
             speaker=record.speaker if record else None,
         )
         if self._matcher.fits(row, scope, [proposal.author, proposal.proposal_id]):
-            self._hits[namespace, proposal.proposal_id] = SearchHit(
-                namespace=namespace,
-                scope=scope,
-                name=name,
-                text=row.text,
-                ts_utc=row.ts_utc,
-                tags=row.tags,
-                source=row.source,
-                verdict=row.verdict,
-                bands=[Band.PHOENIX.value] if proposal.state is ProposalState.PENDING else [],
-                proposal=proposal,
-            )
+            bands = [Band.PHOENIX.value] if proposal.state is ProposalState.PENDING else []
+            hit = SearchHit(namespace, scope, name, row, bands, proposal=proposal)
+            self._hits[namespace, proposal.proposal_id] = hit
 
 
-def _decoded(version: Version) -> _StoredFields:
+def _decoded(version: Version) -> SearchedFields:
     try:
-        return msgspec.json.decode(version.content or b"", type=_StoredFields)
+        return msgspec.json.decode(version.content or b"", type=SearchedFields)
     except msgspec.DecodeError as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 
@@ -399,14 +375,100 @@ def _facets(hits: Iterable[SearchHit]) -> dict[str, list[tuple[str, int]]]:
     }
     for hit in hits:
         counts["scope"][hit.scope] += 1
-        counts["tag"].update(hit.tags)
+        counts["tag"].update(hit.row.tags)
         counts["band"].update(hit.bands)
-        if kind := (hit.source or {}).get("kind"):
+        if kind := (hit.row.source or {}).get("kind"):
             counts["source"][str(kind)] += 1
-        if hit.verdict:
-            counts["verdict"][hit.verdict] += 1
+        if hit.row.verdict:
+            counts["verdict"][hit.row.verdict] += 1
     return {name: _most_common(count) for name, count in counts.items()}
 
 
 def _most_common(count: Counter[str]) -> list[tuple[str, int]]:
     return sorted(count.items(), key=lambda one: (-one[1], one[0]))[:MAX_CONSOLE_FACETS]
+
+
+def search(request: PageRequest) -> Page:
+    """Everything that the key may see and that matches the words and filters in the address."""
+    query = request.parse_query(SearchQuery)
+    bands = readable_bands(request.caller)
+    memory = request.memory(Permission.LIST_RECORDS)
+    memory.require_readable("search")
+    namespaces = [query.within] if query.within else request.namespaces()
+    results = Search(
+        query,
+        namespaces=namespaces,
+        open_memory=lambda name: request.gateway.authorize(request.caller, Permission.LIST_RECORDS, name),
+        bands=bands,
+        scopes=listed_scopes(request.caller, Permission.LIST_RECORDS, query.scope or ALL_SCOPES),
+    ).run()
+    context = {
+        "query": query,
+        "fields": query.fields,
+        "results": results,
+        "orders": tuple(SearchOrder),
+        "kinds": tuple(SearchKind),
+        "verdicts": tuple(Verdict),
+        "bands": (*bands, Band.PHOENIX),
+    }
+    return Page(template="search.html", context=context)
+
+
+class RefusedPageQuery(Value, frozen=True, kw_only=True):
+    """The filters of the page, as those of a search."""
+
+    q: str = ""
+    scope: str = ""
+    source: str = ""
+    begin: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A rejected text with the judge's reasons, and the snapshot that logged it."""
+
+    hit: SearchHit
+    reasons: tuple[JudgeReason, ...]
+    snapshot: int
+
+
+def refused(request: PageRequest) -> Page:
+    """What the judge rejected, newest first, with the reasons."""
+    memory = request.memory(Permission.LIST_RECORDS)
+    if request.caller.role is KeyRole.AGENT:
+        problem = "rejected content is shown to people, with a key of role operator or auditor"
+        raise Forbidden(
+            role=request.caller.role.value, act="list_records", where="band VOID", problem=problem
+        )
+    memory.require_readable("list records")
+    query = request.parse_query(RefusedPageQuery)
+    results = Search(
+        SearchQuery(
+            q=query.q,
+            scope=query.scope,
+            source=query.source,
+            begin=query.begin,
+            band=Band.VOID,
+            kind=SearchKind.RECORDS,
+        ),
+        namespaces=[request.namespace],
+        open_memory=lambda _: memory,
+        bands=[Band.VOID],
+        scopes=listed_scopes(request.caller, Permission.LIST_RECORDS, query.scope or ALL_SCOPES),
+    ).run()
+    notes = dict[int, CommitNotes]()
+    context = {
+        "query": query,
+        "results": results,
+        "lines": [_refused_line(memory, hit, notes) for hit in results.hits],
+        "fields": {name: text for name in ("q", "scope", "source") if (text := getattr(query, name))},
+    }
+    return Page(template="refused.html", context=context)
+
+
+def _refused_line(memory: Memory, hit: SearchHit, notes: dict[int, CommitNotes]) -> RefusedLine:
+    (row,) = memory.store.read(memory.namespace, [hit.key]).values()
+    snapshot = row.memory_snapshot_id
+    if snapshot not in notes:
+        notes[snapshot] = notes_of(memory.store, snapshot)
+    return RefusedLine(hit, notes[snapshot].reasons_of(hit.key), snapshot)
