@@ -18,7 +18,10 @@ from benchmarks.measure import Ratio, at_least, at_most, best_seconds, shown
 from standfast.client import Client
 from standfast.memory import Memory
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import RecallBody, RememberBody
+from standfast.server.operations.schemas import (
+    RecallBody,
+    RememberBody,
+)
 
 TITLE = (
     "The HTTP server, compared with the same calls made in process (8 callers at once, one server process)"

@@ -28,13 +28,6 @@ from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, Key
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import recall_batch, remember, remember_batch
-from standfast.server.operations.pages import (
-    decode_name,
-    decode_number,
-    decode_place,
-    encode_cursor,
-    paginate,
-)
 from standfast.server.operations.schemas import (
     ForgetBody,
     OpenRunBody,
@@ -42,6 +35,11 @@ from standfast.server.operations.schemas import (
     RecallBody,
     RememberBatchBody,
     RememberBody,
+    decode_name,
+    decode_number,
+    decode_place,
+    encode_cursor,
+    paginate,
 )
 from standfast.vocabulary import VisibilityMode
 from tests.server.harness import HANDBOOK, Harness, make_gateway

@@ -14,7 +14,7 @@ import uvicorn
 
 from standfast.client import Client
 from standfast.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES
-from standfast.server import listener
+from standfast.server import app as server_app
 from standfast.server.app import build_full_app
 from tests.server.harness import FACT, Harness, Served, make_gateway
 
@@ -77,12 +77,12 @@ def status_of(raw: bytes) -> int:
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     """A server as ``standfast serve`` sets it up, with less patience, in a thread of this process."""
     patience = pytest.MonkeyPatch()
-    patience.setattr(listener, "HEADERS_SECONDS", 0.5)
+    patience.setattr(server_app, "HEADERS_SECONDS", 0.5)
     patience.setattr("standfast.server.edge.middleware.EdgeMiddleware.deadline", _soon)
     harness = Harness(make_gateway(tmp_path_factory.mktemp("hostile") / "store.db"))
     app, _ = build_full_app(harness.gateway, behind_tls=False)
-    bound = listener.listening("127.0.0.1", 0)
-    server = uvicorn.Server(listener.server_config(app))
+    bound = server_app.listening("127.0.0.1", 0)
+    server = uvicorn.Server(server_app.server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     while not server.started:

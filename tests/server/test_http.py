@@ -15,7 +15,7 @@ from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
 from standfast.server.access.protection import WINDOW_SECONDS
 from standfast.server.app import build_app
-from standfast.server.operations.pages import encode_cursor
+from standfast.server.operations.schemas import encode_cursor
 from tests.govern import openssh
 from tests.server.harness import FACT, HANDBOOK, Harness, make_gateway
 

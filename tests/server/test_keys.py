@@ -27,9 +27,16 @@ from standfast.server.access.permissions import (
     namespace_for,
     require,
 )
-from standfast.server.operations import key_operations, memory_operations
+from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import CreateKeyBody, KeysQuery, RecordQuery, RememberBody
+from standfast.server.operations.schemas import (
+    RecordQuery,
+    RememberBody,
+)
+from standfast.server.operations.store_schemas import (
+    CreateKeyBody,
+    KeysQuery,
+)
 from standfast.store.store import Store, open_store
 from tests.server.harness import Harness
 
@@ -292,25 +299,25 @@ def _operator(gateway: Gateway, *namespaces: str, days: int | None = None) -> Ca
 def test_a_key_manages_only_keys_for_namespaces_that_it_covers(harness: Harness) -> None:
     gateway = harness.gateway
     north, everywhere = _operator(gateway, "north"), _operator(gateway, "*")
-    own = key_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=("north",)))
-    foreign = key_operations.create_key(
+    own = governance_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=("north",)))
+    foreign = governance_operations.create_key(
         gateway, everywhere, CreateKeyBody(name="bot", namespaces=("north", "south"))
     )
     for namespaces in (("south",), ("north", "south"), ("*",)):
         with pytest.raises(Forbidden, match="does not cover"):
-            key_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=namespaces))
+            governance_operations.create_key(gateway, north, CreateKeyBody(name="bot", namespaces=namespaces))
     with pytest.raises(NotFound):
-        key_operations.revoke_key(gateway, north, foreign.key.key_id)
+        governance_operations.revoke_key(gateway, north, foreign.key.key_id)
     with pytest.raises(NotFound):
-        key_operations.revoke_key(gateway, north, everywhere.key_id)
-    seen = {key.key_id for key in key_operations.list_keys(gateway, north, KeysQuery()).keys}
-    all_of_it = {key.key_id for key in key_operations.list_keys(gateway, everywhere, KeysQuery()).keys}
-    revoked = key_operations.revoke_key(gateway, north, own.key.key_id)
+        governance_operations.revoke_key(gateway, north, everywhere.key_id)
+    seen = {key.key_id for key in governance_operations.list_keys(gateway, north, KeysQuery()).keys}
+    all_of_it = {key.key_id for key in governance_operations.list_keys(gateway, everywhere, KeysQuery()).keys}
+    revoked = governance_operations.revoke_key(gateway, north, own.key.key_id)
 
     assert seen == {north.key_id, own.key.key_id}
     assert all_of_it == {north.key_id, everywhere.key_id, own.key.key_id, foreign.key.key_id}
     assert revoked.revoked_at is not None
-    assert {key.key_id for key in key_operations.list_keys(gateway, north, KeysQuery()).keys} == {
+    assert {key.key_id for key in governance_operations.list_keys(gateway, north, KeysQuery()).keys} == {
         north.key_id
     }
 
@@ -321,16 +328,20 @@ def test_a_key_creates_none_that_outlives_it(harness: Harness) -> None:
     brief = _operator(gateway, "*", days=10)
     for days in (None, 11):
         with pytest.raises(Forbidden, match="fewer days"):
-            key_operations.create_key(gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=days))
+            governance_operations.create_key(
+                gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=days)
+            )
 
-    assert key_operations.create_key(gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=9)).token
+    assert governance_operations.create_key(
+        gateway, brief, CreateKeyBody(name="x", namespaces=("a",), days=9)
+    ).token
 
 
 def test_the_ledger_says_which_key_created_and_revoked_a_key(harness: Harness) -> None:
     gateway = harness.gateway
     operator = _operator(gateway, "*")
-    made = key_operations.create_key(gateway, operator, CreateKeyBody(name="bot", namespaces=("a",)))
-    key_operations.revoke_key(gateway, operator, made.key.key_id)
+    made = governance_operations.create_key(gateway, operator, CreateKeyBody(name="bot", namespaces=("a",)))
+    governance_operations.revoke_key(gateway, operator, made.key.key_id)
     entries = [entry.read() for entry in gateway.store.entries()]
     told = [entry["body"]["told"] for entry in entries if entry["kind"] == "key"]
 
@@ -347,7 +358,7 @@ def test_a_page_of_keys_leads_to_the_next(harness: Harness) -> None:
     seen: list[str] = []
     query = KeysQuery(limit=2)
     while True:
-        page = key_operations.list_keys(harness.gateway, operator, query)
+        page = governance_operations.list_keys(harness.gateway, operator, query)
         seen += [key.key_id for key in page.keys]
         if page.next is None:
             break
@@ -383,10 +394,10 @@ def test_no_key_makes_one_that_is_trusted_more(harness: Harness) -> None:
     key, _ = create(name="low", role="operator", namespaces=["*"], origin="ordinary")
     agent = CreateKeyBody(name="bot", namespaces=("*",))
 
-    assert key_operations.create_key(harness.gateway, key.caller, agent).key.origin is None
+    assert governance_operations.create_key(harness.gateway, key.caller, agent).key.origin is None
     for body in (
         CreateKeyBody(name="op", namespaces=("*",), role=KeyRole.OPERATOR),
         CreateKeyBody(name="bot", namespaces=("*",), origin=Origin.TRUSTED),
     ):
         with pytest.raises(Forbidden, match="your key is ordinary"):
-            key_operations.create_key(harness.gateway, key.caller, body)
+            governance_operations.create_key(harness.gateway, key.caller, body)

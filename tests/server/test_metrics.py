@@ -9,7 +9,7 @@ from standfast.memory import Memory
 from standfast.policies.band_budget import BandBudget
 from standfast.server.app import build_app
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.namespace_metrics import NamespaceMetrics
+from standfast.server.operations.telemetry import NamespaceMetrics
 from standfast.store.store import open_store
 from standfast.vocabulary import Band, Receipt, Verdict
 from tests.memory.conftest import SIGNERS

@@ -27,21 +27,16 @@ from standfast.server.console.routes import PAGES, console_routes
 from standfast.server.edge.event_streams import encoded
 from standfast.server.http.endpoints import ENDPOINTS, Endpoint
 from standfast.server.mcp.server import build_server
-from standfast.server.operations import (
-    conversation_operations,
-    governance_operations,
-    key_operations,
-    memory_operations,
-)
-from standfast.server.operations.conversation_schemas import AddBody
+from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.event_operations import events_after
 from standfast.server.operations.schemas import (
-    CreateKeyBody,
+    AddBody,
     ForgetBody,
     RecordsQuery,
     RememberBatchBody,
     RememberBody,
 )
+from standfast.server.operations.store_schemas import CreateKeyBody
 from standfast.settings import Settings
 from standfast.vocabulary import Band
 from tests.govern.openssh import private_key
@@ -466,7 +461,7 @@ def test_writing_and_forgetting_outside_of_the_keys_scopes_is_refused_in_plain_w
                 )
             ),
         ),
-        lambda: conversation_operations.add(*place, AddBody(messages=({"role": "user", "content": "Hi"},))),
+        lambda: memory_operations.add(*place, AddBody(messages=({"role": "user", "content": "Hi"},))),
         lambda: memory_operations.forget(*place, ForgetBody(scope=SCOPES["bob"], reason="x")),
         lambda: memory_operations.forget(*place, ForgetBody(source=SOURCE, reason="x")),
         lambda: memory_operations.forget(*place, ForgetBody(subject=SUBJECT, reason="x", scope="shared")),
@@ -514,7 +509,7 @@ def test_nobody_gives_away_more_scopes_than_they_have(planted: Planted) -> None:
     gateway = planted.harness.gateway
     operator, _ = planted.key("operator", "user/ada")
     body = CreateKeyBody(name="phone", namespaces=("own",), scopes=("user/ada/phone",))
-    made = key_operations.create_key(gateway, operator, body)
+    made = governance_operations.create_key(gateway, operator, body)
     outside, everywhere = (
         CreateKeyBody(name="x", namespaces=("own",), scopes=scopes) for scopes in (("user",), ())
     )
@@ -523,7 +518,7 @@ def test_nobody_gives_away_more_scopes_than_they_have(planted: Planted) -> None:
     assert gateway.keyring.authenticate(made.token).scopes == ("user/ada/phone",)
     for wrong in (outside, everywhere):
         with pytest.raises(Forbidden, match="limited to user/ada"):
-            key_operations.create_key(gateway, operator, wrong)
+            governance_operations.create_key(gateway, operator, wrong)
     with pytest.raises(InvalidValue):
         gateway.keyring.create(name="x", role="agent", namespaces=["own"], scopes=["*"])
     with pytest.raises(InvalidValue, match="not a single string"):

@@ -13,7 +13,7 @@ from standfast.cli import main
 from standfast.client import Client
 from standfast.errors import StandfastError, UnsafeBind
 from standfast.memory import Memory
-from standfast.server.listener import check_bind, is_loopback
+from standfast.server.app import check_bind, is_loopback
 from tests.server.harness import HANDBOOK, Served
 
 

@@ -58,21 +58,17 @@ SECTIONS: Final = {
     },
 }
 _MODULES: Final = {
-    "memory": ("remember", "forget", "history", "diff", "at"),
-    "conversations": ("add", "session", "sessions"),
-    "recall": ("recall", "read"),
-    "approvals": ("approvals",),
-    "judge": ("judge",),
-    "patterns": ("patterns",),
+    "memory": ("remember", "forget", "history", "diff", "at", "add", "session", "sessions"),
+    "recall": ("recall", "read", "eval"),
+    "governance": ("judge", "approvals", "patterns"),
     "verify": ("verify", "receipt", "doctor", "canon"),
-    "store": ("init", "backup", "restore", "recover", "retention"),
-    "transfer": ("export", "import"),
-    "index": ("index",),
+    "store": (
+        *("init", "backup", "restore", "recover", "retention"),
+        *("export", "import", "index", "vectors"),
+    ),
     "server": ("serve", "mcp", "keys"),
     "trace": ("trace",),
-    "vectors": ("vectors",),
     "bench": ("bench",),
-    "evaluation": ("eval",),
     "optimize": ("optimize",),
     "demo": ("demo",),
 }

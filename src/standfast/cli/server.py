@@ -91,8 +91,7 @@ def serve_command(
     key (see `standfast keys`).
     """
     try:
-        from standfast.server.app import build_full_app  # noqa: PLC0415  # An optional dependency, slow to import.
-        from standfast.server.listener import address_of, check_bind, listening, serve  # noqa: PLC0415  # As above.
+        from standfast.server import app  # noqa: PLC0415  # An optional dependency, slow to import.
         from standfast.server.logs import LogFormat, logging_to  # noqa: PLC0415  # As above.
         from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
         from standfast.server.operations.telemetry import exporting_spans  # noqa: PLC0415  # As above.
@@ -105,13 +104,13 @@ def serve_command(
         gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
         try:
             has_keys = any(True for _ in gateway.keyring.valid())
-            check_bind(host, behind_tls=behind_tls, has_keys=has_keys, host_names=settings.host_names)
-            bound = listening(host, port)
-            address = address_of(bound, host)
+            app.check_bind(host, behind_tls=behind_tls, has_keys=has_keys, host_names=settings.host_names)
+            bound = app.listening(host, port)
+            address = app.address_of(bound, host)
             token = None if has_keys else _create_first_key(gateway)
-            app, paths = build_full_app(gateway, behind_tls=behind_tls, settings=settings)
-            serve(
-                app,
+            built, paths = app.build_full_app(gateway, behind_tls=behind_tls, settings=settings)
+            app.serve(
+                built,
                 bound,
                 started=lambda: _print_started(address, paths, token, as_json=as_json),
                 stop_seconds=stop_seconds,

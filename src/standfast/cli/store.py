@@ -1,22 +1,30 @@
-"""``standfast init``, ``backup``, ``restore``, ``recover`` and ``retention``."""
+"""``standfast init``, ``backup``, ``restore``, ``recover``, ``retention``, ``import``, ``export``, ``index`` and ``vectors``."""
 
+import getpass
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import click
+import msgspec
 from rich.console import Console
 
+from standfast.adapters.exporting import WRITERS, export_text
+from standfast.adapters.importing import READERS, ImportReport, import_file
 from standfast.cli.options import (
     load_settings,
     namespace_option,
     opened_memory,
     opened_store,
     progress_bar,
+    scope_option,
     store_option,
 )
-from standfast.cli.output import json_option, print_json
+from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.memory import VectorStatus
+from standfast.recall.index_upkeep import IndexStatus
+from standfast.scopes import ALL_SCOPES
 from standfast.settings import FILE_NAME
 from standfast.store.restore import accept_restored, restore_copy
 from standfast.store.store import open_store
@@ -184,3 +192,231 @@ def sweep(dry_run: bool, store_url: str | None, namespace: str | None, as_json: 
     click.echo(f"{summary or 'nothing is due'}; {done}")
     if traces:
         click.echo(f"{len(traces)} traces {'would be removed' if dry_run else 'removed'}")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True))
+@click.option(
+    "--from",
+    "file_format",
+    type=click.Choice(list(READERS)),
+    default="jsonl",
+    show_default=True,
+    help="What the file is: JSON lines, mem0's get_all, items of a LangGraph store, the export of ChatGPT or Claude "
+    "(conversations.json or the ZIP file), an agent file of Letta, a Markdown note or a folder of notes.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what would be accepted, known, to review and rejected."
+)
+@store_option
+@namespace_option
+@scope_option
+@json_option
+def import_command(
+    file: str,
+    *,
+    file_format: str,
+    dry_run: bool,
+    store_url: str | None,
+    namespace: str | None,
+    scope: str,
+    as_json: bool,
+) -> None:
+    """Judge everything in FILE and remember what is accepted. The store is created if it does not exist.
+
+    An import that was interrupted is continued by starting it again; nothing is stored twice. What names a scope, or a user as in
+    mem0, goes there; the rest into --scope. Law is proposed, and waits for a signature. Exit code 1 if something was rejected.
+    """
+    with (
+        opened_memory(store_url, namespace, create=True) as memory,
+        progress_bar("judging" if dry_run else "importing", quiet=as_json) as progress,
+    ):
+        report = import_file(
+            memory, file, file_format=file_format, scope=scope, dry_run=dry_run, progress=progress
+        )
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_import(report)
+    if report.rejected:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _print_import(report: ImportReport) -> None:
+    click.echo(report.summary)
+    for problem in report.problems[:_MOST_LISTED]:
+        label = "unreadable" if problem.verdict is None else problem.verdict.label
+        click.echo(f"  {problem.where}: {label}: {'; '.join(problem.reasons)}")
+    more = report.rejected + report.needs_review - min(len(report.problems), _MOST_LISTED)
+    if more > 0:
+        click.echo(f"  … and {more} more; --json lists the first {len(report.problems)}")
+    if report.needs_review and not report.dry_run:
+        click.echo("Next: standfast approvals list")
+
+
+@click.command("export")
+@click.argument("file", type=click.File("w", encoding="utf-8", atomic=True), default="-")
+@click.option(
+    "--to",
+    "file_format",
+    type=click.Choice(list(WRITERS)),
+    default="jsonl",
+    show_default=True,
+    help="The form: whole records as JSON lines, mem0's get_all, items of a LangGraph store, or a Markdown note.",
+)
+@click.option(
+    "--scope", default=ALL_SCOPES, show_default=True, help="Export this scope with all below it; * for all."
+)
+@click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
+@store_option
+@namespace_option
+@json_option
+def export_command(
+    file: TextIO,
+    *,
+    file_format: str,
+    scope: str,
+    at: int | None,
+    store_url: str | None,
+    namespace: str | None,
+    as_json: bool,  # noqa: ARG001  # The lines are JSON anyway; errors follow the flag.
+) -> None:
+    """Write accepted memory (law and long-term memory) to FILE, or to standard output, by scope and id.
+
+    `standfast read` and `standfast import` accept JSON lines; importing judges them again. To copy a whole store with its history,
+    use `standfast backup`.
+    """
+    with opened_memory(store_url, namespace, sign=False) as memory:
+        for piece in export_text(memory, file_format=file_format, scope=scope, at=at):
+            click.echo(piece, file=file, nl=False)
+
+
+@click.group("index")
+def index_command() -> None:
+    """Look after the index that recall reads. It is made from the records, keeps itself up to date, and can always be made anew."""
+
+
+@index_command.command("status")
+@store_option
+@namespace_option
+@json_option
+def index_status(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Show what the index covers, and how large it is."""
+    with opened_memory(store_url, namespace) as memory:
+        _print_status(memory.reader.index.upkeep.status(), as_json=as_json)
+
+
+@index_command.command("rebuild")
+@store_option
+@namespace_option
+@json_option
+def index_rebuild(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Drop the index and make it anew from the records. Recall goes on meanwhile."""
+    with (
+        opened_memory(store_url, namespace) as memory,
+        progress_bar("indexing snapshots", quiet=as_json) as progress,
+    ):
+        status = memory.reader.index.upkeep.rebuild(progress=progress)
+    _print_status(status, as_json=as_json)
+
+
+@index_command.command("verify")
+@store_option
+@namespace_option
+@json_option
+def index_verify(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Compare the index with the records. Exit code 1 if they disagree."""
+    name = store_url or load_settings().store
+    with (
+        opened_memory(store_url, namespace, sign=False) as memory,
+        Console(stderr=True).status(f"comparing the index of {name} with its records …"),
+    ):
+        problems = list(memory.reader.index.upkeep.problems())
+        status = memory.reader.index.upkeep.status()
+    if as_json:
+        print_json({"namespace": status.namespace, "problems": problems})
+    else:
+        for problem in problems:
+            click.echo(f"✗ {problem}")
+        rows = sum(band.rows for band in status.bands)
+        click.echo(
+            f"{len(problems)} problems" if problems else f"the index agrees with the records; {rows:,} rows"
+        )
+    if problems:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _print_status(status: IndexStatus, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**msgspec.to_builtins(status), "behind": status.behind})
+        return
+    click.echo(f"{status.namespace}: {status.analysis}")
+    for band in status.bands:
+        click.echo(
+            f"  {band.band}: {band.rows:,} rows in {band.segments} segments, {band.size_bytes:,} bytes, up to snapshot {band.snapshot}"
+        )
+    click.echo(f"  {status.behind} of {status.head} snapshots are read from the records")
+    if status.unused_segments:
+        click.echo(f"  {status.unused_segments} segments of another version are not used")
+
+
+@click.group("vectors")
+def vectors_command() -> None:
+    """Count, fill in and migrate the vectors of hybrid-v1. The setting `embedder` says who makes them."""
+
+
+@vectors_command.command("status")
+@store_option
+@namespace_option
+@json_option
+def status_command(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Count the records that have a vector of the embedder in use. Exit code 1 if some have none."""
+    with opened_memory(store_url, namespace, sign=False) as memory:
+        status = memory.vectors.status()
+    _print_vectors(status, as_json=as_json, done="")
+    if status.missing:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+@vectors_command.command("fill")
+@store_option
+@namespace_option
+@json_option
+def fill_command(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Give every record that lacks a vector one. It can be interrupted, and goes on where it stopped."""
+    with (
+        opened_memory(store_url, namespace) as memory,
+        progress_bar("making vectors", quiet=as_json) as progress,
+    ):
+        status = memory.vectors.fill(by=getpass.getuser(), progress=progress)
+    _print_vectors(status, as_json=as_json, done="")
+
+
+@vectors_command.command("migrate")
+@click.option("--to", required=True, help="The next embedder, in the form of the setting `embedder`.")
+@store_option
+@namespace_option
+@json_option
+def migrate_command(to: str, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """Give every record a vector of another embedder. Recall goes on with the one in use until the setting is changed.
+
+    It can be interrupted, and goes on where it stopped. The ledger records who migrates from what to what.
+    """
+    with (
+        opened_memory(store_url, namespace) as memory,
+        progress_bar("making vectors", quiet=as_json) as progress,
+    ):
+        status = memory.vectors.migrate(to, by=getpass.getuser(), progress=progress)
+    next_step = f'Next: set embedder = "{to}", restart, and run: standfast vectors fill'
+    _print_vectors(status, as_json=as_json, done=next_step)
+
+
+def _print_vectors(status: VectorStatus, *, as_json: bool, done: str) -> None:
+    if as_json:
+        print_json({**status.as_json(), "missing": status.missing})
+        return
+    click.echo(f"{status.embedder}: {status.with_vector:,} of {status.records:,} records have a vector")
+    if done:
+        click.echo(done)
+    elif status.missing:
+        click.echo("Next: standfast vectors fill")

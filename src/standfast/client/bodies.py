@@ -15,7 +15,7 @@ from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.remember_request import instant_text
 from standfast.server.operations import schemas
-from standfast.server.operations.conversation_schemas import AddBody
+from standfast.server.operations.schemas import AddBody
 from standfast.vocabulary import JsonScalar
 
 

@@ -35,14 +35,14 @@ from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.server.operations import schemas
-from standfast.server.operations.bench_schemas import BenchQuery, BenchResponse
-from standfast.server.operations.conversation_schemas import (
+from standfast.server.operations import schemas, store_schemas
+from standfast.server.operations.schemas import (
     SessionPage,
     SessionQuery,
     SessionsPage,
     SessionsQuery,
 )
+from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
@@ -332,21 +332,23 @@ class Client:
         """The proposals that wait for a person's signature."""
         return RemoteApprovals(self._calls)
 
-    def due(self) -> list[schemas.DueItem]:
+    def due(self) -> list[store_schemas.DueItem]:
         """The records that a retention sweep would move or delete now."""
-        return self._calls.get("/retention", schemas.DueResponse).due
+        return self._calls.get("/retention", store_schemas.DueResponse).due
 
     def sweep(self) -> list[Receipt]:
         """Run a retention sweep."""
-        return self._calls.post("/retention/sweep", schemas.SweepResponse).receipts
+        return self._calls.post("/retention/sweep", store_schemas.SweepResponse).receipts
 
-    def verify(self) -> schemas.VerifyResponse:
+    def verify(self) -> store_schemas.VerifyResponse:
         """Verify the whole store. The server runs one verification at a time."""
-        return self._calls.post("/v1/verify", schemas.VerifyResponse, safe=True)
+        return self._calls.post("/v1/verify", store_schemas.VerifyResponse, safe=True)
 
     def checkpoint(self) -> str | None:
         """Sign the head of the ledger and return the checkpoint."""
-        return self._calls.post("/v1/ledger/checkpoint", schemas.CheckpointResponse, safe=True).checkpoint
+        return self._calls.post(
+            "/v1/ledger/checkpoint", store_schemas.CheckpointResponse, safe=True
+        ).checkpoint
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """A proof that an entry is in the ledger; the log's public key is enough to check it."""
@@ -356,9 +358,9 @@ class Client:
             )
         return self._calls.get(f"/v1/ledger/{ledger_seq}/receipt", InclusionReceipt)
 
-    def entries(self) -> Iterator[schemas.LedgerEntry]:
+    def entries(self) -> Iterator[store_schemas.LedgerEntry]:
         """Yield every entry of the ledger, in order."""
-        pages = self._calls.pages("/v1/ledger", schemas.LedgerPage, schemas.PageQuery())
+        pages = self._calls.pages("/v1/ledger", store_schemas.LedgerPage, schemas.PageQuery())
         return (one for page in pages for one in page.entries)
 
     def events(self, *, after: int | None = None) -> EventStream:
@@ -380,7 +382,7 @@ class Client:
 
     def namespaces(self) -> list[str]:
         """The namespaces of this key; with a key for all, every namespace that ever held a record."""
-        return self._calls.get("/v1/namespaces", schemas.NamespacesResponse).namespaces
+        return self._calls.get("/v1/namespaces", store_schemas.NamespacesResponse).namespaces
 
     def traces(self) -> RemoteTraces:
         """The recorded traces of the server."""

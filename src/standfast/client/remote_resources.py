@@ -9,7 +9,7 @@ from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.server.access.permissions import KeyRole
-from standfast.server.operations import schemas
+from standfast.server.operations import store_schemas
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
 from standfast.vocabulary import Receipt
@@ -29,10 +29,10 @@ class RemoteApprovals:
         """Yield the proposals that were decided, by id."""
         return self._list(decided=True)
 
-    def find(self, proposal_id: str) -> schemas.ProposalResponse:
+    def find(self, proposal_id: str) -> store_schemas.ProposalResponse:
         """One proposal, with the statements that decide it."""
         require_text("proposal_id", proposal_id)
-        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", schemas.ProposalResponse)
+        return self._calls.get(f"/proposals/{quote(proposal_id, safe='')}", store_schemas.ProposalResponse)
 
     def decide(self, statement: Statement, signature: str, *, signed_list: Sequence[str] = ()) -> Receipt:
         """Submit the armored SSH signature over a statement's text.
@@ -40,14 +40,14 @@ class RemoteApprovals:
         Args:
             signed_list: What ``signed_list_of(statements)`` gives, if the signature covers ``list_bytes`` of several statements.
         """
-        body = schemas.DecisionBody.from_json(
+        body = store_schemas.DecisionBody.from_json(
             {"statement": statement.as_json(), "signature": signature, "signed_list": list(signed_list)}
         )
         return self._calls.post(f"/proposals/{quote(statement.proposal_id, safe='')}/decision", Receipt, body)
 
     def _list(self, *, decided: bool) -> Iterator[Proposal]:
         pages = self._calls.pages(
-            "/proposals", schemas.ProposalsPage, schemas.ProposalsQuery(decided=decided)
+            "/proposals", store_schemas.ProposalsPage, store_schemas.ProposalsQuery(decided=decided)
         )
         return (one for page in pages for one in page.proposals)
 
@@ -58,9 +58,9 @@ class RemoteKeys:
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
 
-    def list(self, *, revoked: bool = False) -> Iterator[schemas.KeyInfo]:
+    def list(self, *, revoked: bool = False) -> Iterator[store_schemas.KeyInfo]:
         """Yield the valid keys, by id; with ``revoked``, also those that were revoked or have expired."""
-        pages = self._calls.pages("/v1/keys", schemas.KeysPage, schemas.KeysQuery(all=revoked))
+        pages = self._calls.pages("/v1/keys", store_schemas.KeysPage, store_schemas.KeysQuery(all=revoked))
         return (one for page in pages for one in page.keys)
 
     def create(
@@ -71,7 +71,7 @@ class RemoteKeys:
         role: KeyRole | str = KeyRole.AGENT,
         days: int | None = None,
         scopes: Sequence[str] = (),
-    ) -> schemas.CreatedKey:
+    ) -> store_schemas.CreatedKey:
         """Create a key. Its token is not shown again, so the call is never retried.
 
         Args:
@@ -83,7 +83,7 @@ class RemoteKeys:
         if isinstance(namespaces, str) or isinstance(scopes, str):
             problem = "they must be lists of names, not a single string"
             raise InvalidValue(what="namespaces and scopes", problem=problem)
-        body = schemas.CreateKeyBody.from_json(
+        body = store_schemas.CreateKeyBody.from_json(
             {
                 "name": name,
                 "namespaces": list(namespaces),
@@ -92,12 +92,12 @@ class RemoteKeys:
                 "scopes": list(scopes),
             }
         )
-        return self._calls.post("/v1/keys", schemas.CreatedKey, body)
+        return self._calls.post("/v1/keys", store_schemas.CreatedKey, body)
 
-    def revoke(self, key_id: str) -> schemas.KeyInfo:
+    def revoke(self, key_id: str) -> store_schemas.KeyInfo:
         """Revoke a key, at once and for good."""
         require_text("key_id", key_id)
-        return schemas.KeyInfo.from_json(self._calls.delete(f"/v1/keys/{quote(key_id, safe='')}"))
+        return store_schemas.KeyInfo.from_json(self._calls.delete(f"/v1/keys/{quote(key_id, safe='')}"))
 
 
 class RemoteTraces:
@@ -106,9 +106,9 @@ class RemoteTraces:
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
 
-    def list(self) -> Iterator[schemas.TraceSummary]:
+    def list(self) -> Iterator[store_schemas.TraceSummary]:
         """Yield all traces, by file name."""
-        pages = self._calls.pages("/v1/traces", schemas.TracesPage, schemas.TracesQuery())
+        pages = self._calls.pages("/v1/traces", store_schemas.TracesPage, store_schemas.TracesQuery())
         return (one for page in pages for one in page.traces)
 
     def get(self, run_id: str) -> Trace:
@@ -120,7 +120,7 @@ class RemoteTraces:
 
     def compare(self, left: str, right: str) -> Comparison:
         """Compare the traces of two runs."""
-        query = schemas.ComparisonQuery.from_json({"left": left, "right": right})
+        query = store_schemas.ComparisonQuery.from_json({"left": left, "right": right})
         return self._calls.get("/v1/traces/compare", Comparison, query)
 
 
@@ -133,7 +133,7 @@ class RemotePrompts:
     def get(self, ns: str, prompt_key: str, *, tag: str = STABLE) -> PromptOverride:
         """The overrides of a tag. Raises ``NotFound`` if there are none."""
         return self._calls.get(
-            _prompt_path(ns, prompt_key), PromptOverride, schemas.PromptQuery.from_json({"tag": tag})
+            _prompt_path(ns, prompt_key), PromptOverride, store_schemas.PromptQuery.from_json({"tag": tag})
         )
 
     def put(
@@ -145,7 +145,7 @@ class RemotePrompts:
         tag: str = STABLE,
     ) -> PromptOverride:
         """Replace all overrides of a tag. Raises ``VersionConflict`` if ``if_version`` is not its version any more."""
-        body = schemas.PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
+        body = store_schemas.PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
         path = _prompt_path(prompt.ns, prompt.key)
         return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)
 
@@ -154,7 +154,7 @@ class RemotePrompts:
     ) -> PromptOverride:
         """Restore a version of the tag's history, by default the one before the last change."""
         path = f"{_prompt_path(prompt.ns, prompt.key)}/rollback"
-        body = schemas.RollbackBody(prompt=prompt, tag=tag, to_version=to_version)
+        body = store_schemas.RollbackBody(prompt=prompt, tag=tag, to_version=to_version)
         return self._calls.change("POST", path, PromptOverride, body, if_version=if_version)
 
 

@@ -1,20 +1,40 @@
-"""The ASGI application that ``standfast serve`` runs: the API, and the MCP endpoint and the console where installed."""
+"""The ASGI application that ``standfast serve`` runs, where it may listen, and uvicorn with limits on connections and time.
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+The application joins the API, and the MCP endpoint and the console where they are installed.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.errors import StoreError
-from standfast.limits import REPLICA_EXCHANGE_SECONDS
+from standfast.errors import StoreError, UnsafeBind
+from standfast.limits import (
+    CLOSE_SECONDS,
+    HEADERS_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_HEADER_BYTES,
+    REPLICA_EXCHANGE_SECONDS,
+    STOP_SECONDS,
+)
 from standfast.server.access.replicas import Replicas
 from standfast.server.edge.context import ApiContext, WorkerThreads
 from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware
@@ -24,16 +44,281 @@ from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import CallTracer
 from standfast.settings import Settings
 
+KEEP_ALIVE_SECONDS: Final = 15
+BACKLOG: Final = 2_048
 API_PATH: Final = "/v1"
 HOUSEKEEPING_SECONDS: Final = 5.0
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
 RoutesOf = Callable[[ApiContext], Sequence[BaseRoute]]
 """Makes the routes of a further part of the server, such as the console."""
-
 _DETAIL: Final = {
     404: "There is nothing at this path; /openapi.json lists the paths.",
     405: "This path does not support the method; /openapi.json lists the methods.",
 }
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Sequence[str] = ()) -> None:
+    """Refuse to serve beyond this machine unless a key exists, a proxy terminates TLS and the host names are known.
+
+    A server on a loopback address behind a proxy is served beyond this machine too.
+    """
+    if not behind_tls:
+        if is_loopback(host):
+            return
+        raise UnsafeBind(
+            host=host,
+            problem="keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in front and "
+            "pass --behind-tls, or serve on 127.0.0.1",
+        )
+    if not has_keys:
+        raise UnsafeBind(
+            host=host,
+            problem="there is no API key yet, and a public server must not print its first key. Create one: "
+            "standfast keys create NAME --role operator --namespace '*'",
+        )
+    if not host_names:
+        raise UnsafeBind(
+            host=host,
+            problem="the server must know the names it is reached by, to refuse requests for others. Pass --host-name "
+            "memory.example.com, or set host_names",
+        )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Port 0 means any free port."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it every response takes 40 ms more.
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except OSError as error:
+        raise UnsafeBind(
+            host=f"{host}:{port}", problem=f"{error.strerror or error}; choose another host or port"
+        ) from None
+    return bound
+
+
+def address_of(bound: socket.socket, host: str) -> str:
+    """The URL of a listening socket."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{bound.getsockname()[1]}"
+
+
+class HeadDeadlines:
+    """An ASGI application that closes connections whose next request head does not arrive in time.
+
+    uvicorn waits for a head without limit, so silent connections would use up its connection limit. This class only uses
+    public interfaces: ``protocol`` goes into ``uvicorn.Config(http=…)`` and wraps uvicorn's own protocol to see connections
+    and data; as an ASGI application it sees which connections have a request in progress.
+    """
+
+    def __init__(self, app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> None:
+        self._app = app
+        self._started = started
+        self._connections: dict[object, _Connection] = {}
+        # uvicorn chooses the class when a configuration is loaded.
+        chosen = uvicorn.Config(app, http="h11", log_config=None)
+        chosen.load()
+        connections, inner = self._connections, chosen.http_protocol_class
+
+        class TimedProtocol(_Connection):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(connections, inner(**options))
+
+        self.protocol: type[asyncio.Protocol] = TimedProtocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with its connection's deadline suspended; announce the start of the application."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, self._announcing(send))
+            return
+        connection = self._connections.get(scope.get("client"))
+        if connection is not None:
+            connection.request_started()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if connection is not None:
+                connection.request_ended()
+
+    def _announcing(self, send: Send) -> Send:
+        async def announce(message: Message) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                self._started()
+
+        return announce
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: passes everything to uvicorn's protocol, and closes when a head takes too long."""
+
+    def __init__(self, connections: dict[object, "_Connection"], inner: asyncio.Protocol) -> None:
+        self._connections = connections
+        self._inner = inner
+        self._peer: object = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_idle = False
+        self._in_progress = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register the connection and wait for its first head."""
+        assert isinstance(transport, asyncio.Transport), "the listening sockets are streams"
+        self._transport = transport
+        self._peer = tuple(transport.get_extra_info("peername", ()))[:2]
+        self._connections[self._peer] = self
+        self._inner.connection_made(transport)
+        self._close_after(HEADERS_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass data on. The first bytes after a response begin a new head."""
+        if self._is_idle:
+            self._is_idle = False
+            self._close_after(HEADERS_SECONDS)
+        self._inner.data_received(data)
+
+    def request_started(self) -> None:
+        """The head is complete; the edge limits the rest of the request."""
+        self._in_progress += 1
+        self._cancel()
+
+    def request_ended(self) -> None:
+        """The response is complete. uvicorn closes idle connections; a part of the next head may be here already."""
+        self._in_progress -= 1
+        if self._in_progress == 0 and self._transport is not None:
+            self._is_idle = True
+            self._close_after(KEEP_ALIVE_SECONDS + HEADERS_SECONDS)
+
+    def eof_received(self) -> bool | None:
+        """Pass it on."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass it on."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass it on."""
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._cancel()
+        self._transport = None
+        if self._connections.get(self._peer) is self:
+            del self._connections[self._peer]
+        self._inner.connection_lost(exc)
+
+    def _close_after(self, seconds: float) -> None:
+        self._cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._close)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def server_config(
+    app: ASGIApp, *, started: Callable[[], None] = lambda: None, stop_seconds: float = STOP_SECONDS
+) -> uvicorn.Config:
+    """The configuration of uvicorn: bounded in connections, sizes and time, and silent."""
+    deadlines = HeadDeadlines(app, started=started)
+    return uvicorn.Config(
+        deadlines,
+        http=deadlines.protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=stop_seconds,  # type: ignore[arg-type]  # It may be a fraction.
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Stops on the first signal, in bounded time, and ends the process at once on the second."""
+
+    def __init__(self, config: uvicorn.Config, *, stopping: Callable[[], None], stop_seconds: float) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+        self._stop_seconds = stop_seconds
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. From now on a signal has its default effect, even while this thread is busy."""
+        super().handle_exit(sig, frame)
+        self._stopping()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        # Threads can't be interrupted, and the process waits for them. One that hangs in the store must not keep it alive.
+        # Ending it loses nothing: what was acknowledged is durable, and the rest is repeated by its clients.
+        ending = threading.Timer(self._stop_seconds + CLOSE_SECONDS, os._exit, args=(1,))
+        ending.daemon = True
+        ending.start()
+
+
+def serve(
+    app: ASGIApp,
+    bound: socket.socket,
+    *,
+    started: Callable[[], None] = lambda: None,
+    stop_seconds: float = STOP_SECONDS,
+) -> None:
+    """Serve until a signal arrives. A second signal ends the process at once.
+
+    Args:
+        started: Called once requests are served.
+        stop_seconds: How long calls in progress may take after a signal. The rest are answered with 503 then. Some seconds
+            later the process ends in any case.
+    """
+    # Malformed requests are answered and counted; a log line for each would let clients fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    config = server_config(app, started=started, stop_seconds=stop_seconds)
+    with _signals_only_stop():
+        stopping = app.stop if isinstance(app, EdgeMiddleware) else lambda: None
+        _Server(config, stopping=stopping, stop_seconds=stop_seconds).run(sockets=[bound])
+
+
+@contextlib.contextmanager
+def _signals_only_stop() -> Iterator[None]:
+    """Let the first SIGTERM or SIGINT end the serving, but not the process.
+
+    uvicorn shuts down on a signal and then raises it again. SIGTERM would end the process before the access log is written
+    and the ledger's head is signed.
+    """
+
+    def interrupt(_: int, __: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def build_app(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from standfast.server.listener import server_config
+from standfast.server.app import server_config
 from tests.server.console.sample_server import SampleServer
 from tests.servers.process import LOOPBACK
 

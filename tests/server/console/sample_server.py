@@ -32,10 +32,13 @@ from standfast.server.app import build_app
 from standfast.server.console.rendering import link
 from standfast.server.console.routes import console_routes
 from standfast.server.edge.middleware import EdgeMiddleware
-from standfast.server.operations import conversation_operations, memory_operations
-from standfast.server.operations.conversation_schemas import AddBody
+from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import ForgetBody, RememberBody
+from standfast.server.operations.schemas import (
+    AddBody,
+    ForgetBody,
+    RememberBody,
+)
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
@@ -205,7 +208,7 @@ def _remember_user(
         {"role": "assistant", "content": f"It left Bergen at noon.{payload}"},
     )
     body = AddBody(messages=said, scope=scope, session=f"monday{payload}")
-    conversation_operations.add(gateway, agent, namespace, body)
+    memory_operations.add(gateway, agent, namespace, body)
 
 
 def _record(traces: TraceFolder, payload: str) -> tuple[str, str, str]:

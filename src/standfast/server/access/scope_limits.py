@@ -1,10 +1,11 @@
-"""Keys that are limited to scopes: what their holders may name, and what they are given if they name none.
+"""Keys that are limited to scopes: what their holders may name, what they are given if they name none, and what they see.
 
 A key without scopes is for all of its namespaces. One with scopes reads and writes there and below, and sees nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from standfast.canon import parse
 from standfast.errors import Forbidden
 from standfast.scopes import (
     ALL_SCOPES,
@@ -13,12 +14,16 @@ from standfast.scopes import (
     is_within,
     listed_scope,
     outer_scopes,
+    prefix_in,
     prefix_of,
     recalled_scopes,
     scope_in,
 )
 from standfast.server.access.permissions import Caller, Permission
+from standfast.store.protocol import Version
 from standfast.store.records import is_band_row
+from standfast.store.store import Store
+from standfast.vocabulary import Band
 
 
 def own_scope(caller: Caller, permission: Permission, scope: str | None) -> str:
@@ -77,3 +82,27 @@ def _forbidden(caller: Caller, permission: Permission, scope: str) -> Forbidden:
         where=f"scope {scope!r:.80}",
         problem=f"the key is for {own}; name one of these scopes, or one below them",
     )
+
+
+def sees_row(caller: Caller, store: Store, version: Version) -> bool:
+    """Whether a caller may know of a row in one of its namespaces: a record of its scopes, or a proposal of such."""
+    if not caller.scopes or prefix_in(version.key) != Band.PHOENIX:
+        return sees_key(caller, version.key)
+    content = version.content
+    if content is None:
+        # A decided proposal left its row, but an earlier snapshot shows what it was about, unless it was erased.
+        at = version.memory_snapshot_id - 1
+        before = store.read(version.namespace, [version.key], at=at).get(version.key)
+        content = None if before is None else before.content
+    return content is not None and caller.covers_scope(scope_in(parse(content)["proposal"]["key"]))
+
+
+def sees_any(caller: Caller, store: Store, versions: Iterable[Version]) -> bool:
+    """Whether a caller may see at least one of these rows."""
+    return any(sees_row(caller, store, version) for version in versions)
+
+
+def sees_whole_commit(caller: Caller, store: Store, versions: Sequence[Version]) -> bool:
+    """Whether a commit changed something that the caller may see, and no record or proposal of another scope."""
+    told = [one for one in versions if is_band_row(one.key) or prefix_in(one.key) == Band.PHOENIX]
+    return bool(told) and all(sees_row(caller, store, version) for version in told)

@@ -20,7 +20,7 @@ from standfast.server.console.rendering import Page, PageRequest, link
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import (
+from standfast.server.operations.store_schemas import (
     DecisionBody,
     ProposalQuery,
     ProposalResponse,

@@ -11,15 +11,14 @@ from standfast.origins import Origin
 from standfast.server.access.permissions import ALL_NAMESPACES, KeyRole, Permission, is_allowed
 from standfast.server.console.rendering import Page, PageRequest, link
 from standfast.server.edge.problems import status_of
-from standfast.server.operations import governance_operations, key_operations
-from standfast.server.operations.pages import encode_cursor
-from standfast.server.operations.schemas import (
+from standfast.server.operations import governance_operations
+from standfast.server.operations.schemas import PageQuery, encode_cursor
+from standfast.server.operations.store_schemas import (
     CreatedKey,
     CreateKeyBody,
     KeysQuery,
     LedgerEntry,
     LedgerPage,
-    PageQuery,
 )
 from standfast.vocabulary import Value
 
@@ -147,12 +146,12 @@ def keys(request: PageRequest) -> Page:
 def change(request: PageRequest) -> Page:
     """Create a key, or revoke one."""
     if request.form.get("revoke"):
-        key_operations.revoke_key(request.gateway, request.caller, request.form["revoke"])
+        governance_operations.revoke_key(request.gateway, request.caller, request.form["revoke"])
         if request.form["revoke"] == request.caller.key_id:
             return Page(redirect_to=link("login"))
         return Page(redirect_to=link("keys", request.namespace, all=1))
     try:
-        created = key_operations.create_key(request.gateway, request.caller, _body(request))
+        created = governance_operations.create_key(request.gateway, request.caller, _body(request))
     except StandfastError as error:
         if not is_allowed(request.caller, Permission.CREATE_KEY, None):
             raise
@@ -192,7 +191,7 @@ def _keys_page(
     fields = {"role": KeyRole.AGENT.value, "namespaces": default, "scopes": ", ".join(caller.scopes)}
     given = dict(request.form) if problem is not None else fields
     context = {
-        "page": key_operations.list_keys(request.gateway, caller, query),
+        "page": governance_operations.list_keys(request.gateway, caller, query),
         "all": is_all,
         "created": created,
         "problem": problem,

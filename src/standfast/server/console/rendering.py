@@ -32,7 +32,8 @@ from standfast.scopes import name_in, prefix_in, scope_in
 from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.console.charts import UNJUDGED, StatsCache
-from standfast.server.operations.gateway import VERSION, Gateway
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.telemetry import VERSION
 from standfast.settings import Settings
 from standfast.vocabulary import Band, Evidence, Value, Verdict
 

@@ -31,7 +31,7 @@ from standfast.limits import (
 )
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.logs import REQUEST_LOG
-from standfast.server.operations.namespace_metrics import NamespaceMetrics
+from standfast.server.operations.telemetry import NamespaceMetrics
 
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"

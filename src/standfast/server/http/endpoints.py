@@ -13,9 +13,7 @@ from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.access.permissions import Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
-from standfast.server.operations import conversation_operations as conversations
 from standfast.server.operations import governance_operations as governance
-from standfast.server.operations import key_operations as keys
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
 from standfast.vocabulary import Value
@@ -122,9 +120,9 @@ ENDPOINTS: Final = (
     _of("diff", Permission.DIFF, f"GET {_IN}/diff", memory.diff),
     _of("remember", Permission.REMEMBER, f"POST {_IN}/remember", memory.remember),
     _of("remember_batch", Permission.REMEMBER, f"POST {_IN}/remember/batch", memory.remember_batch),
-    _of("add", Permission.REMEMBER, f"POST {_IN}/add", conversations.add),
-    _of("session", Permission.LIST_RECORDS, f"GET {_IN}/session", conversations.session),
-    _of("sessions", Permission.LIST_RECORDS, f"GET {_IN}/sessions", conversations.sessions),
+    _of("add", Permission.REMEMBER, f"POST {_IN}/add", memory.add),
+    _of("session", Permission.LIST_RECORDS, f"GET {_IN}/session", memory.session),
+    _of("sessions", Permission.LIST_RECORDS, f"GET {_IN}/sessions", memory.sessions),
     _of("forget", Permission.FORGET, f"POST {_IN}/forget", memory.forget),
     _of("open_run", Permission.OPEN_RUN, f"POST {_IN}/runs", OpenRuns.open, status=201),
     _of("get_run", Permission.GET_RUN, f"GET {_RUN}", OpenRuns.show),
@@ -147,10 +145,10 @@ ENDPOINTS: Final = (
     _of("receipt", Permission.RECEIPT, "GET /v1/ledger/{seq}/receipt", governance.receipt),
     _of("checkpoint", Permission.CHECKPOINT, "POST /v1/ledger/checkpoint", governance.checkpoint),
     _of("verify", Permission.VERIFY, "POST /v1/verify", governance.verify),
-    _of("list_namespaces", Permission.LIST_NAMESPACES, "GET /v1/namespaces", keys.list_namespaces),
-    _of("list_keys", Permission.LIST_KEYS, "GET /v1/keys", keys.list_keys),
-    _of("create_key", Permission.CREATE_KEY, "POST /v1/keys", keys.create_key, status=201),
-    _of("revoke_key", Permission.REVOKE_KEY, "DELETE /v1/keys/{key_id}", keys.revoke_key),
+    _of("list_namespaces", Permission.LIST_NAMESPACES, "GET /v1/namespaces", governance.list_namespaces),
+    _of("list_keys", Permission.LIST_KEYS, "GET /v1/keys", governance.list_keys),
+    _of("create_key", Permission.CREATE_KEY, "POST /v1/keys", governance.create_key, status=201),
+    _of("revoke_key", Permission.REVOKE_KEY, "DELETE /v1/keys/{key_id}", governance.revoke_key),
     _of("list_traces", Permission.READ_TRACES, "GET /v1/traces", artifacts.list_traces),
     # Must come before the endpoint of one trace, whose path would match it too.
     _of("compare_traces", Permission.READ_TRACES, "GET /v1/traces/compare", artifacts.compare_traces),

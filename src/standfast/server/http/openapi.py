@@ -8,8 +8,8 @@ from standfast.server.edge.event_streams import EVENT_STREAM, EVENTS_PATH, LAST_
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.operations.event_operations import ServerEvent
-from standfast.server.operations.gateway import VERSION
-from standfast.server.operations.json_schemas import component_schemas
+from standfast.server.operations.schemas import component_schemas
+from standfast.server.operations.telemetry import VERSION
 
 # Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media type, host, headers).
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})

@@ -25,7 +25,11 @@ from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import ForeignShape, forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, AnyContext, McpTool, Namespace, Place, ToolAuth
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import ForgetBody, RememberBatchBody, RememberBody
+from standfast.server.operations.schemas import (
+    ForgetBody,
+    RememberBatchBody,
+    RememberBody,
+)
 from standfast.store.records import record_of
 from standfast.vocabulary import Band, Record
 

@@ -32,14 +32,20 @@ from standfast.server.edge.context import ApiContext, is_same_origin
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
-from standfast.server.mcp.conversation_tools import ConversationTools
 from standfast.server.mcp.graph_tools import GraphTools
 from standfast.server.mcp.mem0_tools import ForeignShape, Mem0Tools
-from standfast.server.mcp.prompts import MemoryPrompts
-from standfast.server.mcp.resources import Completions, MemoryResources
-from standfast.server.mcp.tools import AnyContext, Authenticate, McpTool, OwnTools, ToolAuth
-from standfast.server.operations.gateway import VERSION, Gateway
-from standfast.server.operations.json_schemas import response_schema
+from standfast.server.mcp.resources import Completions, MemoryPrompts, MemoryResources
+from standfast.server.mcp.tools import (
+    AnyContext,
+    Authenticate,
+    ConversationTools,
+    McpTool,
+    OwnTools,
+    ToolAuth,
+)
+from standfast.server.operations.gateway import Gateway
+from standfast.server.operations.schemas import response_schema
+from standfast.server.operations.telemetry import VERSION
 
 MCP_PATH: Final = "/mcp"
 INSTRUCTIONS: Final = (

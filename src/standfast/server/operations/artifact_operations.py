@@ -26,11 +26,17 @@ from standfast.limits import MAX_NAME_CHARS, MAX_RESULTS_BYTES
 from standfast.optimize.prompts.overrides import PromptOverride, PromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.operations.bench_schemas import BenchQuery, BenchResponse, BudgetReport, PolicyReport
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.pages import decode_name, paginate
 from standfast.server.operations.schemas import (
+    decode_name,
+    paginate,
+)
+from standfast.server.operations.store_schemas import (
+    BenchQuery,
+    BenchResponse,
+    BudgetReport,
     ComparisonQuery,
+    PolicyReport,
     PromptQuery,
     PutPromptBody,
     RollbackBody,

@@ -5,8 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.metadata import version
-from typing import Final, Self
+from typing import Self
 
 from standfast.canon import normal_string
 from standfast.errors import InvalidValue, Overloaded, StandfastError, StoreError
@@ -25,11 +24,9 @@ from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
 from standfast.server.access.replicas import Replicas
-from standfast.server.operations.namespace_metrics import NamespaceMetrics
+from standfast.server.operations.telemetry import NamespaceMetrics
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
-
-VERSION: Final = version("standfast")
 
 
 class Gateway:

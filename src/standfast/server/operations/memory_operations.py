@@ -1,11 +1,11 @@
-"""Operations on the memory of one namespace: recall, listings, history, remember and forget.
+"""Operations on the memory of one namespace: recall, listings, history, remember, forget, and conversations.
 
 Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, TypedDict
 
 import msgspec
@@ -19,22 +19,17 @@ from standfast.limits import (
     SCAN_PAGE_RECORDS,
 )
 from standfast.memory import Memory, Run
+from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
 from standfast.recall.filters import Filter
 from standfast.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
-from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_key
-from standfast.server.operations.gateway import VERSION, Gateway
-from standfast.server.operations.pages import (
-    decode_number,
-    decode_place,
-    encode_cursor,
-    paginate,
-    wrong_cursor,
-)
+from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_any, sees_key
+from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import (
+    AddBody,
     DiffQuery,
     DiffResponse,
     ForgetBody,
@@ -53,10 +48,19 @@ from standfast.server.operations.schemas import (
     RememberBatchResponse,
     RememberBody,
     RememberResponse,
+    SessionPage,
+    SessionQuery,
+    SessionsPage,
+    SessionsQuery,
     SnapshotsPage,
     StatusResponse,
+    decode_number,
+    decode_place,
+    encode_cursor,
+    paginate,
+    wrong_cursor,
 )
-from standfast.server.operations.seen_rows import sees_any
+from standfast.server.operations.telemetry import VERSION
 from standfast.store.protocol import Version
 from standfast.store.records import HistoryEntry, record_of
 from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
@@ -472,3 +476,72 @@ def request_run_id(
         yield IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb]).run_id
     except PayloadMismatch:
         raise RequestReused(request_key=request_key) from None
+
+
+def add(
+    gateway: Gateway,
+    caller: Caller,
+    namespace: str,
+    body: AddBody,
+    *,
+    request_key: str | None = None,
+    workflow: str = DEFAULT_WORKFLOW,
+) -> AddedMessages:
+    """Judge the messages of a conversation and commit them. Messages that the session has already are not added again."""
+    memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
+    scope = own_scope(caller, Permission.REMEMBER, body.scope)
+    with request_run_id(caller, namespace, request_key, "add") as run_id:
+        added = memory.add(
+            body.messages,
+            scope=scope,
+            session=body.session,
+            position=body.position,
+            tags=body.tags,
+            metadata=body.metadata,
+            supersedes=body.supersedes,
+            workflow=workflow,
+            agent=caller.name,
+            run_id=run_id,
+            max_origin=caller.origin,
+        )
+    gateway.metrics.wrote(namespace, [one.verdict for one in added.messages if not one.known], added.receipts)
+    return added
+
+
+def session(gateway: Gateway, caller: Caller, namespace: str, query: SessionQuery) -> SessionPage:
+    """Return the messages of a session, in order. Those that were not accepted have no text, but their verdict."""
+    memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    scope = own_scope(caller, Permission.LIST_RECORDS, query.scope)
+    at, after = _place(memory, query.at, query.cursor)
+    page, cursor = paginate(
+        memory.at(at).session(query.session, scope=scope, after=after),
+        limit=query.limit,
+        size=lambda message: len(message.text or ""),
+        position=lambda message: (at, message.memory_ids[0]),
+    )
+    return SessionPage(memory_snapshot_id=at, messages=page, next=cursor)
+
+
+def sessions(gateway: Gateway, caller: Caller, namespace: str, query: SessionsQuery) -> SessionsPage:
+    """List the sessions of a scope with all below it."""
+    memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
+    at, after = _place(memory, query.at, query.cursor)
+    page, cursor = paginate(
+        chain.from_iterable(memory.at(at).sessions(scope=one, after=after) for one in scopes),
+        limit=query.limit,
+        size=lambda info: len(info.session),
+        position=lambda info: (at, info.key),
+    )
+    return SessionsPage(memory_snapshot_id=at, sessions=page, next=cursor)
+
+
+def _place(memory: Memory, at: int | None, cursor: str | None) -> tuple[int, str]:
+    """The snapshot of a page and the item before it."""
+    memory.require_readable("read sessions")
+    if cursor is None:
+        return existing_snapshot(memory, at), ""
+    at, after = decode_place(cursor)
+    if at > memory.store.head():
+        raise wrong_cursor()
+    return at, after

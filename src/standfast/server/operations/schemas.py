@@ -1,24 +1,24 @@
-"""The requests and responses of every operation, and the pages of long lists.
+"""The requests and responses of operations on memory, the pages of long lists, and the JSON Schemas of all of them.
 
 ``…Body`` is the JSON body of a request, ``…Query`` the parameters of a reading one. Both refuse unknown fields. The field
-names are the API's; `/openapi.json` is generated from these classes.
+names are the API's; `/openapi.json` is generated from these classes and from those in store_schemas.py.
 """
 
-from typing import Annotated, Any, Final, Self
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
+import msgspec.inspect
 from msgspec import Meta
 
-from standfast.errors import InvalidValue
-from standfast.govern.approvals.approvals import Decision, Proposal, Statement
-from standfast.govern.approvals.queue import DecidedProposal
+from standfast.errors import BadRequest, InvalidValue
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_PAGE_ITEMS,
     MAX_BATCH_RECALLS,
-    MAX_KEY_DAYS,
-    MAX_KEY_NAMESPACES,
+    MAX_MESSAGE_POSITION,
     MAX_NAME_CHARS,
+    MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
     MAX_RECALL_ITEMS,
     MAX_RECALL_TOKENS,
@@ -26,19 +26,14 @@ from standfast.limits import (
     MAX_SCOPE_BYTES,
     MAX_SCOPE_SEGMENTS,
     MAX_SCOPES,
-    MAX_SIGNED_TOGETHER,
-    MAX_STATEMENT_MINUTES,
     MAX_SUPERSEDED,
     MAX_TAGS,
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
-from standfast.optimize.prompts.overrides import STABLE, SectionOverride
-from standfast.optimize.prompts.template import PromptTemplate
-from standfast.origins import Origin
+from standfast.memory.sessions import SessionInfo, SessionMessage
 from standfast.recall.filters import Filter
 from standfast.recall.registry import DEFAULT_CONTROLLER
-from standfast.server.access.permissions import KeyRole
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import (
     Band,
@@ -87,6 +82,10 @@ PlaceCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}-([0-9a-f]{2}){0,2048}$",
 
 
 # Memory: requests.
+_Item = TypeVar("_Item")
+Position = int | str | tuple[int, str]
+"""Where an item stands in a list: a number, a name, or a number and a name."""
+_DEFINITION: Final = "#/$defs/{name}"
 
 
 class NoInput(Value, frozen=True, kw_only=True):
@@ -362,228 +361,167 @@ class StatusResponse(Value, frozen=True, kw_only=True):
     version: str
 
 
-# Governance.
+# Conversations. The response to adding messages is ``AddedMessages``.
 
 
-class KeysQuery(Value, frozen=True, kw_only=True):
-    """Which keys to list: valid ones, or ``all`` that ever were."""
+class AddBody(Value, frozen=True, kw_only=True):
+    """The messages of a conversation, OpenAI- or Anthropic-style.
 
-    all: bool = False
-    limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: NameCursor | None = None
-
-
-class CreateKeyBody(Value, frozen=True, kw_only=True):
-    """A key to create. ``namespaces`` may be ``["*"]``, for all. Without ``days`` it is valid until it is revoked."""
-
-    name: Name
-    namespaces: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_KEY_NAMESPACES)]
-    role: KeyRole = KeyRole.AGENT
-    days: Annotated[int, Meta(ge=1, le=MAX_KEY_DAYS)] | None = None
-    origin: Origin | None = None
-    """The most that what the key's holder remembers is trusted; by default what its role is."""
-    scopes: Annotated[tuple[Scope, ...], Meta(max_length=MAX_SCOPES)] = ()
-    """The scopes that the key is limited to, each with all below it; without any, it is for all of its namespaces."""
-
-
-class KeyInfo(Value, frozen=True, kw_only=True):
-    """A key, without its secret."""
-
-    key_id: str
-    name: str
-    role: KeyRole
-    namespaces: tuple[str, ...]
-    created_at: str
-    expires_at: str | None = None
-    revoked_at: str | None = None
-    origin: Origin | None = None
-    scopes: tuple[str, ...] = ()
-
-
-class CreatedKey(Value, frozen=True, kw_only=True):
-    """A new key and its token, which is not shown again."""
-
-    key: KeyInfo
-    token: str
-
-
-class KeysPage(Value, frozen=True, kw_only=True):
-    """Keys, by id."""
-
-    keys: list[KeyInfo]
-    next: str | None = None
-
-
-class NamespacesResponse(Value, frozen=True, kw_only=True):
-    """Namespaces, sorted."""
-
-    namespaces: list[str]
-
-
-class ProposalsQuery(Value, frozen=True, kw_only=True):
-    """Which proposals to list: waiting ones, or decided ones."""
-
-    decided: bool = False
-    limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: NameCursor | None = None
-
-
-class ProposalQuery(Value, frozen=True, kw_only=True):
-    """For how many minutes the returned statements can be signed."""
-
-    minutes: Annotated[int, Meta(ge=1, le=MAX_STATEMENT_MINUTES)] = 10
-
-
-class DecisionBody(Value, frozen=True, kw_only=True):
-    """A decision: a statement that the proposal returned, and the armored SSH signature over its text.
-
-    If one signature decides several proposals, ``signed_list`` has the fingerprints of all statements in it, and each decision is sent
-    with the same list and signature.
+    Without ``session`` they begin a new one. Without ``position``, messages that begin as the session begins are taken for the
+    session from its start, and only what is new is added; any others continue it.
     """
 
-    statement: Statement
-    signature: Annotated[str, Meta(min_length=1, max_length=8_192)]
-    signed_list: Annotated[tuple[str, ...], Meta(max_length=MAX_SIGNED_TOGETHER)] = ()
+    messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
+    scope: Scope | None = None
+    session: Name | None = None
+    position: Annotated[int, Meta(ge=0, le=MAX_MESSAGE_POSITION)] | None = None
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
+    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    supersedes: Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)] = ()
+    """The ids, or subjects, of records of the scope that end when a new message is accepted."""
 
 
-class ProposalsPage(Value, frozen=True, kw_only=True):
-    """Proposals, by id."""
+class SessionQuery(Value, frozen=True, kw_only=True):
+    """Which session to read back."""
 
-    proposals: list[Proposal]
-    next: str | None = None
-
-
-class StatementToSign(Value, frozen=True, kw_only=True):
-    """A decision that can be signed: ``command`` signs exactly the bytes of ``text``. Send ``statement`` back unchanged."""
-
-    decision: Decision
-    statement: Statement
-    text: str
-    command: str
-
-
-class ProposalResponse(Value, frozen=True, kw_only=True):
-    """One proposal: its content, the record it would replace and the statements to sign; or how it was decided."""
-
-    proposal: Proposal
-    record: Record | None = None
-    replaces: Record | None = None
-    to_sign: tuple[StatementToSign, ...] = ()
-    decided: DecidedProposal | None = None
-
-
-class DueItem(Value, frozen=True, kw_only=True):
-    """One record that a retention sweep would move or delete now."""
-
-    key: str
-    action: str
-    age_days: float
-    reason: str
-    fingerprint: str | None = None
-
-
-class DueResponse(Value, frozen=True, kw_only=True):
-    """The records that a retention sweep would move or delete now. ``more`` is set if the list is cut."""
-
-    due: list[DueItem]
-    more: bool = False
-
-
-class SweepResponse(Value, frozen=True, kw_only=True):
-    """The receipts of the commits that a retention sweep made."""
-
-    receipts: list[Receipt]
-
-
-class LedgerEntry(Value, frozen=True, kw_only=True):
-    """One ledger entry: its exact bytes as ``content``, and their leaf hash."""
-
-    seq: int
-    hash: str
-    content: str
-
-
-class LedgerPage(Value, frozen=True, kw_only=True):
-    """Ledger entries, in order."""
-
-    entries: list[LedgerEntry]
-    next: str | None = None
-
-
-class VerifyResponse(Value, frozen=True, kw_only=True):
-    """Whether the store is intact. Only a key for all namespaces is given the problems themselves, and what vouches for the newest ledger entry."""
-
-    holds: bool
-    snapshots: int
-    problems_found: int
-    problems: tuple[str, ...] = ()
-    tail: str = ""
-
-
-class CheckpointResponse(Value, frozen=True, kw_only=True):
-    """The signed checkpoint of the ledger's head, or null if the server has no signing key."""
-
-    checkpoint: str | None
-
-
-# Traces, bench results and prompts.
-
-
-class TracesQuery(Value, frozen=True, kw_only=True):
-    """Which page of the list of traces to return."""
-
+    session: Name
+    scope: Scope | None = None
+    at: SnapshotId | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
-    cursor: NameCursor | None = None
+    cursor: PlaceCursor | None = None
 
 
-class ComparisonQuery(Value, frozen=True, kw_only=True):
-    """The ids of the two runs to compare."""
+class SessionsQuery(Value, frozen=True, kw_only=True):
+    """Which sessions to list."""
 
-    left: Name
-    right: Name
-
-
-class PromptQuery(Value, frozen=True, kw_only=True):
-    """Which tag of a prompt to return."""
-
-    tag: Name = STABLE
+    scope: ListedScope | None = None
+    at: SnapshotId | None = None
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: PlaceCursor | None = None
 
 
-class PutPromptBody(Value, frozen=True, kw_only=True):
-    """All overrides of a tag, and the prompt's source, which every override must fit."""
+class SessionPage(Value, frozen=True, kw_only=True):
+    """Messages of a session, in order. All pages show the same snapshot."""
 
-    prompt: PromptTemplate
-    overrides: tuple[SectionOverride, ...]
-    tag: Name = STABLE
-
-
-class RollbackBody(Value, frozen=True, kw_only=True):
-    """The tag to roll back, and the prompt's source, which the restored overrides must fit."""
-
-    prompt: PromptTemplate
-    tag: Name = STABLE
-    to_version: Annotated[int, Meta(ge=0)] | None = None
-    """A version of the tag's history; without it, the one before the last change."""
-
-
-class TraceSummary(Value, frozen=True, kw_only=True):
-    """A trace in a list. If its file cannot be read, ``problem`` is the error's code and the rest is missing."""
-
-    file: str
-    size_bytes: int
-    run_id: str | None = None
-    workflow_id: str | None = None
-    memory_snapshot_id: int | None = None
-    started_at: str | None = None
-    finished_at: str | None = None
-    events: int | None = None
-    complete: bool | None = None
-    artifact_hash: str | None = None
-    problem: str | None = None
-
-
-class TracesPage(Value, frozen=True, kw_only=True):
-    """Traces, by file name."""
-
-    traces: list[TraceSummary]
+    memory_snapshot_id: int
+    messages: list[SessionMessage]
     next: str | None = None
+
+
+class SessionsPage(Value, frozen=True, kw_only=True):
+    """Sessions, by scope and then in a fixed order. All pages show the same snapshot."""
+
+    memory_snapshot_id: int
+    sessions: list[SessionInfo]
+    next: str | None = None
+
+
+# Pages. A cursor grants nothing, so it is neither signed nor stored; the schema of a query refuses a malformed one.
+
+
+def encode_cursor(position: Position) -> str:
+    """A position in a list as a token that fits into a URL."""
+    match position:
+        case int():
+            return str(position)
+        case str():
+            return position.encode("utf-8", "surrogateescape").hex()
+        case number, name:
+            return f"{number}-{encode_cursor(name)}"
+
+
+def decode_number(cursor: str | None) -> int:
+    """The number in a ``NumberCursor``; 0 without one."""
+    return 0 if cursor is None else int(cursor)
+
+
+def decode_name(cursor: str | None) -> str:
+    """The name in a ``NameCursor``; empty without one."""
+    return bytes.fromhex(cursor or "").decode("utf-8", "surrogateescape")
+
+
+def decode_place(cursor: str | None) -> tuple[int, str]:
+    """The number and the name in a ``PlaceCursor``; 0 and empty without one."""
+    number, _, name = (cursor or "0-").partition("-")
+    return int(number), decode_name(name)
+
+
+def wrong_cursor() -> BadRequest:
+    """The error for a cursor that belongs to another list."""
+    return BadRequest(problem="the cursor does not belong to this list; start again without a cursor")
+
+
+def paginate(
+    items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], Position]
+) -> tuple[list[_Item], str | None]:
+    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page if any.
+
+    Args:
+        size: The bytes that an item counts for.
+        position: Where an item stands in the list, for the cursor.
+    """
+    page: list[_Item] = []
+    left_bytes = MAX_PAGE_BYTES
+    for item in items:
+        left_bytes -= size(item)
+        if page and (len(page) == limit or left_bytes < 0):
+            return page, encode_cursor(position(page[-1]))
+        page.append(item)
+    return page, None
+
+
+# JSON Schemas, exact enough to generate clients from them.
+
+
+def component_schemas(
+    requests: Iterable[type[Value]], responses: Iterable[type[Value]], *, ref_template: str = _DEFINITION
+) -> dict[str, Any]:
+    """The schemas of classes and of all that they refer to, by name.
+
+    msgspec takes a field with a default for optional. A response has all of its fields, so they are required there. An object
+    without described fields may have any.
+    """
+    asked, sent = set(requests), set(responses)
+    _, schemas = msgspec.json.schema_components(
+        sorted(asked | sent, key=lambda kind: kind.__name__), ref_template=ref_template
+    )
+    for kind in _structs(sent) - _structs(asked):
+        if not kind.__struct_config__.omit_defaults:
+            schemas[kind.__name__]["required"] = list(schemas[kind.__name__]["properties"])
+    _open_objects(schemas)
+    return schemas
+
+
+def response_schema(kind: type[Value]) -> dict[str, Any]:
+    """The schema of one response, complete in itself."""
+    schemas = component_schemas([], [kind])
+    own = schemas.pop(kind.__name__)
+    return {**own, "$defs": schemas} if schemas else own
+
+
+def _structs(kinds: set[type[Value]]) -> set[type[msgspec.Struct]]:
+    """All struct classes that these ones refer to."""
+    found: set[type[msgspec.Struct]] = set()
+    seen: set[int] = set()
+    parts: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list | tuple):
+            parts += part
+        elif isinstance(part, msgspec.Struct) and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, msgspec.inspect.StructType):
+                found.add(part.cls)
+            parts += [getattr(part, name) for name in part.__struct_fields__]
+    return found
+
+
+def _open_objects(schema: Any) -> None:
+    if isinstance(schema, list):
+        for one in schema:
+            _open_objects(one)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "object" and "properties" not in schema:
+            schema.setdefault("additionalProperties", True)
+        for one in schema.values():
+            _open_objects(one)

@@ -1,4 +1,4 @@
-"""``standfast approvals``: list, show, approve, accept and reject proposals."""
+"""``standfast judge``, ``approvals`` and ``patterns``."""
 
 import getpass
 import os
@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from standfast.canon import canonical_bytes
-from standfast.cli.options import load_settings, namespace_option, opened_memory, store_option
-from standfast.cli.output import json_option, print_json
+from standfast.cli.options import load_settings, namespace_option, opened_memory, scope_option, store_option
+from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import NotPending, StandfastError
+from standfast.govern.admission import lenient_judgement
 from standfast.govern.approvals.approvals import (
     Approval,
     Decision,
@@ -27,9 +28,13 @@ from standfast.govern.approvals.approvals import (
 )
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, sign, sign_with_ssh_keygen
+from standfast.govern.authority import Role
+from standfast.govern.judge import Claim, Judge
 from standfast.memory import Memory
-from standfast.vocabulary import Band, Receipt, Record, Verdict
-from standfast.wiring import signers_of
+from standfast.origins import origin_of, origin_table
+from standfast.scopes import ALL_SCOPES
+from standfast.vocabulary import Band, Receipt, Record, Verdict, normal_tags
+from standfast.wiring import floors_of, signers_of
 
 _ID_CHARS: Final = 12
 _DONE: Final = {
@@ -42,11 +47,11 @@ _ERASED: Final = "(erased, because it was rejected)"
 
 
 @click.group("approvals")
-def command() -> None:
+def approvals_command() -> None:
     """List, show, approve, accept and reject proposals. A person's SSH signature decides."""
 
 
-@command.command("list")
+@approvals_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include proposals that are decided.")
 @store_option
 @namespace_option
@@ -76,7 +81,7 @@ def list_proposals(everything: bool, store_url: str | None, namespace: str | Non
         Console().print(table)
 
 
-@command.command("show")
+@approvals_command.command("show")
 @click.argument("proposal_id")
 @store_option
 @namespace_option
@@ -291,22 +296,132 @@ def _decision_command(decision: Decision, text: str) -> click.Command:
     return click.command(decision.value, help=text)(decide)
 
 
-command.add_command(
+approvals_command.add_command(
     _decision_command(
         Decision.APPROVE,
         "Make proposals law: sign them with an SSH key, verify the signature, record both. "
         "Several are signed by one signature over the list of them.",
     )
 )
-command.add_command(
+approvals_command.add_command(
     _decision_command(
         Decision.ACCEPT,
         "Accept proposals as ordinary memory, not as law: sign them, verify the signature, record both.",
     )
 )
-command.add_command(
+approvals_command.add_command(
     _decision_command(
         Decision.REJECT,
         "Reject proposals by signature. Their content is erased and recognised if it comes back.",
     )
 )
+
+
+@click.command("judge")
+@click.argument("text")
+@click.option("--subject", help="What the text is about.")
+@click.option("--source", help="Where it comes from, as KIND:ID; default: the agent's own word.")
+@click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
+@scope_option
+@click.option("--propose", is_flag=True, help="Judge it as a proposal of law.")
+@click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
+@json_option
+def judge_command(
+    text: str,
+    *,
+    subject: str | None,
+    source: str | None,
+    tags: tuple[str, ...],
+    scope: str,
+    propose: bool,
+    as_human: bool,
+    as_json: bool,
+) -> None:
+    """Say what would happen to TEXT and why, by the floors of the settings. Nothing is stored.
+
+    Memory is not read, so what is known or sealed already plays no part. Exit code 1 if it would be rejected.
+    """
+    kind, colon, name = (source or "agent:cli").partition(":")
+    if not (kind and colon and name):
+        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    settings = load_settings()
+    named = {"kind": kind, "id": name}
+    record = Record(
+        memory_id=subject or "judged",
+        text=text,
+        subject=subject,
+        source=named,
+        origin=origin_of(named, origin_table(settings.origins)),
+        scope=scope,
+        tags=normal_tags(tags),
+        band=Band.PHOENIX if propose else Band.LEDGER,
+    )
+    judge = Judge(floors_of(settings))
+    claim = Claim(record=record, role=Role.HUMAN if as_human else Role.AGENT)
+    judgement = judge.judge(claim)
+    if not settings.strict:
+        judgement = lenient_judgement(judgement, claim)
+    if as_json:
+        print_json(judgement.as_json())
+    else:
+        click.echo(judgement.verdict.label)
+        for reason in judgement.reasons:
+            click.echo(f"  {reason}")
+        for check in judgement.floor_checks:
+            reason = f": {check.reason}" if check.reason else ""
+            click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
+        if failed := [check.floor for check in judgement.floor_checks if not check.passed]:
+            click.echo(
+                f"If that is wrong here: {failed[0]} can be set, switched off or given an allow-list in standfast.toml, "
+                f"[floors.{failed[0]}]; see docs/judge.md."
+            )
+    if judgement.verdict is Verdict.VOID:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+@click.group("patterns")
+def patterns_command() -> None:
+    """List and lift patterns of attacks. While one applies, texts from its source need another source."""
+
+
+@patterns_command.command("list")
+@store_option
+@namespace_option
+@json_option
+def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+    """List the patterns that apply now, ordered by source. Each fades by itself."""
+    with opened_memory(store_url, namespace) as memory:
+        patterns = memory.patterns()
+    if as_json:
+        print_json({"patterns": [pattern.as_json() for pattern in patterns]})
+        return
+    for pattern in patterns:
+        click.echo(
+            f"{pattern.source} in {pattern.scope}: injections rejected since {pattern.first_day}; fades on {pattern.fades_on}"
+        )
+    if not patterns:
+        click.echo("No pattern applies.")
+
+
+@patterns_command.command("lift")
+@click.argument("source")
+@click.option("--reason", required=True, help="Why; recorded in the ledger.")
+@click.option(
+    "--scope",
+    default=ALL_SCOPES,
+    show_default=True,
+    help="Lift it in this scope with all below it; * for all.",
+)
+@store_option
+@namespace_option
+@json_option
+def lift_pattern(
+    source: str, *, reason: str, scope: str, store_url: str | None, namespace: str | None, as_json: bool
+) -> None:
+    """Lift the pattern of SOURCE (as `patterns list` prints it, such as web:example.com) before it fades."""
+    with opened_memory(store_url, namespace) as memory:
+        receipt = memory.lift_pattern(source, reason=reason, by=getpass.getuser(), scope=scope)
+    if as_json:
+        print_json({"source": source, "receipt": receipt.as_json()})
+    else:
+        click.echo(f"{source}: lifted; ledger entry {receipt.ledger_seq}")
