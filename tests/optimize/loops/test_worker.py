@@ -15,7 +15,7 @@ from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.optimize import OptimizeRequest
 from standfast.optimize.loops.worker import WorkerLoop
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver
+from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxResolver, Message
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from tests.optimize.loops.harness import Harness, Planted, agent, dataset
 from tests.optimize.mailboxes.backends import AnyMailbox, GarblingCodec
@@ -111,18 +111,28 @@ def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: AnyMai
     assert requests.counts().ready == 1
 
 
-def test_a_lease_is_kept_while_the_handler_is_at_work(requests: AnyMailbox) -> None:
-    """The handler takes three times as long as the lease; nobody else gets the request meanwhile."""
+def test_a_lease_is_kept_while_the_handler_is_at_work(
+    requests: AnyMailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler goes on until its lease was extended for longer than it lasts; nobody else gets the request meanwhile."""
     seen: list[int] = []
+    extended = threading.Semaphore(0)
+    extend = Message.extend_visibility
+
+    def counted(message: Message[Any, Any], timeout: float) -> None:
+        extend(message, timeout)
+        extended.release()
 
     def slow(_: Echo, said: str) -> str:
-        threading.Event().wait(0.9)
+        for _ in range(5):
+            assert extended.acquire(timeout=60)
         seen.append(len(requests.receive()))
         return said
 
+    monkeypatch.setattr(Message, "extend_visibility", counted)
     replies = requests.reply_mailbox("me")
     requests.send("hello", reply_to="me")
-    Echo(requests, slow).run(max_iterations=1, visibility_timeout=0.3, wait_time_seconds=0)
+    Echo(requests, slow).run(max_iterations=1, visibility_timeout=1.6, wait_time_seconds=0)
 
     assert seen == [0]
     assert len(replies.receive(max_messages=5)) == 1
