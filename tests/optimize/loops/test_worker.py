@@ -124,7 +124,7 @@ def test_a_lease_is_kept_while_the_handler_is_at_work(
         extended.release()
 
     def slow(_: Echo, said: str) -> str:
-        for _ in range(5):
+        for _extension in range(5):
             assert extended.acquire(timeout=60)
         seen.append(len(requests.receive()))
         return said
