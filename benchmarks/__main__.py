@@ -34,7 +34,6 @@ BENCHMARKS = [
     "gate",
     "optimizer",
     "recall",
-    "recall_warm",
     "recall_index",
     "server",
     "write_policies",

@@ -12,7 +12,7 @@ from standfast.recall.filters import Filter
 from standfast.recall.index_upkeep import record_of_version
 from standfast.recall.index_view import ListedView
 from standfast.recall.lexical import LexicalController
-from standfast.recall.store_corpus import path_of
+from standfast.recall.store_index import path_of
 from standfast.scopes import is_within, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store

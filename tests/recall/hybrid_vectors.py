@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from standfast.recall import (
     EstimatedCounter,
@@ -16,9 +17,10 @@ from standfast.recall import (
     StaticEmbedder,
 )
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.index_view import ListedView
+from standfast.recall.embedders import SignedBytes
+from standfast.recall.index_view import IndexView, ListedView
 from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.vectors import ListedVectors
+from standfast.recall.vectors import Similarities, percents_of
 from tests.recall.lexical_vectors import FACTS, TALK
 
 FILE = Path(__file__).parents[1] / "vectors" / "hybrid-v1.jsonl"
@@ -36,6 +38,21 @@ CASES: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
     ("a filter", PETS, {"query": "cat or violin music", "tokens": 200, "where": {"subject_prefix": "bob"}}),
     ("only stop words", FACTS, {"query": "what is the", "tokens": 100}),
 ]  # fmt: skip
+
+
+class ListedVectors:
+    """The vectors of records that are listed, one for each row of their index. A row of zeros is a record without one."""
+
+    def __init__(self, vectors: SignedBytes) -> None:
+        self._vectors = vectors.astype(np.int64)
+
+    def similarities(self, index: IndexView, query: SignedBytes) -> Similarities:
+        """How alike the slots are to a query."""
+        assert index.size == len(self._vectors), "each row has its vector"
+        wanted, vectors = query.astype(np.int64), self._vectors[index.rows]
+        dots, squares = vectors @ wanted, (vectors**2).sum(axis=1)
+        percents = percents_of(dots, squares, int((wanted * wanted).sum()))
+        return Similarities(squares > 0, dots, percents, np.zeros_like(dots))
 
 
 def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:

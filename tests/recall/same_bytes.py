@@ -17,8 +17,8 @@ from standfast.recall import (
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.vectors import ListedVectors
 from tests.recall import hybrid_vectors, lexical_vectors
+from tests.recall.hybrid_vectors import ListedVectors
 
 WORDS = [
     "refund",

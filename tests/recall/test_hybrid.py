@@ -26,8 +26,7 @@ from standfast.recall.analysis import analyzer_of
 from standfast.recall.index_view import ListedView
 from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical import VectorScores
-from standfast.recall.vectors import ListedVectors
-from tests.recall.hybrid_vectors import CASES, FILE, PETS, package_of
+from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
 from tests.recall.same_bytes import digest
 from tests.subprocesses import ROOT, run_python, virtualenv
 

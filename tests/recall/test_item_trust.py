@@ -65,7 +65,7 @@ def test_arrays_give_the_ceilings_of_the_policy(
         "band": band,
     }
     found = decode_record(msgspec.json.encode(plain))
-    code, time, now = trust_code(found), found.time, time_of(utc_text(NOW))
+    code, time, now = trust_code(found, found.evidence), found.time, time_of(utc_text(NOW))
     doubts = doubts_of(code, time, now)
     stamp = (
         None if time == MISSING else utc_text(datetime(1, 1, 1, tzinfo=UTC) + timedelta(microseconds=time))

@@ -8,7 +8,6 @@ import pytest
 from standfast import Memory
 from standfast.recall.index_upkeep import problems_of_index
 from standfast.store.protocol import SegmentHead
-from standfast.store.records import export_lines
 from standfast.store.store import Store
 from tests.recall.histories import apply_writes, check, shrink_segments
 from tests.store.builders import commit, expire, merge, sqlite_store, write
@@ -120,7 +119,7 @@ def test_no_byte_of_a_segment_that_held_an_erased_word_stays_in_the_file(tmp_pat
     files = [one.read_bytes() for one in tmp_path.iterdir()]
     assert not any(posting[:40] in content for content in files)
     assert not any(one.band == "LEDGER" for one in store.segments.heads())
-    assert all(b"number 7 " not in line for line in export_lines(store, "default"))
+    assert all(b"number 7 " not in (one.content or b"") for one in store.scan("default"))
     store.close()
 
 

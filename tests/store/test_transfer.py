@@ -1,15 +1,13 @@
-"""Rows as JSON lines, and copies of stores."""
+"""Copies of stores."""
 
 import threading
 from pathlib import Path
 
 import pytest
 
-from standfast.canon import fingerprint_of_bytes, parse
 from standfast.errors import Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store.protocol import Version, VersionQuery
-from standfast.store.records import export_lines
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
@@ -38,21 +36,6 @@ def _filled() -> Store:
 
 def _fingerprints(store: Store) -> dict[str, str | None]:
     return {version.key: version.fingerprint for version in store.scan(NAMESPACE)}
-
-
-def test_a_record_is_its_own_line() -> None:
-    source = _filled()
-    lines = [line for line in export_lines(source, NAMESPACE) if b'"memory_id":"m0"' in line]
-
-    assert [fingerprint_of_bytes(line.rstrip()) for line in lines] == [
-        _fingerprints(source)["LEDGER/shared//m0"]
-    ]
-    assert all(isinstance(parse(line)["text"], str) for line in export_lines(source, NAMESPACE))
-
-
-def test_an_old_snapshot_can_be_exported() -> None:
-    assert b"fact 2" in b"".join(export_lines(_filled(), NAMESPACE, at=1))
-    assert b"fact 2" not in b"".join(export_lines(_filled(), NAMESPACE))
 
 
 def test_a_copy_is_the_same_store(tmp_path: Path, store: Store) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.govern.admission import JudgedRecord
 from standfast.recall.controller import Package
-from standfast.recall.store_corpus import key_at
+from standfast.recall.store_index import key_at
 from standfast.remember_request import RememberRequest
 from standfast.scopes import scope_in
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord

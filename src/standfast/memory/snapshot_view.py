@@ -1,6 +1,5 @@
 """Memory as of one snapshot. Reading an old snapshot gives the same package as it did then."""
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -30,8 +29,7 @@ from standfast.recall.jsonl import Source
 from standfast.recall.lexical import HybridController
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
 from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
-from standfast.recall.store_corpus import StoreCorpus, key_at
-from standfast.recall.store_index import StoreIndex
+from standfast.recall.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
@@ -75,8 +73,6 @@ class SnapshotReader:
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
         self._law_at = law_at
         self.require_readable = require_readable
-        self._lock = threading.Lock()
-        self._corpora: dict[Band, StoreCorpus] = {}
         self.index = StoreIndex(store, namespace, language=language, may_write=may_write, warn=warn)
         self._instant: tuple[int, str | None] = (0, None)
 
@@ -165,20 +161,16 @@ class SnapshotReader:
         return [
             source
             for band in bands
-            for source in self._corpus(band).sources(
+            for source in band_sources(
+                self.store,
+                self.namespace,
+                band,
                 outer_scopes(choice.scopes),
                 at=snapshot,
-                head=head,
                 hiding=() if band is Band.VAULT else law,
                 choice=choice,
             )
         ]
-
-    def _corpus(self, band: Band) -> StoreCorpus:
-        with self._lock:
-            if band not in self._corpora:
-                self._corpora[band] = StoreCorpus(self.store, self.namespace, band=band)
-            return self._corpora[band]
 
 
 class SnapshotView:

@@ -25,14 +25,13 @@ from standfast.recall.embedders import (
     to_signed_bytes,
 )
 from standfast.recall.filters import Filter, Where
-from standfast.recall.jsonl import JsonlCorpus, JsonlSource, Source
+from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.lexical import HybridController, LexicalController
 from standfast.recall.memory_read import Phase6Controller, explain, read
 from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
 from standfast.recall.records import Candidate
 from standfast.recall.registry import ControllerRegistry
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
-from standfast.recall.store_corpus import StoreCorpus
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 
 __all__ = [
@@ -50,7 +49,6 @@ __all__ = [
     "Filter",
     "HttpEmbedder",
     "HybridController",
-    "JsonlCorpus",
     "JsonlSource",
     "LexicalController",
     "LocalEmbedder",
@@ -66,7 +64,6 @@ __all__ = [
     "Scoring",
     "Source",
     "StaticEmbedder",
-    "StoreCorpus",
     "TokenCounter",
     "TrustFilter",
     "Where",

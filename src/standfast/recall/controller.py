@@ -5,7 +5,7 @@ that name. ``phase6-v1`` is in ``memory_read``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Protocol, Self
 
 import msgspec
@@ -267,21 +267,12 @@ class ExplainedMatch:
 
     def as_json(self) -> dict[str, Any]:
         """The item as commands and servers print it."""
-        plain: dict[str, Any] = {
-            "rank": self.rank,
-            "memory_id": self.memory_id,
-            "record_hash": self.record_hash,
-            "store_path": self.store_path,
-            "ts_utc": self.ts_utc,
-            "score": self.score,
-            "matched": self.matched,
-            "boosts": self.boosts,
-            **({"parts": self.parts} if self.parts else {}),
-            "outcome": self.outcome,
-            "verdict": self.verdict,
-            "trust": self.trust,
-        }
-        return plain if self.ceiling is None else {**plain, "ceiling": self.ceiling.as_json()}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.parts:
+            del plain["parts"]
+        if plain.pop("ceiling") is not None and self.ceiling is not None:
+            plain["ceiling"] = self.ceiling.as_json()
+        return plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Filters: which records a recall may choose from, besides scopes and bands."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, Self, TypedDict
+from typing import Any, Final, Self, TypedDict
 
 import msgspec
 
@@ -10,7 +10,7 @@ from standfast.errors import InvalidValue
 from standfast.origins import Origin
 from standfast.recall.item_trust import (
     UNREVIEWED_VERDICTS,
-    OriginFields,
+    RecordFacts,
     has_least_origin,
     trust_of,
 )
@@ -35,83 +35,6 @@ class Where(TypedDict, total=False):
     session: str
     speaker: str
     least_origin: Origin | str
-
-
-class FilteredFields(OriginFields, Protocol):
-    """The fields that a filter looks at."""
-
-    @property
-    def ts_utc(self) -> str | None:
-        """When it was said."""
-        ...
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The record's tags."""
-        ...
-
-    @property
-    def subject(self) -> str | None:
-        """What it is about."""
-        ...
-
-    @property
-    def source(self) -> dict[str, Any] | None:
-        """Where it comes from."""
-        ...
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The caller's own fields."""
-        ...
-
-    @property
-    def session(self) -> str | None:
-        """The conversation that it is part of."""
-        ...
-
-    @property
-    def speaker(self) -> str | None:
-        """Who said it."""
-        ...
-
-    @property
-    def scope(self) -> str:
-        """Where in the namespace it is."""
-        ...
-
-    @property
-    def verdict(self) -> str | None:
-        """The judge's decision about it."""
-        ...
-
-    @property
-    def valid_from(self) -> str | None:
-        """When it begins to hold."""
-        ...
-
-    @property
-    def valid_until(self) -> str | None:
-        """When it ends to hold."""
-        ...
-
-
-class RecordFacts(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a record that a filter looks at."""
-
-    band: str = "LEDGER"
-    ts_utc: str | None = None
-    tags: tuple[str, ...] = ()
-    subject: str | None = None
-    source: dict[str, Any] | None = None
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    session: str | None = None
-    speaker: str | None = None
-    scope: str = SHARED
-    origin: str = Origin.ORDINARY.value
-    verdict: str | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
 
 
 class Filter(Value, frozen=True, kw_only=True):
@@ -175,7 +98,7 @@ class Filter(Value, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return self != NO_FILTER
 
-    def matches(self, facts: FilteredFields) -> bool:
+    def matches(self, facts: RecordFacts | Record) -> bool:
         """Whether a record may be chosen."""
         kind = facts.source.get("kind") if isinstance(facts.source, dict) else None
         return (
@@ -228,7 +151,7 @@ class Choice(Value, frozen=True, kw_only=True):
     include_unreviewed: bool = False
     now: int = MISSING
 
-    def admits(self, facts: FilteredFields) -> bool:
+    def admits(self, facts: RecordFacts) -> bool:
         """Whether a record may be chosen."""
         return (
             (self.include_unreviewed or facts.verdict not in UNREVIEWED_VERDICTS)

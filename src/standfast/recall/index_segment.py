@@ -14,6 +14,7 @@ records alone, however it came about, so that it can be compared with them. Ever
 import hashlib
 import struct
 import zlib
+from array import array
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,6 +149,15 @@ class SegmentRows:
                 counts.astype(_WIDTHS[width]).tobytes(),
             ]
         )
+
+
+def add_postings(postings: dict[str, "array[int]"], row: int, terms: Mapping[str, int]) -> None:
+    """Add the terms of a row, and how often each is in it, to postings of terms."""
+    for term, count in terms.items():
+        posting = postings.get(term)
+        if posting is None:
+            posting = postings[term] = array("q")
+        posting.append(row << FREQUENCY_BITS | min(count, MAX_FREQUENCY))
 
 
 def crc_of(place: str) -> int:

@@ -22,8 +22,6 @@ from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of
 from standfast.recall.index_segment import (
     COLUMNS,
     FORMAT,
-    FREQUENCY_BITS,
-    MAX_FREQUENCY,
     NEVER,
     Numbered,
     RowEnd,
@@ -31,6 +29,7 @@ from standfast.recall.index_segment import (
     SegmentLost,
     SegmentRows,
     SegmentTables,
+    add_postings,
     crc_of,
     expanded,
     id_of,
@@ -120,9 +119,6 @@ def record_of_version(version: Version) -> IndexedRecord | None:
     return None if record.band == Band.VOID else msgspec.structs.replace(record, band=band)
 
 
-_FROM_RECORD: Final = tuple(name for name in COLUMNS if name not in ("first", "end", "scope", "thread"))
-
-
 class SegmentDraft:
     """The rows of one band from a snapshot on, while they are gathered."""
 
@@ -154,21 +150,11 @@ class SegmentDraft:
 
     def _add_row(self, place: str, first: int, record: IndexedRecord) -> None:
         row, found = len(self._places), analysed(record, self._analyzer)
-        for term, count in found.terms.items():
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = array("q")
-            posting.append(row << FREQUENCY_BITS | min(count, MAX_FREQUENCY))
-        is_threaded = record.session is not None and record.position is not None
-        columns = self._columns
-        columns["first"].append(first)
-        columns["end"].append(NEVER)
-        columns["scope"].append(self._scopes.of(record.scope))
-        columns["thread"].append(
-            self._threads.of((record.scope, record.session or "")) if is_threaded else -1
-        )
-        for name in _FROM_RECORD:
-            columns[name].append(getattr(found, name))
+        add_postings(self._postings, row, found.terms)
+        thread = self._threads.of((record.scope, record.session or "")) if record.is_threaded else -1
+        numbers = {"first": first, "end": NEVER, "scope": self._scopes.of(record.scope), "thread": thread}
+        for name, number in (*numbers.items(), *found.columns):
+            self._columns[name].append(number)
         if place != f"{record.scope}//{record.memory_id}":
             self._ids[row] = record.scope, record.memory_id
         self._places.append(place)

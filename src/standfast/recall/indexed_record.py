@@ -11,9 +11,8 @@ import msgspec
 from standfast.casing import lowered
 from standfast.recall.analysis import Analyzer, words_of
 from standfast.recall.index_segment import MAX_FREQUENCY
-from standfast.recall.item_trust import EvidenceFacts, trust_code
+from standfast.recall.item_trust import EvidenceFacts, RecordFacts, trust_code
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.vocabulary import Band
 
 _DAY_MICROSECONDS: Final = 86_400_000_000
 # Prefixes of the terms of other fields than the text. No term of a text begins with a control character.
@@ -23,32 +22,24 @@ SPEAKER_WORD: Final = "\x03"
 _FILTERED: Final = "\x04"
 
 
-class IndexedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     """The fields of a stored record that recall uses. Others are ignored."""
 
     memory_id: str
     text: str
-    ts_utc: str | None = None
-    tags: tuple[str, ...] = ()
     refs: tuple[dict[str, Any], ...] = ()
-    subject: str | None = None
-    source: dict[str, Any] | None = None
-    band: str = Band.LEDGER.value
-    scope: str = "shared"
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    session: str | None = None
     position: int | None = None
-    speaker: str | None = None
-    origin: str = "ordinary"
-    verdict: str | None = None
     evidence: EvidenceFacts | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
 
     @property
     def time(self) -> int:
         """When it was said, in microseconds since the start of year 1; ``MISSING`` without a timestamp."""
         return MISSING if self.ts_utc is None else time_of(self.ts_utc)
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether it is part of a conversation, and has neighbours there."""
+        return self.session is not None and self.position is not None
 
     @property
     def date(self) -> str | None:
@@ -88,6 +79,11 @@ class AnalysedRecord(NamedTuple):
     bounds: int
     """1 if it holds only from or until some time."""
 
+    @property
+    def columns(self) -> Iterator[tuple[str, int]]:
+        """Its columns by name."""
+        return zip(self._fields[1:], self[1:], strict=True)
+
 
 def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     """Take a record apart for the index."""
@@ -101,16 +97,15 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     counts.update({SUBJECT_WORD + word: 1 for word in subject})
     counts.update({SPEAKER_WORD + word: 1 for word in speaker})
     counts.update(dict.fromkeys(_filtered_terms(record), 1))
-    is_threaded = record.session is not None and record.position is not None
     return AnalysedRecord(
         counts,
-        record.position if is_threaded and record.position is not None else 0,
+        (record.position or 0) if record.is_threaded else 0,
         len(words),
         min(len(terms), MAX_FREQUENCY),
         record.time,
         len(subject),
         len(speaker),
-        trust_code(record),
+        trust_code(record, record.evidence),
         min(len(record.text.strip().encode()), MAX_FREQUENCY),
         int(record.valid_from is not None or record.valid_until is not None),
     )

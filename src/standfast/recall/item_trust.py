@@ -6,7 +6,7 @@ record is the one of ``govern.policy``: the doubts that apply, multiplied and ca
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.recall.timestamps import MISSING
-from standfast.vocabulary import Band, Verdict
+from standfast.scopes import SHARED
+from standfast.vocabulary import Band, Record, Verdict
 
 Numbers = npt.NDArray[np.int64]
 SmallNumbers = npt.NDArray[np.int32]
@@ -50,49 +51,39 @@ class EvidenceFacts(msgspec.Struct, frozen=True, gc=False):
     floor_checks: tuple[_CheckFacts, ...] = ()
 
 
-class OriginFields(Protocol):
-    """The fields that say who vouches for a record."""
+class RecordFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of a stored record that trust and filters look at."""
 
-    @property
-    def band(self) -> str:
-        """The record's band."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """The record's origin."""
-        ...
-
-
-class JudgedFields(OriginFields, Protocol):
-    """The fields that a trust code is made of."""
-
-    @property
-    def verdict(self) -> str | None:
-        """The record's verdict."""
-        ...
-
-    @property
-    def evidence(self) -> EvidenceFacts | None:
-        """The record's evidence."""
-        ...
+    band: str = Band.LEDGER.value
+    ts_utc: str | None = None
+    tags: tuple[str, ...] = ()
+    subject: str | None = None
+    source: dict[str, Any] | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    session: str | None = None
+    speaker: str | None = None
+    scope: str = SHARED
+    origin: str = Origin.ORDINARY.value
+    verdict: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
 
 
-def trust_of(record: OriginFields) -> str:
+def trust_of(record: RecordFacts | Record) -> str:
     """How far a record may be trusted, in one word: it is law, or has the trust of its origin."""
     if record.band == Band.VAULT:
         return LAW
     return record.origin if record.origin in TRUST_TENTHS else Origin.UNTRUSTED.value
 
 
-def trust_code(record: JudgedFields) -> int:
+def trust_code(record: RecordFacts, evidence: EvidenceFacts | None) -> int:
     """Everything about a record's trust but its age, as one number."""
     code = TRUST_LEVELS.index(trust_of(record))
     if record.verdict not in (Verdict.SEAL, Verdict.SABAR):
         code |= _BIT_OF_DOUBT[Doubt.VERDICT]
-    if record.evidence is None:
+    if evidence is None:
         code |= _BIT_OF_DOUBT[Doubt.NO_EVIDENCE]
-    elif not record.evidence.floor_checks:
+    elif not evidence.floor_checks:
         code |= _BIT_OF_DOUBT[Doubt.NO_FLOOR_CHECKS]
     if record.verdict in UNREVIEWED_VERDICTS:
         code |= _UNREVIEWED
@@ -166,7 +157,7 @@ def is_at_least(codes: Numbers, least: Origin | None) -> Flags:
     return flags
 
 
-def has_least_origin(record: OriginFields, least: Origin | None) -> bool:
+def has_least_origin(record: RecordFacts | Record, least: Origin | None) -> bool:
     """Whether one record has at least this origin."""
     return least is None or TRUST_LEVELS.index(trust_of(record)) <= TRUST_LEVELS.index(least.value)
 

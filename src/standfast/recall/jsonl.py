@@ -8,7 +8,6 @@ import errno
 import hashlib
 import os
 import stat
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
@@ -69,61 +68,6 @@ class JsonlSource:
             raise unreadable(self.store_path, error) from None
         finally:
             os.close(descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class _FileInMemory:
-    """A file as it was when it was last read. It is a source."""
-
-    store_path: str
-    status: tuple[int, ...]
-    blocks: dict[bytes, list[Candidate | BadLine]]
-    """By the hash of a block and its place: what it holds."""
-
-    def batches(self) -> Iterator[Sequence[Candidate | BadLine]]:
-        return iter(self.blocks.values())
-
-
-class JsonlCorpus:
-    """JSONL files kept in memory. ``open`` is an opener for ``memory_read.read``. Threads may share it.
-
-    A file whose status (identity, size, times of change) is unchanged is not read again. Any other is read and compared
-    with what is kept, block by block, and only blocks that differ are decoded. So a file that grows costs little, and a
-    result never depends on what was kept.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._files: dict[str, _FileInMemory] = {}
-
-    def open(self, store_path: str) -> Source:
-        """Return a JSONL file as a source. Nothing is read if the file is unchanged."""
-        with self._lock:
-            descriptor, found = open_store_file(store_path)
-            try:
-                status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-                known = self._files.get(store_path)
-                if known is None or known.status != status:
-                    known = _read_file(store_path, descriptor, status, {} if known is None else known.blocks)
-                    self._files[store_path] = known
-            except OSError as error:
-                raise unreadable(store_path, error) from None
-            finally:
-                os.close(descriptor)
-            return known
-
-
-def _read_file(
-    store_path: str, descriptor: int, status: tuple[int, ...], known: dict[bytes, list[Candidate | BadLine]]
-) -> _FileInMemory:
-    found: dict[bytes, list[Candidate | BadLine]] = {}
-    place, size_bytes = 1, status[2]
-    for block in blocks(read_chunks(descriptor, size_bytes, READ_CHUNK_BYTES)):
-        content = block.digest.encode() if isinstance(block, LongLine) else block
-        digest = hashlib.sha256(b"%d " % place + content).digest()
-        found[digest] = known.get(digest) or _read(block, place)
-        place += _count_lines(block)
-    return _FileInMemory(store_path, status, found)
 
 
 def _read(block: bytes | LongLine, first_place: int) -> list[Candidate | BadLine]:

@@ -10,9 +10,10 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from standfast.limits import MAX_CACHED_KEY_PARTS, MAX_CACHED_POSTINGS
 from standfast.recall.analysis import Analyzer
@@ -26,6 +27,7 @@ from standfast.recall.index_segment import (
     Numbered,
     RowEnd,
     Segment,
+    add_postings,
     checksums_in,
     crc_of,
     expanded,
@@ -41,33 +43,36 @@ from standfast.store.protocol import PartName
 _T = TypeVar("_T")
 PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
 
-_DAY_MICROSECONDS: Final = 86_400_000_000
-SIXTHS: Final = (6, 3, 2, 1)
-"""What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in sixths."""
-REACH_WORDS: Final = 60
-"""A neighbour lends only if no more than so many words are between it and the record."""
 
+class GrowingArray:
+    """An array that grows at its end, of numbers or of rows of numbers."""
 
-class _Column:
-    """An array of numbers that grows."""
-
-    def __init__(self) -> None:
-        self._values: Numbers = np.zeros(64, dtype=np.int64)
-        self._size = 0
+    def __init__(self, *row: int, dtype: npt.DTypeLike = np.int64) -> None:
+        self._values = np.zeros((64, *row), dtype=dtype)
+        self.size = 0
 
     def append(self, number: int) -> None:
-        if self._size == len(self._values):
-            self._values = np.concatenate([self._values, np.zeros(self._size, dtype=np.int64)])
-        self._values[self._size] = number
-        self._size += 1
+        """Add one number."""
+        if self.size == len(self._values):
+            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+        self._values[self.size] = number
+        self.size += 1
 
-    def extend(self, values: Sequence[Numbers]) -> None:
-        self._values = np.concatenate([self.values, *values, np.zeros(64, dtype=np.int64)])
-        self._size = len(self._values) - 64
+    def extend(self, rows: npt.ArrayLike) -> None:
+        """Add many."""
+        added = np.asarray(rows, dtype=self._values.dtype)
+        if self.size + len(added) > len(self._values):
+            # As much again, so that growing step by step costs little; what is added at once needs no more.
+            room = np.zeros((max(64, self.size), *self._values.shape[1:]), dtype=self._values.dtype)
+            self._values = np.concatenate([self.values, added, room])
+        else:
+            self._values[self.size : self.size + len(added)] = added
+        self.size += len(added)
 
     @property
-    def values(self) -> Numbers:
-        return self._values[: self._size]
+    def values(self) -> Any:
+        """What was added."""
+        return self._values[: self.size]
 
 
 class SizedCache(Generic[_T]):
@@ -109,8 +114,8 @@ class LexicalIndex:
         self.analyzer = analyzer
         self._read = read
         self._lock = threading.Lock()
-        self._columns = {name: _Column() for name in (*COLUMNS, "band")}
-        self._crcs = _Column()
+        self._columns = {name: GrowingArray() for name in (*COLUMNS, "band")}
+        self._crcs = GrowingArray()
         """The checksums of the keys: of the newest rows, or, once they were needed, of all."""
         self._has_stored_crcs = False
         self._segments: list[Segment] = []
@@ -128,11 +133,12 @@ class LexicalIndex:
         self._key_parts: OrderedDict[PartName, list[str]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._columns["first"].values)
+        return self._columns["first"].size
 
     def column(self, name: str) -> Numbers:
         """The numbers of all rows in a column."""
-        return self._columns[name].values
+        values: Numbers = self._columns[name].values
+        return values
 
     def attach(self, segments: Sequence[Segment]) -> None:
         """Add the rows of segments, those of one band after those of another, before any record is added."""
@@ -154,7 +160,7 @@ class LexicalIndex:
             self._stored += head.rows
             self._spans[head.band] = self._spans.get(head.band, (base, 0))[0], self._stored
         for name, values in gathered.items():
-            self._columns[name].extend(values)
+            self._columns[name].extend(np.concatenate([_NO_NUMBERS, *values]))
         for segment in self._segments:
             segment.columns = {}
             self.end_rows(segment.head.band, segment.tables.ends)
@@ -163,30 +169,17 @@ class LexicalIndex:
         """Add a record that is shown from a snapshot on, and return its row."""
         row, found = len(self), analysed(record, self.analyzer)
         with self._lock:
-            for term, count in found.terms.items():
-                posting = self._postings.get(term)
-                if posting is None:
-                    posting = self._postings[term] = array("q")
-                posting.append(row << FREQUENCY_BITS | min(count, MAX_FREQUENCY))
-        is_threaded = record.session is not None and record.position is not None
+            add_postings(self._postings, row, found.terms)
         thread = (record.band, record.scope, record.session or "")
         place = key.partition("/")[2]
-        for name, number in (
-            ("first", first),
-            ("end", NEVER),
-            ("band", self._bands.of(record.band)),
-            ("scope", self._scopes.of(record.scope)),
-            ("thread", self._threads.of(thread) if is_threaded else -1),
-            ("position", found.position),
-            ("words", found.words),
-            ("length", found.length),
-            ("time", found.time),
-            ("subject_words", found.subject_words),
-            ("speaker_words", found.speaker_words),
-            ("trust", found.trust),
-            ("size", found.size),
-            ("bounds", found.bounds),
-        ):
+        numbers = {
+            "first": first,
+            "end": NEVER,
+            "band": self._bands.of(record.band),
+            "scope": self._scopes.of(record.scope),
+            "thread": self._threads.of(thread) if record.is_threaded else -1,
+        }
+        for name, number in (*numbers.items(), *found.columns):
             self._columns[name].append(number)
         self._crcs.append(crc_of(place))
         if place != f"{record.scope}//{record.memory_id}":
@@ -227,10 +220,13 @@ class LexicalIndex:
             names = [segment.crc_part for segment in self._segments]
             stored = self._read(names)
             newest = self._crcs.values
-            self._crcs = _Column()
-            self._crcs.extend([*(checksums_in(expanded(name, stored)) for name in names), newest])
+            self._crcs = GrowingArray()
+            self._crcs.extend(
+                np.concatenate([*(checksums_in(expanded(name, stored)) for name in names), newest])
+            )
             self._has_stored_crcs = True
-        return self._crcs.values
+        values: Numbers = self._crcs.values
+        return values
 
     def keys_of(self, rows: Sequence[int]) -> list[str]:
         """The keys of rows, in their order."""

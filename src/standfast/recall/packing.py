@@ -269,7 +269,7 @@ class Packing:
             self._taken.pop().outcome = "budget_exhausted"
 
     def _ceiling(self, record: IndexedRecord) -> Ceiling:
-        doubts = doubts_of(trust_code(record), record.time, self._now)
+        doubts = doubts_of(trust_code(record, record.evidence), record.time, self._now)
         return Ceiling(ceiling_of(doubts), reasons_of(doubts))
 
     def _validity(self, record: IndexedRecord) -> str:

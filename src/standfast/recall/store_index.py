@@ -1,4 +1,6 @@
-"""The index of a namespace of a store: segments that are stored beside the records, and the newest commits in memory.
+"""What recall reads of a namespace of a store: its index, and for ``phase6-v1`` its records one by one.
+
+The index is segments that are stored beside the records, and the newest commits in memory.
 
 A recall reads the columns of segments and the postings of its own words. Commits that no segment covers are read from the records and kept.
 Whatever is wrong with a segment, its snapshots are read from the records instead: an answer never depends on the state of the index.
@@ -6,13 +8,16 @@ Whatever is wrong with a segment, its snapshots are read from the records instea
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+import msgspec
 
 from standfast.errors import NoSuchSnapshot, StandfastError
 from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
+from standfast.recall.filters import Choice
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
 from standfast.recall.index_upkeep import (
     PERSISTED_BANDS,
@@ -24,15 +29,93 @@ from standfast.recall.index_upkeep import (
 )
 from standfast.recall.index_view import IndexView
 from standfast.recall.indexed_record import IndexedRecord
+from standfast.recall.item_trust import RecordFacts
+from standfast.recall.jsonl import Source
 from standfast.recall.lexical_index import LexicalIndex
-from standfast.recall.store_corpus import path_of
-from standfast.scopes import SHARED
+from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
+from standfast.scopes import SHARED, prefix_of, scoped_key
 from standfast.store.protocol import PartName, SegmentHead
+from standfast.store.records import record_line
 from standfast.store.store import Store
 from standfast.vocabulary import Band
 
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.recall")
+PATH_PREFIX: Final = "standfast:"
+
+
+class _Banded(msgspec.Struct):
+    band: str = Band.LEDGER
+
+
+_decode_facts: Final = msgspec.json.Decoder(RecordFacts).decode
+_decode_band: Final = msgspec.json.Decoder(_Banded).decode
+
+
+def path_of(namespace: str, band: Band | None = None, scope: str = SHARED) -> str:
+    """The store path of a namespace, of one band of it, or of one scope of a band, in a package."""
+    place = "" if scope == SHARED else f"/{scope}"
+    return PATH_PREFIX + namespace + place + (f"/{band}" if band else "")
+
+
+def key_at(namespace: str, store_path: str, memory_id: str) -> str:
+    """The key of the record behind an item of a package: ``path_of`` read back."""
+    scope, _, band = store_path.removeprefix(f"{PATH_PREFIX}{namespace}/").rpartition("/")
+    return scoped_key(band, scope or SHARED, memory_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedSource:
+    store_path: str
+    listed: list[Candidate | BadLine]
+
+    def batches(self) -> Iterator[Sequence[Candidate | BadLine]]:
+        yield self.listed
+
+
+def band_sources(
+    store: Store,
+    namespace: str,
+    band: Band,
+    scopes: Sequence[str] = (SHARED,),
+    *,
+    at: int | None = None,
+    hiding: Collection[str] = (),
+    choice: Choice | None = None,
+) -> list[Source]:
+    """What a snapshot shows of a band in scopes with all below them, for ``phase6-v1``: one source for each scope that there is.
+
+    Args:
+        scopes: None of them is below another.
+        at: The snapshot; by default the newest.
+        hiding: Records to leave out, each as ``scope//memory_id``.
+        choice: Which records to show; by default all.
+    """
+    band_prefix = prefix_of(band)
+    listed: dict[str, list[Candidate | BadLine]] = {scope: [] for scope in scopes}
+    for scope in scopes:
+        for version in store.scan(namespace, prefix=f"{band_prefix}{scope}/", at=at):
+            key = version.key.removeprefix(band_prefix)
+            line = record_line(version)
+            facts = _facts_of(line)
+            if facts.band == Band.VOID or key in hiding or not (choice is None or choice.admits(facts)):
+                continue
+            (record,) = read_block(line + b"\n")
+            assert record is not None, "content is never blank"
+            found = bad_line(line, key, record) if isinstance(record, Fault) else record
+            listed.setdefault(key.partition("//")[0], []).append(found)
+    return [_ListedSource(path_of(namespace, band, scope), listed[scope]) for scope in sorted(listed)]
+
+
+def _facts_of(line: bytes) -> RecordFacts:
+    """What filters look at. A line that is no record has at most a band."""
+    try:
+        return _decode_facts(line)
+    except msgspec.MsgspecError:
+        try:
+            return RecordFacts(band=_decode_band(line).band)
+        except msgspec.MsgspecError:
+            return RecordFacts()
 
 
 @dataclass(frozen=True, slots=True)

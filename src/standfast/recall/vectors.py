@@ -6,16 +6,16 @@ A vector has its snapshots, so one set of arrays answers as of every snapshot. W
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from standfast.recall.embedders import SignedBytes
 from standfast.recall.index_segment import NEVER
 from standfast.recall.index_view import IndexView
 from standfast.recall.item_trust import Flags, Numbers
+from standfast.recall.lexical_index import GrowingArray
 from standfast.store.audit import checksummed
 from standfast.store.protocol import Vector
 from standfast.store.store import Store
@@ -59,49 +59,15 @@ class VectorView(Protocol):
         ...
 
 
-class ListedVectors:
-    """The vectors of records that are listed, one for each row of their index. A row of zeros is a record without one."""
-
-    def __init__(self, vectors: SignedBytes) -> None:
-        self._vectors = vectors.astype(np.int64)
-
-    def similarities(self, index: IndexView, query: SignedBytes) -> Similarities:
-        """How alike the slots are to a query."""
-        assert index.size == len(self._vectors), "each row has its vector"
-        wanted, vectors = query.astype(np.int64), self._vectors[index.rows]
-        dots, squares = vectors @ wanted, (vectors**2).sum(axis=1)
-        percents = percents_of(dots, squares, int((wanted * wanted).sum()))
-        return Similarities(squares > 0, dots, percents, np.zeros_like(dots))
-
-
-class _Growing:
-    """An array that grows at its end."""
-
-    def __init__(self, *row: int, dtype: npt.DTypeLike = np.int64) -> None:
-        self._values = np.zeros((64, *row), dtype=dtype)
-        self.size = 0
-
-    def append(self, rows: npt.ArrayLike) -> None:
-        added = np.asarray(rows, dtype=self._values.dtype)
-        while self.size + len(added) > len(self._values):
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-        self._values[self.size : self.size + len(added)] = added
-        self.size += len(added)
-
-    @property
-    def values(self) -> Any:
-        return self._values[: self.size]
-
-
 class _VectorArrays:
     """The vectors of one embedder in a namespace: the passages of all records in one matrix, and where each record's begin."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self.numbers_of: dict[str, list[int]] = {}
-        self._passages = _Growing(dimensions, dtype=np.int8)
-        self._squares = _Growing()
-        self._starts, self._since, self._ended = _Growing(), _Growing(), _Growing()
+        self._passages = GrowingArray(dimensions, dtype=np.int8)
+        self._squares = GrowingArray()
+        self._starts, self._since, self._ended = GrowingArray(), GrowingArray(), GrowingArray()
 
     @property
     def size(self) -> int:
@@ -110,11 +76,11 @@ class _VectorArrays:
     def add(self, vector: Vector) -> None:
         passages = np.frombuffer(vector.content[:-CHECKSUM_BYTES], dtype=np.int8).reshape(-1, self.dimensions)
         self.numbers_of.setdefault(vector.key, []).append(self.size)
-        self._starts.append([self._passages.size])
-        self._passages.append(passages)
-        self._squares.append((passages.astype(np.int64) ** 2).sum(axis=1))
-        self._since.append([vector.since])
-        self._ended.append([NEVER if vector.ended is None else vector.ended])
+        self._starts.append(self._passages.size)
+        self._passages.extend(passages)
+        self._squares.extend((passages.astype(np.int64) ** 2).sum(axis=1))
+        self._since.append(vector.since)
+        self._ended.append(NEVER if vector.ended is None else vector.ended)
 
     def end(self, key: str, snapshot: int) -> None:
         for row in self.numbers_of.get(key, ()):

@@ -5,7 +5,7 @@ was only logged, ``@epoch.number`` for one that a band with a byte budget holds 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -226,16 +226,6 @@ class _RecordHead(msgspec.Struct):
 
 
 _decode_head: Final = msgspec.json.Decoder(_RecordHead).decode
-
-
-def export_lines(store: Store, namespace: str, *, at: int | None = None) -> Iterator[bytes]:
-    """Every record that a snapshot shows, one canonical line each, by key.
-
-    Content that is no record is carried as the text of one. Rows that governance keeps for itself are left out.
-    """
-    for version in store.scan(namespace, at=at):
-        if not version.key.startswith(INTERNAL_PREFIXES):
-            yield record_line(version) + b"\n"
 
 
 def record_line(version: Version) -> bytes:

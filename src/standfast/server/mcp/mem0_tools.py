@@ -24,7 +24,7 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.recall.filters import Filter
-from standfast.recall.store_corpus import key_at
+from standfast.recall.store_index import key_at
 from standfast.scopes import scope_in
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import narrowed_scopes
