@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from standfast.adapters.anthropic_memory import StandfastMemoryTool
-    from standfast.adapters.exporting import export_text
     from standfast.adapters.extraction import Extractor
-    from standfast.adapters.importing import ImportReport, import_file
+    from standfast.adapters.importing import ImportReport, export_text, import_file
     from standfast.adapters.mem0 import Mem0Memory
     from standfast.adapters.openai_agents import StandfastSession
     from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
@@ -456,9 +455,8 @@ __all__ = [
 # The module of each name. Names that are not listed are in the vocabulary.
 _MODULES = {
     "adapters.anthropic_memory": "StandfastMemoryTool",
-    "adapters.exporting": "export_text",
     "adapters.extraction": "Extractor",
-    "adapters.importing": "ImportReport import_file",
+    "adapters.importing": "ImportReport export_text import_file",
     "adapters.mem0": "Mem0Memory",
     "adapters.openai_agents": "StandfastSession",
     "canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",

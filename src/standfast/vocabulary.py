@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,39 +34,10 @@ from standfast.limits import (
 from standfast.origins import Origin
 from standfast.scopes import SHARED, checked_scope, scoped_key
 
-__all__ = [
-    "TIER_OF_BAND",
-    "AbortReason",
-    "ActionType",
-    "Band",
-    "Budget",
-    "BufferState",
-    "Evidence",
-    "FloorCheck",
-    "JsonScalar",
-    "MemoryAction",
-    "Receipt",
-    "Record",
-    "Remembered",
-    "RunIdentity",
-    "Snapshot",
-    "Step",
-    "Tier",
-    "Value",
-    "Verdict",
-    "VisibilityMode",
-    "is_metadata_value",
-    "none_of",
-    "normal_tags",
-    "shown",
-]
-
-
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_E = TypeVar("_E", bound=StrEnum)
 JsonScalar: TypeAlias = str | int | float | bool | None
 """A value of a record's metadata."""
-
-
 _PREPARED: Final[set[type]] = set()
 _PREPARING: Final = threading.Lock()
 
@@ -156,6 +127,14 @@ def shown(value: object) -> str:
 def none_of(value: object, kind: type[StrEnum]) -> str:
     """The message that something is not a member of an enum."""
     return f"is {shown(value)}, which is not one of {', '.join(kind)}"
+
+
+def member_of(kind: type[_E], value: str, *, what: str) -> _E:
+    """The member of an enum that a value names; ``InvalidValue`` about ``what`` if there is none."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidValue(what=what, problem=f"it {none_of(value, kind)}") from None
 
 
 class VisibilityMode(StrEnum):

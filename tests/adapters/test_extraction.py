@@ -10,8 +10,8 @@ from standfast.adapters.extraction import Extractor
 from standfast.errors import InvalidValue, ProviderRefused
 from standfast.govern.judge.model_floor import AnswerFolder
 from standfast.memory import Memory
-from standfast.memory.extraction import ExtractedFact
-from standfast.memory.sessions import SessionMessage
+from standfast.memory.conversations import ExtractedFact
+from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.origins import Origin

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from standfast.adapters.exporting import WRITERS, export_text
-from standfast.adapters.importing import READERS, ImportReport, import_file
+from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_text, import_file
 from standfast.adapters.langgraph import StandfastStore
 from standfast.errors import InvalidValue
 from standfast.memory import Memory

@@ -10,8 +10,7 @@ from typing import Final, cast
 import pytest
 from langgraph.store.base import TTLConfig
 
-from standfast.adapters.langgraph import StandfastStore
-from standfast.adapters.langgraph_sweeper import TtlSweeper
+from standfast.adapters.langgraph import StandfastStore, TtlSweeper
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue
 from standfast.memory import Memory

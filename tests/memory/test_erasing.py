@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -301,6 +301,10 @@ def _killed_in_the_middle(url: str, rows: int, monkeypatch: pytest.MonkeyPatch) 
         memory.close()
 
 
+BETWEEN_PROCESSES: Final = pytest.mark.parametrize("backend", ["sqlite", "postgres"], indirect=True)
+"""Runs a test over the backends that two processes can share."""
+
+
 def _many(url: str, count: int) -> int:
     with Memory.open(url, notary=None) as memory:
         memory.remember("Bob likes tea.", scope="user/bob")
@@ -312,20 +316,18 @@ def _many(url: str, count: int) -> int:
         return memory.forget(scope=ADA, rehearse=True).rows
 
 
+@BETWEEN_PROCESSES
 def test_a_process_that_is_killed_in_the_middle_loses_nothing(
-    backend: str, place: str, monkeypatch: pytest.MonkeyPatch
+    place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if backend == "in_memory":
-        pytest.skip("a process has its own")
     _killed_in_the_middle(place, _many(place, 700), monkeypatch)
 
 
 @pytest.mark.slow
+@BETWEEN_PROCESSES
 def test_a_user_with_100_000_records_is_forgotten_after_a_kill(
-    backend: str, place: str, monkeypatch: pytest.MonkeyPatch
+    place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if backend == "in_memory":
-        pytest.skip("a process has its own")
     _killed_in_the_middle(place, _many(place, 100_000), monkeypatch)
 
 

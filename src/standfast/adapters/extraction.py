@@ -16,8 +16,8 @@ import msgspec
 from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_EXTRACTED_FACTS, MAX_NAME_CHARS
-from standfast.memory.extraction import ExtractedFact
-from standfast.memory.sessions import SessionMessage
+from standfast.memory.conversations import ExtractedFact
+from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
 from standfast.scopes import SHARED
 from standfast.vocabulary import Value

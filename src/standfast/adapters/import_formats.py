@@ -4,8 +4,8 @@
     mem0        the JSON of mem0's ``get_all``
     langgraph   items of a LangGraph store: namespace, key, value
     markdown    a note, or a folder of notes
+    chatgpt, claude, letta   exports of chats and agents; a conversation is a session, whose messages go to ``Memory.add``
 
-``import_chats.py`` reads the exports of chats.
 Something that can't be read is an ``Unreadable`` among the others. A file that is not of the format at all raises ``InvalidValue``.
 """
 
@@ -33,6 +33,8 @@ from standfast.vocabulary import Band, JsonScalar, Record, is_metadata_value
 _OWN_FIELDS: Final = frozenset({*Record.__struct_fields__})
 _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE: Final = re.compile(r"^\s*(```|~~~)")
+_CLAUDE_BLOCKS: Final = ("text", "tool_use", "tool_result")
+_THOUGHTS: Final = ("thoughts", "reasoning_recap", "model_editable_context", "user_editable_context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ def read_jsonl(path: Path, scope: str) -> Iterator[ImportedItem]:
                 yield item_of(f"line {number}", _own_fact, line.rstrip(b"\r\n"), scope)
 
 
-def _own_fact(where: str, line: bytes, scope: str) -> ImportedFact:
+def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
     plain = parse(line)
     if not isinstance(plain, dict) or not isinstance(plain.get("text"), str):
         raise InvalidValue(what=where, problem='it must be an object with the string "text"')
@@ -99,24 +101,21 @@ def _own_fact(where: str, line: bytes, scope: str) -> ImportedFact:
     if isinstance(plain.get("ts_utc"), str):
         others["created_at"] = plain["ts_utc"]
     subject = plain.get("subject", plain.get("memory_id"))
-    return ImportedFact(
-        where=where,
-        request=RememberRequest.of(
-            plain["text"],
-            subject=subject,
-            source=plain.get("source"),
-            tags=plain.get("tags", ()),
-            refs=plain.get("refs", ()),
-            # Law needs a person's signature here as well.
-            propose=band == Band.VAULT,
-            scope=plain.get("scope", scope),
-            metadata={**flat_metadata(others), **metadata},
-            session=plain.get("session"),
-            position=plain.get("position"),
-            speaker=plain.get("speaker"),
-            valid_from=plain.get("valid_from"),
-            valid_until=plain.get("valid_until"),
-        ),
+    return RememberRequest.of(
+        plain["text"],
+        subject=subject,
+        source=plain.get("source"),
+        tags=plain.get("tags", ()),
+        refs=plain.get("refs", ()),
+        # Law needs a person's signature here as well.
+        propose=band == Band.VAULT,
+        scope=plain.get("scope", scope),
+        metadata={**flat_metadata(others), **metadata},
+        session=plain.get("session"),
+        position=plain.get("position"),
+        speaker=plain.get("speaker"),
+        valid_from=plain.get("valid_from"),
+        valid_until=plain.get("valid_until"),
     )
 
 
@@ -131,7 +130,7 @@ def read_mem0(path: Path, scope: str) -> Iterator[ImportedItem]:
         yield item_of(f"memory {number}", _mem0_fact, one, scope)
 
 
-def _mem0_fact(where: str, one: Any, scope: str) -> ImportedFact:
+def _mem0_fact(where: str, one: Any, scope: str) -> RememberRequest:
     if not isinstance(one, dict) or not isinstance(one.get("memory"), str):
         raise InvalidValue(what=where, problem='it must be an object with the string "memory"')
     ids = {name: one[name] for name in ENTITY_IDS if one.get(name) is not None}
@@ -139,17 +138,14 @@ def _mem0_fact(where: str, one: Any, scope: str) -> ImportedFact:
     times = {name: one[name] for name in ("created_at", "updated_at") if one.get(name)}
     metadata = flat_metadata({**times, **mapping_of(one.get("metadata"))})
     speaker = one.get("role") or one.get("actor_id")
-    return ImportedFact(
-        where=where,
-        request=RememberRequest.of(
-            one["memory"],
-            subject=name_of(one.get("id")),
-            source={"kind": "doc", "id": f"mem0:{one.get('id', where)}"},
-            tags=[str(tag) for tag in one.get("categories") or ()],
-            scope=scope if entity is None else entity.scope,
-            metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given)},
-            speaker=name_of(speaker),
-        ),
+    return RememberRequest.of(
+        one["memory"],
+        subject=name_of(one.get("id")),
+        source={"kind": "doc", "id": f"mem0:{one.get('id', where)}"},
+        tags=[str(tag) for tag in one.get("categories") or ()],
+        scope=scope if entity is None else entity.scope,
+        metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given)},
+        speaker=name_of(speaker),
     )
 
 
@@ -161,21 +157,18 @@ def read_langgraph(path: Path, scope: str) -> Iterator[ImportedItem]:
         yield item_of(f"item {number}", _langgraph_fact, row)
 
 
-def _langgraph_fact(where: str, row: Any) -> ImportedFact:
+def _langgraph_fact(where: str, row: Any) -> RememberRequest:
     if not isinstance(row, dict) or not isinstance(row.get("value"), dict):
         raise InvalidValue(what=where, problem="it must be an object with namespace, key and value")
     place = row.get("namespace", row.get("prefix"))
     namespace = tuple(place.split(".") if isinstance(place, str) else place or ())
     subject = subject_of(namespace, row.get("key", ""))
     created = _instant(row.get("created_at"))
-    return ImportedFact(
-        where=where,
-        request=RememberRequest.of(
-            text_of(namespace, row["key"], row["value"]),
-            subject=subject,
-            source={"kind": "doc", "id": f"{KIND}:{subject}"[:MAX_NAME_CHARS]},
-            refs=[ref_of(namespace, row["key"], row["value"], created_at=created)],
-        ),
+    return RememberRequest.of(
+        text_of(namespace, row["key"], row["value"]),
+        subject=subject,
+        source={"kind": "doc", "id": f"{KIND}:{subject}"[:MAX_NAME_CHARS]},
+        refs=[ref_of(namespace, row["key"], row["value"], created_at=created)],
     )
 
 
@@ -197,24 +190,23 @@ def read_markdown(path: Path, scope: str) -> Iterator[ImportedItem]:
         front, body = _front_matter(text)
         for number, (headings, section) in enumerate(_sections(body)):
             for piece in pieces_of(section):
-                yield item_of(f"{name}#{number}", _note, piece, headings, front, name, scope)
+                yield item_of(
+                    f"{name}#{number}", _note, piece, headings=headings, front=front, name=name, scope=scope
+                )
 
 
-def _note(  # noqa: PLR0917  # A helper of one caller.
-    where: str, piece: str, headings: tuple[str, ...], front: dict[str, str], name: str, scope: str
-) -> ImportedFact:
+def _note(
+    where: str, piece: str, *, headings: tuple[str, ...], front: dict[str, str], name: str, scope: str
+) -> RememberRequest:
     tags = [tag for tag in re.split(r"[\s,\[\]\"']+", front.get("tags", "")) if tag]
     fields = {key: value for key, value in front.items() if key != "tags"}
     title = " > ".join(headings)
-    return ImportedFact(
-        where=where,
-        request=RememberRequest.of(
-            f"{headings[-1]}: {piece}" if headings else piece,
-            source={"kind": "doc", "id": where[-MAX_NAME_CHARS:]},
-            tags=tags,
-            scope=scope,
-            metadata=flat_metadata({**fields, "file": name, **({"heading": title} if title else {})}),
-        ),
+    return RememberRequest.of(
+        f"{headings[-1]}: {piece}" if headings else piece,
+        source={"kind": "doc", "id": where[-MAX_NAME_CHARS:]},
+        tags=tags,
+        scope=scope,
+        metadata=flat_metadata({**fields, "file": name, **({"heading": title} if title else {})}),
     )
 
 
@@ -250,6 +242,158 @@ def _sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         yield tuple(heading for _, heading in headings), "\n".join(lines).strip()
 
 
+# Chats and agents.
+
+
+def read_chatgpt(path: Path, scope: str) -> Iterator[ImportedItem]:
+    """ChatGPT's export. Of a conversation with several branches, the one that was shown last."""
+    for number, one in enumerate(list_in(json_file(path), path, "a list of conversations"), 1):
+        plain = mapping_of(one)
+        session = name_of(plain.get("conversation_id") or plain.get("id"))
+        where = f"conversation {number}"
+        if session is None or not isinstance(plain.get("mapping"), dict):
+            yield Unreadable(where=where, problem="it has no id or no messages")
+            continue
+        messages = [_chatgpt_message(message) for message in _branch(plain)]
+        yield _conversation(where, scope, session, plain.get("title"), [one for one in messages if one])
+
+
+def _branch(conversation: Mapping[str, Any]) -> list[Any]:
+    """The messages from the root of the tree to the current node."""
+    nodes = conversation["mapping"]
+    leaf = conversation.get("current_node")
+    if leaf not in nodes:
+        leaf = next((name for name in reversed(nodes) if not mapping_of(nodes[name]).get("children")), None)
+    found, seen = [], set()
+    while leaf in nodes and leaf not in seen:
+        seen.add(leaf)
+        node = mapping_of(nodes[leaf])
+        found.append(node.get("message"))
+        leaf = node.get("parent")
+    return [message for message in reversed(found) if message]
+
+
+def _chatgpt_message(message: Any) -> dict[str, Any] | None:
+    plain = mapping_of(message)
+    role = mapping_of(plain.get("author")).get("role")
+    hidden = mapping_of(plain.get("metadata")).get("is_visually_hidden_from_conversation")
+    content = mapping_of(plain.get("content"))
+    if role not in ("user", "assistant", "tool") or hidden or content.get("content_type") in _THOUGHTS:
+        return None
+    parts = content.get("parts") or [content.get("text")]
+    texts = [one if isinstance(one, str) else mapping_of(one).get("text") for one in parts]
+    text = "\n".join(one for one in texts if isinstance(one, str) and one.strip())
+    shape = {"role": role, "content": text}
+    if role == "tool" and mapping_of(plain["author"]).get("name"):
+        shape["name"] = plain["author"]["name"]
+    return _timed(shape, plain.get("create_time")) if text else None
+
+
+def read_claude(path: Path, scope: str) -> Iterator[ImportedItem]:
+    """Claude's export. The text of an attachment is part of its message."""
+    for number, one in enumerate(list_in(json_file(path), path, "a list of conversations"), 1):
+        plain = mapping_of(one)
+        session, where = name_of(plain.get("uuid")), f"conversation {number}"
+        if session is None or not isinstance(plain.get("chat_messages"), list):
+            yield Unreadable(where=where, problem="it has no uuid or no chat_messages")
+            continue
+        messages = [_claude_message(message) for message in plain["chat_messages"]]
+        yield _conversation(where, scope, session, plain.get("name"), [one for one in messages if one])
+
+
+def _claude_message(message: Any) -> dict[str, Any] | None:
+    plain = mapping_of(message)
+    role = {"human": "user", "assistant": "assistant"}.get(str(plain.get("sender")))
+    blocks = [block for block in plain.get("content") or () if isinstance(block, dict) and "type" in block]
+    content: list[Any] = blocks or ([plain["text"]] if isinstance(plain.get("text"), str) else [])
+    for attachment in plain.get("attachments") or ():
+        extracted = mapping_of(attachment).get("extracted_content")
+        if isinstance(extracted, str) and extracted.strip():
+            content = [*content, {"type": "text", "text": extracted}]
+    if role is None or not content:
+        return None
+    known = [one for one in content if isinstance(one, str) or one["type"] in _CLAUDE_BLOCKS]
+    return _timed({"role": role, "content": known}, plain.get("created_at"))
+
+
+def _conversation(
+    where: str, scope: str, session: str, title: object, messages: list[dict[str, Any]]
+) -> ImportedItem:
+    if not messages:
+        return Unreadable(where=where, problem="it has no messages with text")
+    metadata = flat_metadata({"title": title}) if isinstance(title, str) and title else {}
+    return ImportedConversation(
+        where=where, scope=scope, session=session, messages=messages, metadata=metadata
+    )
+
+
+def _timed(message: dict[str, Any], time: object) -> dict[str, Any]:
+    return message if time is None else {**message, "created_at": time}
+
+
+def read_letta(path: Path, scope: str) -> Iterator[ImportedItem]:
+    """An agent file of Letta: each memory block is a subject, the messages of each agent are a session."""
+    whole = json_file(path)
+    if not isinstance(whole, dict) or not ("agents" in whole or "core_memory" in whole):
+        raise InvalidValue(what=str(path), problem="it must be an agent file (.af) of Letta")
+    agents = whole.get("agents") or [whole]
+    name = str(agents[0].get("name") or "agent")
+    for block in whole.get("blocks") or whole.get("core_memory") or ():
+        label = str(mapping_of(block).get("label") or "block")
+        for part, text in enumerate(pieces_of(mapping_of(block).get("value"))):
+            subject = f"letta/{name}/{label}" + (f"/{part}" if part else "")
+            yield item_of(
+                f"block {label}", _letta_block, text, subject=subject, agent=name, label=label, scope=scope
+            )
+    for number, agent in enumerate(agents):
+        messages = [one for message in agent.get("messages") or () for one in _letta_message(message)]
+        if messages:
+            session = f"letta/{agent.get('name') or number}/{agent.get('id', number)}"
+            yield ImportedConversation(
+                where=f"messages of {agent.get('name') or number}",
+                scope=scope,
+                session=name_of(session) or "letta",
+                messages=messages,
+            )
+
+
+def _letta_block(_: str, text: str, *, subject: str, agent: str, label: str, scope: str) -> RememberRequest:
+    return RememberRequest.of(
+        text,
+        subject=name_of(subject),
+        source={"kind": "doc", "id": name_of(subject) or label},
+        scope=scope,
+        metadata=flat_metadata({"agent": agent, "block": label}),
+    )
+
+
+def _letta_message(message: Any) -> Iterator[dict[str, Any]]:
+    """A message as chat messages have it. What the agent says to its user is the argument of a call of ``send_message``."""
+    plain = mapping_of(message)
+    role, texts = plain.get("role"), []
+    content = plain.get("content") or plain.get("text") or ()
+    for part in [content] if isinstance(content, str) else content:
+        text = part if isinstance(part, str) else mapping_of(part).get("text")
+        if isinstance(text, str) and text.strip():
+            texts.append(_unpacked(text) if role == "user" else text)
+    for call in plain.get("tool_calls") or ():
+        function = mapping_of(mapping_of(call).get("function"))
+        if function.get("name") == "send_message":
+            said = mapping_of(loaded_json(function.get("arguments"))).get("message")
+            texts += [said] if isinstance(said, str) else []
+    if role in ("user", "assistant") and any(texts):
+        shape = {"role": role, "content": "\n".join(text for text in texts if text)}
+        yield {**shape, **({"created_at": plain["created_at"]} if plain.get("created_at") else {})}
+
+
+def _unpacked(text: str) -> str:
+    """A message of the user inside Letta's envelope; events of the system are none."""
+    envelope = loaded_json(text)
+    if not isinstance(envelope, dict) or "type" not in envelope:
+        return text
+    return str(envelope.get("message", "")) if envelope["type"] == "user_message" else ""
+
+
 # Values from elsewhere.
 
 
@@ -264,10 +408,12 @@ def flat_metadata(values: Mapping[str, Any]) -> dict[str, JsonScalar]:
     return flat
 
 
-def item_of(where: str, build: Callable[..., ImportedItem], *arguments: Any) -> ImportedItem:
-    """What a builder builds of its arguments, or why it can't."""
+def item_of(
+    where: str, build: Callable[..., RememberRequest], *arguments: Any, **named: Any
+) -> ImportedFact | Unreadable:
+    """The fact that a builder makes of its arguments, or why it can't."""
     try:
-        return build(where, *arguments)
+        return ImportedFact(where=where, request=build(where, *arguments, **named))
     except (StandfastError, TypeError, ValueError, RecursionError) as error:
         return Unreadable(where=where, problem=str(error))
 

@@ -9,36 +9,29 @@ an item becomes a record.
 """
 
 import asyncio
-from collections.abc import Iterable
-from concurrent.futures import Future
-from contextlib import suppress
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
 from standfast.adapters.langgraph_items import (
-    LONG_PREFIX,
     ItemPath,
     StoredItem,
     exact_json,
     ref_of,
     subject_of,
-    subject_prefix,
     text_of,
 )
-from standfast.adapters.langgraph_sweeper import DEFAULT_SWEEP_MINUTES, TtlSweeper
-from standfast.canon import parse, utc_text
-from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused
-from standfast.limits import MAX_RECALL_TOKENS
+from standfast.canon import utc_text
+from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused, StandfastError
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
-from standfast.recall.controller import RECALLED_BANDS, RecallRequest
-from standfast.recall.lexical import BEST_SCORE, HYBRID_VERSION
-from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.commit import Commit, Write
-from standfast.store.protocol import Version
-from standfast.store.records import record_of
-from standfast.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
+from standfast.vocabulary import ActionType, Remembered, Verdict, VisibilityMode
 
 try:
     from langgraph.store.base import (
@@ -56,11 +49,12 @@ try:
         TTLConfig,
     )
 
-    from standfast.adapters.langgraph_search import EmbeddedTexts, matches, shown_by_index
+    from standfast.adapters.langgraph_search import EmbeddedTexts, SnapshotItems, matches
 except ImportError:
     raise MissingExtra(feature="LangGraph's store", extra="langgraph") from None
 
-_FIRST_RANKED: Final = 64
+_log: Final = logging.getLogger("standfast.adapters")
+DEFAULT_SWEEP_MINUTES: Final = 5.0
 _REFRESHED_PART: Final = 16
 _MAX_TTL_MINUTES: Final = 1_000_000_000
 
@@ -98,7 +92,7 @@ class StandfastStore(BaseStore):
         self._fields: tuple[str, ...] | None = None
         if index is not None and index.get("fields"):
             self._fields = tuple(index["fields"] or ())
-        self._sweeper = TtlSweeper(self.sweep_ttl, at_close=memory.at_close)
+        self._sweeper = TtlSweeper(self.sweep_ttl, at_close=memory._at_close)  # noqa: SLF001  # Its thread ends with the memory.
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Answer all reads from one snapshot, then commit all puts. Of two puts to one key, the later counts."""
@@ -170,11 +164,11 @@ class StandfastStore(BaseStore):
         """Like ``stop_ttl_sweeper``, without making the event loop wait."""
         return await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
 
-    def _items(self, at: int, *, shows_expired: bool = False) -> "_SnapshotItems":
+    def _items(self, at: int, *, shows_expired: bool = False) -> SnapshotItems:
         now = None if shows_expired else self.memory.store.clock.now()
-        return _SnapshotItems(self.memory, at, fields=self._fields, embedded=self._embedded, hides_at=now)
+        return SnapshotItems(self.memory, at, fields=self._fields, embedded=self._embedded, hides_at=now)
 
-    def _refresh(self, items: "_SnapshotItems") -> None:
+    def _refresh(self, items: SnapshotItems) -> None:
         """Move the time at which items that were read expire, if the configuration says so.
 
         Each move is a commit, so items are only moved once a part of their time has passed.
@@ -209,7 +203,7 @@ class StandfastStore(BaseStore):
         content = {"expires_at": utc_text(expires), "minutes": minutes}
         return Write.of(self.memory.namespace, key, action, content)
 
-    def _ttl_writes(self, op: PutOp, subject: str, items: "_SnapshotItems") -> list[Write]:
+    def _ttl_writes(self, op: PutOp, subject: str, items: SnapshotItems) -> list[Write]:
         """What a put changes about the item's expiry."""
         known = items.ttl_of(subject)
         if op.value is not None and op.ttl is not None:
@@ -270,121 +264,84 @@ class StandfastStore(BaseStore):
         return rejected
 
 
+class TtlSweeper:
+    """Calls ``sweep`` in a thread, at intervals, until it is stopped. There is at most one thread.
+
+    Args:
+        sweep: Erases what has expired, and returns how many items that were. If it fails, that is logged, and it is called again after
+            the next interval.
+        at_close: Stops the thread when the memory is closed.
+    """
+
+    def __init__(self, sweep: Callable[[], int], *, at_close: ExitStack) -> None:
+        self._sweep = sweep
+        self._at_close = at_close
+        self._lock = threading.Lock()
+        self._current: _Sweeping | None = None
+
+    def start(self, minutes: float) -> Future[None]:
+        """Start the thread if it does not run. The future is done when it ends; to cancel the future stops it as well."""
+        if not minutes > 0:
+            problem = f"it must be a number of minutes above 0, not {minutes!r:.40}"
+            raise InvalidValue(what="sweep_interval_minutes", problem=problem)
+        with self._lock:
+            current = self._current
+            if current is None:
+                self._at_close.callback(self.stop)
+            elif current.stopping.is_set():
+                # It was told to stop, and only finishes its last sweep.
+                current.thread.join()
+                current = None
+            if current is None:
+                current = self._current = _Sweeping(self._sweep, min(minutes * 60, threading.TIMEOUT_MAX))
+                current.thread.start()
+            return current.future
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop the thread, and wait for a sweep that is under way. False if that takes more than ``timeout`` seconds."""
+        with self._lock:
+            current = self._current
+        if current is None:
+            return True
+        current.stopping.set()
+        current.thread.join(timeout)
+        return not current.thread.is_alive()
+
+
+class _Sweeping:
+    """One thread that sweeps."""
+
+    def __init__(self, sweep: Callable[[], int], seconds: float) -> None:
+        self._sweep = sweep
+        self._seconds = seconds
+        self.stopping = threading.Event()
+        self.future: Future[None] = Future()
+        self.future.add_done_callback(lambda _: self.stopping.set())
+        self.thread = threading.Thread(target=self._run, name="standfast-ttl-sweeper", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            while not self.stopping.wait(self._seconds):
+                self._sweep_once()
+        finally:
+            # A future that was cancelled is done already.
+            with suppress(InvalidStateError):
+                self.future.set_result(None)
+
+    def _sweep_once(self) -> None:
+        try:
+            if count := self._sweep():
+                _log.info("Erased %d expired LangGraph items.", count)
+        except (StandfastError, OSError):
+            _log.exception("Expired LangGraph items could not be erased. The next sweep tries again.")
+
+
 def _is_changed(current: StoredItem, op: PutOp) -> bool:
     index = tuple(op.index) if isinstance(op.index, list) else op.index
     return exact_json(current.value) != exact_json(op.value) or current.index != index
 
 
-class _SnapshotItems:
-    """The items of one snapshot.
-
-    Args:
-        fields: The paths that searches look at, for items that name none.
-        embedded: Ranks by embeddings; None to rank by words.
-        hides_at: Items that have expired by then are not shown; None to show all.
-    """
-
-    def __init__(
-        self,
-        memory: Memory,
-        at: int,
-        *,
-        fields: tuple[str, ...] | None,
-        embedded: EmbeddedTexts | None,
-        hides_at: datetime | None,
-    ) -> None:
-        self._memory = memory
-        self.at = at
-        self._fields = fields
-        self._embedded = embedded
-        self._hides_at = hides_at
-        self._ttls: dict[str, tuple[datetime, float]] | None = None
-        self.to_refresh: dict[str, tuple[datetime, float]] = {}
-
-    def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
-        """When an item expires, and how many minutes it is kept; None if it does not expire."""
-        if self._ttls is None:
-            prefix = scoped_key(TTL, SHARED, "")
-            rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
-            contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
-            self._ttls = {
-                name: (datetime.fromisoformat(one["expires_at"]), float(one["minutes"]))
-                for name, one in contents.items()
-            }
-        return self._ttls.get(subject)
-
-    def is_expired(self, item: StoredItem) -> bool:
-        """Whether an item has expired by now."""
-        ttl = self.ttl_of(item.subject)
-        return ttl is not None and ttl[0] <= (self._hides_at or self._memory.store.clock.now())
-
-    def was_read(self, item: StoredItem) -> None:
-        """Note that reading an item moves the time at which it expires."""
-        if (ttl := self.ttl_of(item.subject)) is not None:
-            self.to_refresh[item.subject] = ttl
-
-    def _is_shown(self, item: StoredItem | None) -> bool:
-        return item is not None and (self._hides_at is None or not self.is_expired(item))
-
-    def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
-        """The item at a path; None if there is none."""
-        subject, store = subject_of(namespace, key), self._memory.store
-        keys = [scoped_key(band, SHARED, subject) for band in RECALLED_BANDS]
-        rows = store.read(self._memory.namespace, keys, at=self.at)
-        # A band with a byte budget holds several numbered versions of a subject.
-        numbered = store.scan(
-            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self.at
-        )
-        versions = [rows[key] for key in keys if key in rows] or sorted(numbered, key=_age)[-1:]
-        return next(filter(self._is_shown, (StoredItem.of(record_of(version)) for version in versions)), None)
-
-    def below(self, namespace_prefix: tuple[str, ...]) -> list[StoredItem]:
-        """The items in and below a namespace, by namespace and key: the newest version of each, law before the rest."""
-        newest: dict[ItemPath, StoredItem] = {}
-        for band in reversed(RECALLED_BANDS):
-            for prefix in (subject_prefix(namespace_prefix), LONG_PREFIX):
-                rows = self._memory.store.scan(
-                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self.at
-                )
-                for version in sorted(rows, key=_age):
-                    item = StoredItem.of(record_of(version))
-                    if item is not None and item.namespace[: len(namespace_prefix)] == namespace_prefix:
-                        newest[item.namespace, item.key] = item
-        return [newest[path] for path in sorted(newest) if self._is_shown(newest[path])]
-
-    def ranked(
-        self, query: str, items: list[StoredItem], count: int
-    ) -> list[tuple[float | None, StoredItem]]:
-        """The best of these items with their scores; then those that match nothing, or are not to be searched.
-
-        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the memory has an embedder, and as
-        ``lexical-v1`` does if not.
-        """
-        if self._embedded is not None:
-            return self._embedded.ranked(query, items, self._fields)
-        wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
-        view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
-        controller = DEFAULT_CONTROLLER if self._memory.vectors.embedder is None else HYBRID_VERSION
-        while True:
-            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
-            candidates = view.answer(request, controller=controller).explanation.items
-            found: dict[str, float | None] = {
-                candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
-                for candidate in candidates
-                if candidate.memory_id in wanted
-            }
-            if len(found) >= min(count, len(wanted)) or len(candidates) < most:
-                break
-            most *= 4
-        others = [(None, item) for item in items if item.memory_id not in found]
-        return [*((score, wanted[memory_id]) for memory_id, score in found.items()), *others]
-
-
-def _age(version: Version) -> tuple[int, int, str]:
-    return version.memory_snapshot_id, len(version.key), version.key
-
-
-def _answer(items: _SnapshotItems, op: Op) -> Result:
+def _answer(items: SnapshotItems, op: Op) -> Result:
     if isinstance(op, PutOp):
         return None
     if isinstance(op, GetOp):
@@ -399,7 +356,7 @@ def _answer(items: _SnapshotItems, op: Op) -> Result:
     raise InvalidValue(what="LangGraph operation", problem=f"{type(op).__name__} is not supported")
 
 
-def _search(items: _SnapshotItems, op: SearchOp) -> list[SearchItem]:
+def _search(items: SnapshotItems, op: SearchOp) -> list[SearchItem]:
     matching = [
         item for item in items.below(tuple(op.namespace_prefix)) if matches(item.value, op.filter or {})
     ]
@@ -415,7 +372,7 @@ def _search(items: _SnapshotItems, op: SearchOp) -> list[SearchItem]:
     return [SearchItem(**item.fields(), score=score) for score, item in page]
 
 
-def _namespaces(items: _SnapshotItems, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+def _namespaces(items: SnapshotItems, op: ListNamespacesOp) -> list[tuple[str, ...]]:
     conditions = op.match_conditions or ()
     found = {item.namespace for item in items.below(())}
     matching = {

@@ -1,19 +1,32 @@
-"""What a search of the LangGraph store looks at: filters, indexed paths and embeddings."""
+"""The items of one snapshot of a LangGraph store, and what a search looks at: filters, indexed paths and embeddings."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 from langgraph.store.base import IndexConfig
 from langgraph.store.base.embed import ensure_embeddings, get_text_at_path
 
-from standfast.adapters.langgraph_items import StoredItem
+from standfast.adapters.langgraph_items import LONG_PREFIX, ItemPath, StoredItem, subject_of, subject_prefix
+from standfast.canon import parse
 from standfast.errors import InvalidValue
+from standfast.limits import MAX_RECALL_TOKENS
+from standfast.memory import Memory
+from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
+from standfast.recall.controller import RECALLED_BANDS, RecallRequest
+from standfast.recall.lexical import BEST_SCORE, HYBRID_VERSION
+from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.scopes import SHARED, scoped_key
+from standfast.store.protocol import Version
+from standfast.store.records import record_of
+from standfast.vocabulary import Band
 
 _MAX_EMBEDDED_TEXTS: Final = 1 << 16
 _WHOLE: Final = ("$",)
+_FIRST_RANKED: Final = 64
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
@@ -31,8 +44,9 @@ def matches(value: object, wanted: object) -> bool:
             matches(_at(value, name), part) for name, part in wanted.items()
         )
     if isinstance(wanted, list | tuple):
-        is_list = isinstance(value, list | tuple) and len(value) == len(wanted)
-        return is_list and all(map(matches, value, wanted))  # type: ignore[call-overload]  # It is a list here.
+        if not isinstance(value, list | tuple) or len(value) != len(wanted):
+            return False
+        return all(map(matches, value, wanted))
     return value == wanted
 
 
@@ -128,3 +142,112 @@ def _normal(vector: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     array = np.asarray(vector, dtype=np.float64)
     length = float(np.linalg.norm(array))
     return array / length if length else array
+
+
+class SnapshotItems:
+    """The items of one snapshot.
+
+    Args:
+        fields: The paths that searches look at, for items that name none.
+        embedded: Ranks by embeddings; None to rank by words.
+        hides_at: Items that have expired by then are not shown; None to show all.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        at: int,
+        *,
+        fields: tuple[str, ...] | None,
+        embedded: EmbeddedTexts | None,
+        hides_at: datetime | None,
+    ) -> None:
+        self._memory = memory
+        self.at = at
+        self._fields = fields
+        self._embedded = embedded
+        self._hides_at = hides_at
+        self._ttls: dict[str, tuple[datetime, float]] | None = None
+        self.to_refresh: dict[str, tuple[datetime, float]] = {}
+
+    def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
+        """When an item expires, and how many minutes it is kept; None if it does not expire."""
+        if self._ttls is None:
+            prefix = scoped_key(TTL, SHARED, "")
+            rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
+            contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
+            self._ttls = {
+                name: (datetime.fromisoformat(one["expires_at"]), float(one["minutes"]))
+                for name, one in contents.items()
+            }
+        return self._ttls.get(subject)
+
+    def is_expired(self, item: StoredItem) -> bool:
+        """Whether an item has expired by now."""
+        ttl = self.ttl_of(item.subject)
+        return ttl is not None and ttl[0] <= (self._hides_at or self._memory.store.clock.now())
+
+    def was_read(self, item: StoredItem) -> None:
+        """Note that reading an item moves the time at which it expires."""
+        if (ttl := self.ttl_of(item.subject)) is not None:
+            self.to_refresh[item.subject] = ttl
+
+    def _is_shown(self, item: StoredItem | None) -> bool:
+        return item is not None and (self._hides_at is None or not self.is_expired(item))
+
+    def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
+        """The item at a path; None if there is none."""
+        subject, store = subject_of(namespace, key), self._memory.store
+        keys = [scoped_key(band, SHARED, subject) for band in RECALLED_BANDS]
+        rows = store.read(self._memory.namespace, keys, at=self.at)
+        # A band with a byte budget holds several numbered versions of a subject.
+        numbered = store.scan(
+            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self.at
+        )
+        versions = [rows[key] for key in keys if key in rows] or sorted(numbered, key=_age)[-1:]
+        return next(filter(self._is_shown, (StoredItem.of(record_of(version)) for version in versions)), None)
+
+    def below(self, namespace_prefix: tuple[str, ...]) -> list[StoredItem]:
+        """The items in and below a namespace, by namespace and key: the newest version of each, law before the rest."""
+        newest: dict[ItemPath, StoredItem] = {}
+        for band in reversed(RECALLED_BANDS):
+            for prefix in (subject_prefix(namespace_prefix), LONG_PREFIX):
+                rows = self._memory.store.scan(
+                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self.at
+                )
+                for version in sorted(rows, key=_age):
+                    item = StoredItem.of(record_of(version))
+                    if item is not None and item.namespace[: len(namespace_prefix)] == namespace_prefix:
+                        newest[item.namespace, item.key] = item
+        return [newest[path] for path in sorted(newest) if self._is_shown(newest[path])]
+
+    def ranked(
+        self, query: str, items: list[StoredItem], count: int
+    ) -> list[tuple[float | None, StoredItem]]:
+        """The best of these items with their scores; then those that match nothing, or are not to be searched.
+
+        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the memory has an embedder, and as
+        ``lexical-v1`` does if not.
+        """
+        if self._embedded is not None:
+            return self._embedded.ranked(query, items, self._fields)
+        wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
+        view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
+        controller = DEFAULT_CONTROLLER if self._memory.vectors.embedder is None else HYBRID_VERSION
+        while True:
+            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
+            candidates = view.answer(request, controller=controller).explanation.items
+            found: dict[str, float | None] = {
+                candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
+                for candidate in candidates
+                if candidate.memory_id in wanted
+            }
+            if len(found) >= min(count, len(wanted)) or len(candidates) < most:
+                break
+            most *= 4
+        others = [(None, item) for item in items if item.memory_id not in found]
+        return [*((score, wanted[memory_id]) for memory_id, score in found.items()), *others]
+
+
+def _age(version: Version) -> tuple[int, int, str]:
+    return version.memory_snapshot_id, len(version.key), version.key

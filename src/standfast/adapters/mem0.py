@@ -65,17 +65,20 @@ class Mem0Memory:
         run_id: str | int | None = None,
         metadata: Mapping[str, Any] | None = None,
         expiration_date: str | date | None = None,
-        infer: bool = True,  # noqa: ARG002  # mem0's argument; no model is asked.
+        infer: bool = True,
     ) -> Shape:
         """Judge a text, a message or several messages, and store each that is accepted as a memory. At least one id is needed.
 
         Args:
             expiration_date: The last day on which ``search`` and ``get_all`` show it, as YYYY-MM-DD.
+            infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as they were said.
 
         Returns:
             ``{"results": [{"id": …, "memory": …, "event": "ADD", "actor_id": …, "role": …}]}``. ``event`` is NONE for what is known
             already, PENDING for what needs review and REJECTED for what was refused; then ``reasons`` say why.
         """
+        if not isinstance(infer, bool):
+            raise InvalidValue(what="infer", problem=f"it must be True or False, not {infer!r:.40}")
         ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
         expires = None if expiration_date is None else _day(expiration_date)
         said = list(_said(messages))

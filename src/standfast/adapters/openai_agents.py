@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from standfast.errors import InvalidValue, MessageConflict, Overloaded
 from standfast.limits import MAX_METADATA_CHARS, MAX_METADATA_FIELDS, MAX_RETRIES
 from standfast.memory import Memory
-from standfast.memory.sessions import ACCEPTED_VERDICTS, SessionReader
+from standfast.memory.messages import ACCEPTED_VERDICTS, SessionReader
 from standfast.scopes import SHARED, checked_scope
 from standfast.vocabulary import Record, VisibilityMode
 

@@ -10,8 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from standfast.adapters.exporting import WRITERS, export_text
-from standfast.adapters.importing import READERS, ImportReport, import_file
+from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_text, import_file
 from standfast.cli.options import (
     load_settings,
     namespace_option,

@@ -31,7 +31,7 @@ from standfast.errors import InvalidValue
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
-from standfast.memory.sessions import SessionInfo, SessionMessage
+from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER

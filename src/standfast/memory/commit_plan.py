@@ -1,22 +1,32 @@
-"""Commit plan: how the judged records of a run become one commit.
+"""Commits: how the judged records of a run become one commit, how it is submitted, and who tries again first after a conflict.
 
     incidents are counted and become patterns        777_FORGE
     band budgets decide what is kept                 band_budgets.py
     everything becomes rows, then writes, one commit 999_SEAL
 
-Only ``plan_commit`` and ``only_budgets_changed`` read the store. Nothing here writes.
+``commit_judged`` plans, submits, and plans again if others only spent the same budgets meanwhile. Two runs that change one record conflict,
+and the later commit is aborted. Under a hot record, a run that only tries again may lose many times. In ``RetryLines`` those who lost stand
+in line, and those who come after them join the line at its end.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from standfast.canon import CanonicalPart, canonical_bytes
-from standfast.errors import InvalidValue, NotGoverned
+from standfast.clock import Clock
+from standfast.errors import CommitAborted, InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import canonical_check, content_fingerprint
+from standfast.govern.judge.judge import Judge
 from standfast.govern.patterns import (
     Incident,
     detect_patterns,
@@ -26,14 +36,25 @@ from standfast.govern.patterns import (
     said_key,
     said_row,
 )
-from standfast.limits import FACT_PAGE_WRITES, MAX_COMMIT_WRITES
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.limits import (
+    FACT_PAGE_WRITES,
+    MAX_COMMIT_WRITES,
+    MAX_REBASES,
+    MAX_TURN_SECONDS,
+    RETRY_WAIT_SECONDS,
+)
 from standfast.memory.band_budgets import BandBudgets
+from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.snapshot_view import SnapshotReader
+from standfast.origins import Origin
 from standfast.scopes import prefix_of
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.packing import borrowed_by
 from standfast.store.records import STREAM
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, RunIdentity
+from standfast.traces.folder import TraceFolder
+from standfast.vocabulary import AbortReason, ActionType, Band, CommitPolicy, Receipt, Record, RunIdentity
 
 # Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not replace it.
 _OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
@@ -271,3 +292,191 @@ def only_budgets_changed(
     return {key: row.fingerprint for key, row in before.items()} == {
         key: row.fingerprint for key, row in after.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """What a run works with. ``Memory`` builds it once, and all of its runs share it."""
+
+    store: Store
+    namespace: str
+    judge: Judge
+    policy: MemoryWritePolicy
+    budgets: BandBudgets
+    judging_cache: JudgingCache
+    origin_of_kind: Mapping[str, Origin]
+    reader: SnapshotReader
+    traces: TraceFolder | None
+    commit_policy: CommitPolicy
+    warn: Callable[[str], None]
+    """Takes what failed after a commit was applied."""
+
+    def budgets_lock(self) -> AbstractContextManager[object]:
+        """Held while a commit is planned and submitted, because write policies remember what they were shown."""
+        return self.budgets.lock if self.budgets.budgets else nullcontext()
+
+
+def commit_judged(
+    services: RunServices,
+    judged: Sequence[JudgedRecord],
+    forgotten: Mapping[str, str],
+    *,
+    run: RunIdentity,
+    extra_writes: Callable[[RunIdentity], Sequence[Write]],
+    planned: Callable[[Commit | None], None] = lambda _: None,
+) -> Receipt | None:
+    """Plan and commit as of the run's snapshot. Returns None if nothing changes. The caller holds ``budgets_lock``.
+
+    Args:
+        forgotten: Keys whose content is erased, each with the reason.
+        extra_writes: Gives the rows of the caller's own for an attempt, which has an identity of its own.
+        planned: Is told each commit before it is submitted.
+
+    Raises:
+        CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing was written.
+    """
+    store, budgets, attempt, identity = services.store, services.budgets, 0, run
+    while True:
+        attempt += 1
+        commit = plan_commit(
+            judged,
+            forgotten,
+            run=identity,
+            namespace=services.namespace,
+            store=store,
+            budgets=budgets,
+            extra_writes=extra_writes(identity),
+        )
+        planned(commit)
+        if commit is None:
+            return None
+        try:
+            whole = services.commit_policy is CommitPolicy.ALL_OR_NOTHING
+            problem = _rejection_of(judged, forgotten) if whole else ""
+            receipt = store.reject(commit, problem) if problem else store.commit(commit)
+        except CommitAborted:
+            budgets.discarded()
+            if (
+                problem
+                or attempt == MAX_REBASES
+                or not _may_replan(services, commit, identity.memory_snapshot_id)
+            ):
+                raise
+            # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
+            store.clock.sleep(0.001 * attempt)
+            identity = replace(identity, run_id=f"{run.run_id}~{attempt}", memory_snapshot_id=store.head())
+        except BaseException:
+            budgets.discarded()
+            raise
+        else:
+            services.judging_cache.saw(commit, receipt)
+            budgets.committed(receipt.memory_snapshot_id)
+            return receipt
+
+
+def _rejection_of(judged: Sequence[JudgedRecord], forgotten: Mapping[str, str]) -> str:
+    """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are accepted."""
+    refused = [one for one in judged if one.known is None and not one.is_accepted]
+    if not refused or (len(refused) == len(judged) and not forgotten):
+        return ""
+    first = refused[0]
+    reason = "; ".join(first.judgement.reasons) or f"its verdict is {first.verdict}"
+    return (
+        f"the commit policy is all_or_nothing, and {len(refused)} of {len(judged)} texts were not accepted; "
+        f"the first is {first.record.memory_id}: {reason}"
+    )
+
+
+def _may_replan(services: RunServices, commit: Commit, base: int) -> bool:
+    return only_budgets_changed(
+        commit,
+        base=base,
+        head=services.store.head(),
+        namespace=services.namespace,
+        store=services.store,
+        budgets=services.budgets,
+    )
+
+
+_T = TypeVar("_T")
+
+
+class RetryLines:
+    """Lines of callers that retry, one for each key. Threads share it; other processes have their own.
+
+    Between processes the wait before a retry shortens with each attempt, so that who waited longest is likeliest to go first.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turn_over = threading.Condition()
+        self._lines: dict[str, deque[object]] = {}
+
+    def retry(self, attempt: Callable[[], _T], *, key: str, attempts: int) -> _T:
+        """Call ``attempt`` until it does not conflict; see ``Memory.retry``."""
+        _check_attempts(attempts)
+        with self._ticket(key) as ticket:
+            for number in range(1, attempts + 1):
+                self._wait(key, ticket)
+                try:
+                    return attempt()
+                except CommitAborted as error:
+                    if number == attempts or not _is_conflict(error):
+                        raise
+                self._join(key, ticket)
+                self._clock.sleep(RETRY_WAIT_SECONDS / number)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def retry_async(self, attempt: Callable[[], Awaitable[_T]], *, key: str, attempts: int) -> _T:
+        """Await ``attempt`` until it does not conflict; the event loop never waits for a turn."""
+        _check_attempts(attempts)
+        with self._ticket(key) as ticket:
+            for number in range(1, attempts + 1):
+                await asyncio.to_thread(self._wait, key, ticket)
+                try:
+                    return await attempt()
+                except CommitAborted as error:
+                    if number == attempts or not _is_conflict(error):
+                        raise
+                self._join(key, ticket)
+                await asyncio.to_thread(self._clock.sleep, RETRY_WAIT_SECONDS / number)
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def _ticket(self, key: str) -> Iterator[object]:
+        ticket = object()
+        try:
+            yield ticket
+        finally:
+            with self._turn_over:
+                line = self._lines.get(key)
+                if line is not None and ticket in line:
+                    line.remove(ticket)
+                    if not line:
+                        del self._lines[key]
+                    self._turn_over.notify_all()
+
+    def _join(self, key: str, ticket: object) -> None:
+        """Stand in line from now on; who is in it keeps the place."""
+        with self._turn_over:
+            line = self._lines.setdefault(key, deque())
+            if ticket not in line:
+                line.append(ticket)
+
+    def _wait(self, key: str, ticket: object) -> None:
+        """Wait for the turn, if there is a line. An attempt that takes too long does not hold up the others."""
+        with self._turn_over:
+            if key not in self._lines:
+                return
+        self._join(key, ticket)
+        with self._turn_over:
+            self._turn_over.wait_for(lambda: self._lines[key][0] is ticket, timeout=MAX_TURN_SECONDS)
+
+
+def _is_conflict(error: CommitAborted) -> bool:
+    return bool(error.facts["reason_code"] == AbortReason.VALIDATION_FAILED)
+
+
+def _check_attempts(attempts: int) -> None:
+    if type(attempts) is not int or attempts < 1:
+        raise InvalidValue(what="attempts", problem=f"it must be at least 1, not {attempts!r:.40}")

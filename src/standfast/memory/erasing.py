@@ -23,7 +23,7 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import said_key
 from standfast.limits import ERASED_ROWS_PER_COMMIT, LEASE_SECONDS, MAX_LISTED_LAW
-from standfast.memory.committing import RunServices, commit_judged
+from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.scopes import (
     ALL_SCOPES,
     SHARED,

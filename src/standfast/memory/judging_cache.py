@@ -1,13 +1,18 @@
-"""What the judge may look at: sealed law and patterns, cached between runs, and what one run adds to them."""
+"""What judging looks up: law and patterns, cached between runs; what one run adds to them; origins of what is cited; what is superseded."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.admission import witness_prefix
+from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.patterns import is_pattern_key, pattern_prefix, refused_key, said_key
-from standfast.scopes import SHARED, prefix_of, scoped_key
+from standfast.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
+from standfast.policies.band_budget import OBSERVATION
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED, checked_scope, prefix_of, scoped_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of
@@ -188,3 +193,89 @@ class RunJudgingContext:
             if key not in self._looked_up:
                 self._looked_up.add(key)
                 yield from map(record_of, self._store.read(self._namespace, [key], at=self._at).values())
+
+
+# In the order in which they are looked up: law wins.
+_CITED_BANDS: Final = (Band.VAULT, Band.LEDGER, Band.ACTIVE, Band.WITNESS)
+
+
+class OriginLookup:
+    """Tells how far a text is trusted, by its source and refs as of a snapshot."""
+
+    def __init__(
+        self, store: Store, namespace: str, origin_of_kind: Mapping[str, Origin], *, at: int
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._origin_of_kind = origin_of_kind
+        self._at = at
+
+    def origin_of(
+        self, request: RememberRequest, own: Mapping[tuple[str, str], Origin], highest: Origin
+    ) -> Origin:
+        """The lowest origin of the source, of every ref, and of ``highest``.
+
+        Args:
+            own: The origins of records that the run has not committed yet, by scope and id.
+            highest: The most that whoever asks may be trusted.
+        """
+        if highest is Origin.UNTRUSTED:
+            return highest
+        # An observation is what a write policy is shown of the text itself, and cites nothing.
+        cited = [request.source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
+        return lowest([highest, *(self._origin_of_one(one, request.scope, own) for one in cited)])
+
+    def _origin_of_one(
+        self, source: Mapping[str, Any] | None, scope: str, own: Mapping[tuple[str, str], Origin]
+    ) -> Origin:
+        if source is None or kind_of(source) not in CITING_KINDS:
+            return origin_of(source, self._origin_of_kind)
+        memory_id = source.get("id")
+        if not isinstance(memory_id, str) or not memory_id:
+            return Origin.UNTRUSTED
+        within = checked_scope(source["scope"]) if isinstance(source.get("scope"), str) else scope
+        if (within, memory_id) in own:
+            return own[within, memory_id]
+        keys = [scoped_key(band, within, memory_id) for band in _CITED_BANDS]
+        found = self._store.read(self._namespace, keys, at=self._at)
+        if keys[0] in found:
+            return Origin.TRUSTED
+        return lowest(record_of(row).origin for row in found.values()) if found else Origin.UNTRUSTED
+
+
+def require_superseded(
+    store: Store,
+    namespace: str,
+    memory_ids: Sequence[str],
+    *,
+    scope: str,
+    origin: Origin,
+    at: int,
+    buffered: Collection[str] = (),
+) -> None:
+    """Raise an error unless a record of this origin may supersede all of these records of its scope.
+
+    Args:
+        buffered: The ids of records that the same commit writes.
+
+    Raises:
+        InvalidValue: One of them is not there, or an untrusted record would end one that is not.
+        NotAuthorised: One of them is law, which only a human's signature ends.
+    """
+    for memory_id in memory_ids:
+        if memory_id in buffered:
+            problem = f"{memory_id!r:.80} is in this run's own buffer; commit first, or leave out what is out of date"
+            raise InvalidValue(what="supersedes", problem=problem)
+        law = scoped_key(Band.VAULT, scope, memory_id)
+        keys = [scoped_key(band, scope, memory_id) for band in (Band.LEDGER, Band.ACTIVE)]
+        found = store.read(namespace, [law, *keys], at=at)
+        if law in found:
+            raise NotAuthorised(role=Role.AGENT.value, act="supersede what is sealed", who=Role.HUMAN.value)
+        if not found:
+            place = "" if scope == SHARED else f" in scope {scope}"
+            problem = f"there is no record {memory_id!r:.80}{place} now; leave it out, or name the id that remember returned"
+            raise InvalidValue(what="supersedes", problem=problem)
+        is_untrusted = origin is Origin.UNTRUSTED
+        if is_untrusted and any(record_of(row).origin is not Origin.UNTRUSTED for row in found.values()):
+            problem = f"the text is untrusted, and {memory_id!r:.80} is not; only a source that is trusted as far can replace it"
+            raise InvalidValue(what="supersedes", problem=problem)

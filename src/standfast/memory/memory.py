@@ -12,34 +12,20 @@ import msgspec
 
 from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
-from standfast.errors import AboveCeiling, NotAllowed, StandfastError
-from standfast.govern.judge.judge import Floor, Judge
+from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
-from standfast.limits import (
-    MAX_RETRIES,
-    MAX_WARNINGS,
-)
-from standfast.memory.arguments import (
-    check_options,
-    checked_ceiling,
-    checked_commit_policy,
-    checked_mode,
-    checked_namespace,
-    checked_url,
-    judge_of,
-)
+from standfast.limits import MAX_NAME_CHARS, MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.committing import RunServices
-from standfast.memory.conversations import AddedMessages, AddRequest, Conversations
+from standfast.memory.commit_plan import RetryLines, RunServices
+from standfast.memory.conversations import AddedMessages, AddRequest, Conversations, FactExtractor, with_facts
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ForgetRequest, Forgotten
-from standfast.memory.extraction import FactExtractor, FactWriter
-from standfast.memory.governed_memory import GovernedMemory
+from standfast.memory.governed_memory import GovernedMemory, LedgerSigner
 from standfast.memory.judging_cache import JudgingCache
-from standfast.memory.retry import RetryLines
 from standfast.memory.run import Run
-from standfast.memory.signing import LedgerSigner
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.policies import BandBudget
@@ -56,6 +42,7 @@ from standfast.vocabulary import (
     Remembered,
     RunIdentity,
     VisibilityMode,
+    member_of,
 )
 
 _T = TypeVar("_T")
@@ -87,9 +74,6 @@ class Memory(GovernedMemory):
         embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
         language: The language of the namespace's texts, by which recall finds stems and function words; see ``recall.LANGUAGES``. ``"none"`` takes
             words as they are, for code.
-
-    Attributes:
-        at_close: What ``close`` ends first: threads that work on this memory.
     """
 
     def __init__(
@@ -113,8 +97,10 @@ class Memory(GovernedMemory):
     ) -> None:
         self.store = store
         self.namespace = checked_namespace(namespace)
-        self._mode, self.ceiling = checked_mode(mode), checked_ceiling(ceiling)
-        judge, commit_policy = judge_of(floors), checked_commit_policy(commit_policy)
+        self._mode = member_of(VisibilityMode, mode, what="mode")
+        self.ceiling = checked_ceiling(ceiling)
+        judge = judge_of(floors)
+        commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
         described = [
@@ -148,7 +134,8 @@ class Memory(GovernedMemory):
         self._signer = LedgerSigner(store, notary, warn=self._warn)
         self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
-        self.at_close = ExitStack()
+        self._at_close = ExitStack()
+        """What ``close`` ends first: threads that work on this memory."""
 
     def _reader_with(self, controllers: ControllerRegistry | None, language: str) -> SnapshotReader:
         return SnapshotReader(
@@ -191,15 +178,15 @@ class Memory(GovernedMemory):
         All arguments are checked before a file is created. The other parameters are those of ``Memory``.
 
         Args:
-            create: Whether to create the store if it does not exist.
             notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in ``standfast-log``.
             traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in ``standfast-traces``.
         """
-        check_options(namespace, mode, ceiling, commit_policy)
-        judge, band_budgets = judge_of(floors), BandBudgets(budgets)
+        namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
+        mode = member_of(VisibilityMode, mode, what="mode")
+        commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         origin_table(origins or {})
         analyzer_of(language)
-        embedder = named_embedder(embedder)
+        judge, band_budgets, embedder = judge_of(floors), BandBudgets(budgets), named_embedder(embedder)
         store = open_store(checked_url(url), create=create, clock=clock, ids=ids)
         try:
             memory = cls(
@@ -337,32 +324,16 @@ class Memory(GovernedMemory):
             max_origin=max_origin,
         )
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
-        return added if extract is None else self._extracted(added, extract, workflow, agent, max_origin)
-
-    def _extracted(
-        self,
-        added: AddedMessages,
-        extract: FactExtractor,
-        workflow: str,
-        agent: str | None,
-        max_origin: Origin | str,
-    ) -> AddedMessages:
-        """The answer with the facts in its messages. The messages are stored already, so a failure is told in the answer."""
-        positions = {one.position for one in added.messages}
-        said = [one for one in self.session(added.session, scope=added.scope) if one.position in positions]
-        writer = FactWriter(
-            self.store,
-            self.namespace,
-            scope=added.scope,
-            session=added.session,
+        if extract is None:
+            return added
+        said = self.session(added.session, scope=added.scope)
+        return with_facts(
+            self._services,
+            added,
+            said,
+            extract,
             open_run=lambda run_id: self._writing_run(workflow, agent, run_id, max_origin),
         )
-        try:
-            facts = tuple(writer.remember(said, extract))
-        except StandfastError as error:
-            self._warn(f"No facts were extracted from session {added.session}: {error}")
-            return msgspec.structs.replace(added, facts_problem=str(error))
-        return msgspec.structs.replace(added, facts=facts)
 
     @overload
     def forget(
@@ -493,7 +464,7 @@ class Memory(GovernedMemory):
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
             AboveCeiling: The memory's ceiling forbids the mode.
         """
-        chosen = self._default_mode() if mode is None else checked_mode(mode)
+        chosen = self._default_mode() if mode is None else member_of(VisibilityMode, mode, what="mode")
         if chosen.may_read:
             self.require_readable(f"open a run in mode {chosen}")
         if chosen.may_write and not self.ceiling.may_write:
@@ -548,7 +519,7 @@ class Memory(GovernedMemory):
         committed stays committed: if signing fails, that is one of the ``warnings``, and no error.
         """
         try:
-            self.at_close.close()
+            self._at_close.close()
             self._signer.sign_at_close()
         finally:
             self.store.close()
@@ -572,3 +543,37 @@ class Memory(GovernedMemory):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def checked_namespace(namespace: str) -> str:
+    """The namespace, if it may be one; ``InvalidValue`` otherwise."""
+    is_name = isinstance(namespace, str) and 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
+    if not is_name:
+        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters, not {namespace!r:.80}"
+        raise InvalidValue(what="namespace", problem=problem)
+    if namespace == SYSTEM_NAMESPACE:
+        raise InvalidValue(what="namespace", problem=f"{namespace!r} is reserved; choose another")
+    return namespace
+
+
+def checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
+    """The ceiling of this name; ``InvalidValue`` if it is none, or that of live runs."""
+    checked = member_of(VisibilityMode, ceiling, what="mode")
+    if not checked.is_deterministic:
+        problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
+        raise InvalidValue(what="ceiling", problem=problem)
+    return checked
+
+
+def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
+    """The judge of these floors; without any, of those that ship."""
+    if isinstance(floors, Judge):
+        return floors
+    return Judge(FloorRegistry.shipped() if floors is None else floors)
+
+
+def checked_url(url: str) -> str:
+    """The path or URL of a store, if it may be one; ``InvalidValue`` otherwise."""
+    if not isinstance(url, str) or not url:
+        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
+    return url

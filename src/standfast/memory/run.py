@@ -23,16 +23,12 @@ from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.redaction import claim_of, redacted_request
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
-from standfast.memory.commit_plan import rows_needed
-from standfast.memory.committing import RunServices, commit_judged
+from standfast.memory.commit_plan import RunServices, commit_judged, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
-from standfast.memory.judging_cache import RunJudgingContext
-from standfast.memory.origin_lookup import OriginLookup
-from standfast.memory.run_recording import RecordingRun
+from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.memory.superseding import require_superseded
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
@@ -42,7 +38,7 @@ from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig, Trace
-from standfast.traces.recorder import Recorder
+from standfast.traces.recorder import Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
 from standfast.vocabulary import (
     Band,

@@ -5,7 +5,7 @@ shapes.py         the structure of an output without its words
 recorder.py       the Recorder that a run has, over recording.py: events in lanes until they become the artifact
 equivalence.py    the trace contract, and the comparison of two traces
 replay.py         a run played again from its artifact
-folder.py         where artifacts are stored
+folder.py         where artifacts are stored, with the journals of runs that go on
 chat_messages.py  records an agent from its chat messages
 schemas/          the JSON Schemas, for other programs
 """

@@ -7,7 +7,7 @@ result or error goes back to the agent unchanged. Only calls that are wrong in t
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -33,7 +33,7 @@ from standfast.traces.artifact import (
     ToolProfile,
     Trace,
 )
-from standfast.traces.journal import TraceJournal
+from standfast.traces.folder import TraceJournal
 from standfast.traces.recording import (
     POSITION,
     CallDraft,
@@ -474,3 +474,33 @@ def _argument_names(
         return arguments.arguments
 
     return named
+
+
+class RecordingRun:
+    """The part of a run that goes into its trace and not into memory: events, lanes, tool calls, guardrails and the output."""
+
+    recorder: Recorder
+
+    def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> AbstractContextManager[EventDraft]:
+        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision later."""
+        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
+
+    def lane(self) -> Lane:
+        """Create a lane for the events of parallel work: ``with lane:`` in the worker."""
+        return self.recorder.lane()
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of a function, which may be an ``async def``; see ``Recorder.tool``."""
+        return self.recorder.tool(profile=profile, effects=effects)
+
+    def guardrail(self, guardrail_id: str) -> None:
+        """Record that a guardrail was triggered."""
+        self.recorder.guardrail(guardrail_id)
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Record the shape of the run's output."""
+        self.recorder.output(shape)

@@ -8,10 +8,9 @@ import builtins
 import inspect
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from msgspec import UNSET
 
@@ -23,13 +22,9 @@ from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, recalled_scopes
 from standfast.traces.artifact import ToolCall, ToolProfile, Trace
 from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls, verdict_of
-from standfast.traces.recorder import Recorder
-from standfast.traces.recording import CallDraft, EventDraft, Lane
-from standfast.traces.shapes import Shape
+from standfast.traces.recorder import Recorder, RecordingRun
+from standfast.traces.recording import CallDraft
 from standfast.vocabulary import Band, JsonScalar, Remembered, RunIdentity
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 class ReplayMemory(Protocol):
@@ -151,7 +146,7 @@ class ReplayingRecorder(Recorder):
         return answer.result
 
 
-class ReplayedRun:
+class ReplayedRun(RecordingRun):
     """The run that an agent gets in a replay. It has the agent's part of ``standfast.Run`` and answers from the record.
 
     ``recall`` reads ``memory``. ``remember`` and ``forget`` return what was recorded and change nothing.
@@ -161,30 +156,6 @@ class ReplayedRun:
         self.recorder = recorder
         self.scope = recorder.run.scope
         self._memory = memory
-
-    def event(
-        self, *, role: str, interceptor: str, decision_type: str | None = None
-    ) -> AbstractContextManager[EventDraft]:
-        """Record an event for as long as the block lasts."""
-        return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
-
-    def lane(self) -> Lane:
-        """Create a lane for the events of parallel work."""
-        return self.recorder.lane()
-
-    def tool(
-        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
-    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that answers a function's calls from the record."""
-        return self.recorder.tool(profile=profile, effects=effects)
-
-    def guardrail(self, guardrail_id: str) -> None:
-        """Record that a guardrail was triggered."""
-        self.recorder.guardrail(guardrail_id)
-
-    def output(self, shape: Shape | dict[str, Any]) -> None:
-        """Record the shape of the run's output."""
-        self.recorder.output(shape)
 
     def recall(
         self,

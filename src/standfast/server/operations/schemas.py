@@ -31,7 +31,7 @@ from standfast.limits import (
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
-from standfast.memory.sessions import SessionInfo, SessionMessage
+from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.recall.filters import Filter
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.store.records import HistoryEntry, RecordChange
