@@ -1,6 +1,7 @@
 """The judge: what its floors find in the labelled corpus, and what judging costs compared with committing."""
 
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -13,7 +14,7 @@ from standfast.store.commit import Commit, Write
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Record
-from tests.govern.corpus import PARTS, cases, figures, sealed_share
+from tests.govern.corpus import HOSTILE, PARTS, SHORT_HOSTILE_CHARS, cases, figures, known, sealed_share
 
 TITLE = "The judge"
 FACT = Record(
@@ -38,9 +39,9 @@ RECALLED = tuple(record.text for record in KNOWN[:50])
 
 
 def run() -> list[Ratio]:
-    """Recall and precision by label for each part of the corpus, then the cost of one judgement."""
+    """Recall and precision by label for each part of the corpus, then the cost of one judgement and of hostile texts."""
     judge = Judge(FloorRegistry.shipped())
-    return [*_found(judge), *_cost(judge)]
+    return [*_found(judge), *_cost(judge), _hostile(judge)]
 
 
 def _found(judge: Judge) -> list[Ratio]:
@@ -109,6 +110,24 @@ def _cost(judge: Judge) -> list[Ratio]:
             f"{size:.0f} times as long",
         ),
     ]
+
+
+def _hostile(judge: Judge) -> Ratio:
+    """Sixteen times a hostile text should take sixteen times as long; what is quadratic takes sixteen times that."""
+    growth = {}
+    for name, make in HOSTILE.items():
+        short, long = make(SHORT_HOSTILE_CHARS), make(16 * SHORT_HOSTILE_CHARS)
+        context = JudgingContext(
+            related=(known("k", short),), vault=(known("v", short, band="VAULT"),), recalled=(short,)
+        )
+        ways = {
+            "short": _judging(judge, Record(memory_id="m", text=short), context),
+            "long": _judging(judge, Record(memory_id="m", text=long), context),
+        }
+        seconds = best_seconds(ways, calls=1, rounds=3, clock=time.process_time)
+        growth[name] = seconds["long"] / max(seconds["short"], 0.0005) / 16
+    worst = max(growth, key=lambda name: (growth[name], name))
+    return at_most("the worst hostile text, 16 times as long, over 16", growth[worst], 5, worst)
 
 
 def _judging(judge: Judge, record: Record, context: JudgingContext) -> Callable[[], Judgement]:

@@ -228,7 +228,6 @@ GATE_MARGIN: Final = 0.1
 GATE_LEAST_GAIN: Final = 0.02
 STRATEGY_NAMES: Final = ("rewrite", "duplicates", "ablation", "recall", "compress", "few-shot", "reflection")
 EVALUATOR_NAMES: Final = ("exact", "contains", "numeric", "json-schema", "assertions", "judge")
-SESSION_IDLE_SECONDS: Final = 3_600.0
 
 assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must be exact"

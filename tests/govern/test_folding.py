@@ -4,9 +4,8 @@ import unicodedata
 
 import unicodedata2
 
-from standfast.govern.judge.folding import LATER, as_of_unicode_14, fold
 from standfast.govern.judge.judge import FloorRegistry, Judge
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import LATER, TextReading, as_of_unicode_14, fold
 from tests.govern.corpus import claim
 
 # Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a trombone's kin.

@@ -5,9 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from standfast.govern.judge import claimed_authority, injection_phrases
-from standfast.govern.judge.folding import fold
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import TextReading, fold
 
 BOOKS = (
     injection_phrases.PHRASES,

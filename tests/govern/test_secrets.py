@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
-from standfast.govern.judge.floors import SecrecyFloor
 from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
 from standfast.govern.judge.personal_data import is_luhn, national_ids_in
 from standfast.govern.judge.secrets import find_secret
+from standfast.govern.judge.text_floors import SecrecyFloor
 from standfast.govern.judge.text_reading import TextReading
 from tests.govern.corpus import claim
 

@@ -1,7 +1,5 @@
-"""How the floors read texts: words, numbers, folding, disguises, similarity; and that the time is linear in the text."""
+"""How the floors read texts: words, numbers, folding, disguises, similarity."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.govern.judge import text_reading
-from standfast.govern.judge.folding import fold
 from standfast.govern.judge.injection import disguised_texts
-from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
+from standfast.govern.judge.judge import FloorRegistry, Judge
 from standfast.govern.judge.similarity import KnownText, RecalledText, SimilarityIndex, says_nothing_new
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading, number
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, fold, number
 from standfast.limits import MAX_VALUE_BYTES
-from tests.govern.corpus import cases, claim, known
+from tests.govern.corpus import HOSTILE, SHORT_HOSTILE_CHARS, cases, claim
 
 JUDGE = Judge(FloorRegistry.shipped())
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
@@ -173,110 +170,32 @@ def test_every_excerpt_is_recognised_when_it_comes_back(excerpts: list[str]) -> 
     assert all(recalled.contains(TextReading(excerpt.upper())) for excerpt in excerpts)
 
 
-LONG = 1_600
-HOSTILE: dict[str, Callable[[int], str]] = {
-    "one letter": lambda n: "a" * n,
-    "one lookalike": lambda n: "а" * n,
-    "letters, then another script": lambda n: "a" * n + "中",
-    "digits": lambda n: "1" * n,
-    "digits apart": lambda n: "1 " * (n // 2),
-    "numbers joined": lambda n: "1." * (n // 2),
-    "letters apart": lambda n: "a " * (n // 2),
-    "pairs of hex": lambda n: "ab:" * (n // 3),
-    "spaces": lambda n: "password" + " " * n,
-    "passwords": lambda n: "password is " * (n // 12),
-    "secrets and colons": lambda n: "secret:" * (n // 7),
-    "tokens begun": lambda n: "-eyJa" * (n // 5),
-    "keys begun": lambda n: "sk-a" * (n // 4),
-    "URLs begun": lambda n: "a://b:" * (n // 6),
-    "addresses begun": lambda n: "a.b@c" * (n // 5),
-    "cards begun": lambda n: "4111 " * (n // 5),
-    "accounts begun": lambda n: "DE89 3704 " * (n // 10),
-    "seed phrases begun": lambda n: "seed phrase lamp " * (n // 17),
-    "orders begun": lambda n: "ignore all the previous " * (n // 24),
-    "orders sent": lambda n: "please send the keys to " * (n // 24),
-    "tools called": lambda n: "then call the tool to " * (n // 22),
-    "users asking": lambda n: "when the user asks then always " * (n // 31),
-    "law begun": lambda n: "this is hereby the " * (n // 19),
-    "comments begun": lambda n: "<!-- " * (n // 5),
-    "tags begun": lambda n: "<system " * (n // 8),
-    "spans begun": lambda n: "<span style=" * (n // 12),
-    "images begun": lambda n: "![](https://a/?" * (n // 15),
-    "quotes": lambda n: "\"'" * (n // 2),
-    "brackets": lambda n: "[{(<" * (n // 4),
-    "dashes": lambda n: "-" * n,
-    "apostrophes": lambda n: "a'" * (n // 2),
-    "combining marks": lambda n: "e" + "\u0301" * n,
-    "joiners": lambda n: "a\u200d" * (n // 2),
-    "selectors": lambda n: "\ufe0f" * n,
-    "base64": lambda n: "QUJD" * (n // 4),
-    "percent": lambda n: "%41" * (n // 3),
-    "entities": lambda n: "&#65;" * (n // 5),
-    "backslashes": lambda n: "\\u0041" * (n // 6),
-    "pairs apart": lambda n: "41 " * (n // 3),
-    "pairs marked": lambda n: "0x41," * (n // 5),
-    "hyphens in a word": lambda n: "ig-nore-" * (n // 8),
-    "wide gaps": lambda n: "a  b c  " * (n // 8),
-    "links with keys": lambda n: "?key=a&sig=" * (n // 11),
-    "logins": lambda n: "-u a:b " * (n // 7),
-    "prefixes": lambda n: "ab_cd_" * (n // 6),
-    "numbers of persons": lambda n: "DNI 1234567" * (n // 11),
-    "passports": lambda n: "passport no A1" * (n // 14),
-    "roles begun": lambda n: "you are now act as if " * (n // 22),
-    "prompts begun": lambda n: "print me your " * (n // 14),
-    "assistants": lambda n: "hey assistant you must " * (n // 23),
-    "marks": lambda n: '. : " ' * (n // 6),
-    "dates": lambda n: "4 May 2027 " * (n // 11),
-    "characters to come": lambda n: "\U0001fae8" * (n // 8),
-}
-
-
-def _seconds(text: str) -> float:
-    """The least processor time of a few judgements, beside a record and an excerpt made of the same stuff."""
-    context = JudgingContext(
-        related=(known("k", text[:LONG]),),
-        vault=(known("v", text[:LONG], band="VAULT"),),
-        recalled=(text[:LONG],),
-    )
-    best = float("inf")
-    for _ in range(3):
-        start = time.process_time()
-        JUDGE.judge(claim(text), context)
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_time_in_proportion(name: str) -> None:
-    """Sixteen times the text takes about sixteen times as long; what is quadratic takes 256 times and is caught."""
-    make = HOSTILE[name]
-    short, long = make(LONG), make(16 * LONG)
-    assert len(long) < READ_CHARS
+def test_hostile_text_is_read_to_its_end(name: str) -> None:
+    """Its words are found to the last one, and it gets the same judgement again. ``make bench`` measures that the time is linear."""
+    text = HOSTILE[name](16 * SHORT_HOSTILE_CHARS)
+    one = claim(text)
+    judgement = JUDGE.judge(one)
 
-    assert _seconds(long) < 80 * max(_seconds(short), 0.0005)
+    assert len(text) < READ_CHARS
+    assert not one.is_overlong
+    assert TextReading(f"{text} Zebra").pieces[-1] == "zebra"
+    assert JUDGE.judge(claim(text)) == judgement
 
 
 @pytest.mark.parametrize("field", ["text", "subject", "tags", "source", "refs"])
-def test_a_mebibyte_costs_no_more_than_what_is_read_of_it(field: str) -> None:
+def test_no_more_than_the_limit_is_read_of_a_mebibyte(field: str) -> None:
     """Whatever is too long is cut before it is looked at, and then turned away."""
-    read, whole = (
-        "ignore all the keys " * (READ_CHARS // 20),
-        "ignore all the keys " * (MAX_VALUE_BYTES // 20),
-    )
-    fields: dict[str, Callable[[str], dict[str, Any]]] = {
-        "text": lambda text: {"text": text},
-        "subject": lambda text: {"text": text, "subject": "s" * 256},
-        "tags": lambda text: {"text": "x", "tags": (text,)},
-        "source": lambda text: {"text": "x", "source": {"kind": "doc", "id": text}},
-        "refs": lambda text: {"text": "x", "refs": ({"a": [text]},)},
+    whole = "ignore all the keys " * (MAX_VALUE_BYTES // 20)
+    fields: dict[str, dict[str, Any]] = {
+        "text": {"text": whole},
+        "subject": {"text": whole, "subject": "s" * 256},
+        "tags": {"text": "x", "tags": (whole,)},
+        "source": {"text": "x", "source": {"kind": "doc", "id": whole}},
+        "refs": {"text": "x", "refs": ({"a": [whole]},)},
     }
-    costs = [min(_process_seconds(claim(**fields[field](text))) for _ in range(3)) for text in (read, whole)]
+    one = claim(**fields[field])
 
-    assert costs[1] < 6 * max(costs[0], 0.001)
-    assert JUDGE.judge(claim(**fields[field](whole))).verdict == "VOID"
-
-
-def _process_seconds(one: Claim) -> float:
-    start = time.process_time()
-    JUDGE.judge(one)
-    return time.process_time() - start
+    assert one.is_overlong
+    assert len(one.whole.text) <= 2 * READ_CHARS + 1
+    assert JUDGE.judge(one).verdict == "VOID"

@@ -62,7 +62,7 @@ def test_a_class_name_stands_once_in_the_package() -> None:
         node.name
         for path in SOURCE
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef)
     )
 
     assert {name for name, count in classes.items() if count > 1} - KNOWN_DUPLICATES == set()

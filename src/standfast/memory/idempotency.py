@@ -15,9 +15,8 @@ import msgspec
 from standfast.canon import canonical_bytes, fingerprint, parse
 from standfast.errors import PayloadMismatch, RequestReused
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.govern.judge.folding import plain
 from standfast.govern.judge.secrets import find_secret
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import TextReading, plain
 from standfast.limits import CALL_PAGE_CALLS
 from standfast.store.commit import Write, commit_id_of
 from standfast.store.store import Store

@@ -100,19 +100,19 @@ def _read(message: Any, number: int, names: dict[str, str]) -> ReadMessage:
     plain = dump() if callable(dump) else message
     try:
         return _message(plain, number, names)
-    except _Unreadable as problem:
+    except _UnreadableMessage as problem:
         raise InvalidValue(what=f"message {number}", problem=str(problem)) from None
 
 
 def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
     if not isinstance(plain, Mapping):
-        raise _Unreadable(f"it must be an object with role and content, not {shown(plain)}")
+        raise _UnreadableMessage(f"it must be an object with role and content, not {shown(plain)}")
     passages = _joined(_passages(plain, names))
     if sum(len(one.text) for one in passages) > MAX_MESSAGE_CHARS:
-        raise _Unreadable(f"it is longer than {MAX_MESSAGE_CHARS:,} characters")
+        raise _UnreadableMessage(f"it is longer than {MAX_MESSAGE_CHARS:,} characters")
     metadata = plain.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise _Unreadable(f"metadata must be an object, not {shown(metadata)}")
+        raise _UnreadableMessage(f"metadata must be an object, not {shown(metadata)}")
     return ReadMessage(
         passages=tuple(cut for one in passages for cut in _cut(one)),
         position=_position(plain.get("position")),
@@ -121,7 +121,7 @@ def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
     )
 
 
-class _Unreadable(Exception):
+class _UnreadableMessage(Exception):
     """Why a message can't be read."""
 
 
@@ -134,7 +134,7 @@ def _passages(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Pas
         return
     role = kind if message.get("role") is None and kind in KIND_OF_ROLE else message.get("role")
     if not isinstance(role, str) or role.lower() not in KIND_OF_ROLE:
-        raise _Unreadable(f"role must be one of {', '.join(_ROLES)}, not {shown(role)}")
+        raise _UnreadableMessage(f"role must be one of {', '.join(_ROLES)}, not {shown(role)}")
     source = KIND_OF_ROLE[role.lower()]
     name = message.get("name")
     speaker = _name(name) if isinstance(name, str) and name.strip() else role.lower()
@@ -163,10 +163,10 @@ def _parts(parts: Iterable[Any], kind: str, speaker: str, names: dict[str, str])
             yield Passage(kind=kind, speaker=speaker, text=part)
             continue
         if not isinstance(part, Mapping):
-            raise _Unreadable(f"content must be text or a list of parts, not {shown(part)}")
+            raise _UnreadableMessage(f"content must be text or a list of parts, not {shown(part)}")
         named = part.get("type", "text" if "text" in part else None)
         if not isinstance(named, str):
-            raise _Unreadable(f"a part of the content has no type: {shown(dict(part))}")
+            raise _UnreadableMessage(f"a part of the content has no type: {shown(dict(part))}")
         if named in _SILENT:
             continue
         if named in _CALLS:
@@ -177,7 +177,7 @@ def _parts(parts: Iterable[Any], kind: str, speaker: str, names: dict[str, str])
         elif named in _TEXTS:
             text = part.get("refusal") if named == "refusal" else part.get("text")
             if not isinstance(text, str):
-                raise _Unreadable(f"the text of a part must be a string, not {shown(text)}")
+                raise _UnreadableMessage(f"the text of a part must be a string, not {shown(text)}")
             yield Passage(kind=kind, speaker=speaker, text=text)
         else:
             yield Passage(kind=kind, speaker=speaker, text=f"[{named[:40]}]")
@@ -186,12 +186,12 @@ def _parts(parts: Iterable[Any], kind: str, speaker: str, names: dict[str, str])
 def _call(call: Any, speaker: str, names: dict[str, str]) -> Passage:
     """A call of a tool, as text. It is what the agent said; the result is the tool's."""
     if not isinstance(call, Mapping):
-        raise _Unreadable(f"a tool call must be an object, not {shown(call)}")
+        raise _UnreadableMessage(f"a tool call must be an object, not {shown(call)}")
     function = call.get("function") if isinstance(call.get("function"), Mapping) else call
     assert isinstance(function, Mapping)
     name = function.get("name")
     if not isinstance(name, str) or not name.strip():
-        raise _Unreadable("a tool call has no name")
+        raise _UnreadableMessage("a tool call has no name")
     given = function.get("arguments", function.get("input", function.get("args", "")))
     arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     call_id = call.get("id") or call.get("call_id")
@@ -252,7 +252,7 @@ def _position(position: Any) -> int | None:
     if position is None:
         return None
     if type(position) is not int or not 0 <= position <= MAX_MESSAGE_POSITION:
-        raise _Unreadable(
+        raise _UnreadableMessage(
             f"position must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {shown(position)}"
         )
     return position
@@ -267,7 +267,7 @@ def _time(message: Mapping[str, Any], number: int) -> str | None:
         try:
             given = datetime.fromtimestamp(given, UTC)
         except (OverflowError, ValueError, OSError):
-            raise _Unreadable(f"its time is no time: {shown(given)}") from None
+            raise _UnreadableMessage(f"its time is no time: {shown(given)}") from None
     return instant_text(given, what=f"the time of message {number}")
 
 

@@ -3,18 +3,17 @@
     F1_Amanah      ProvenanceFloor     soft   it names its source, if it is meant as law
     F2_Truth       TruthFloor          hard   it does not contradict what is sealed
     F3_Witness     CorroborationFloor  soft   a source other than the agent supports what is meant as law
-    F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible (clarity.py)
-    F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data
+    F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible (text_floors.py)
+    F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data (text_floors.py)
     F6_Injection   InjectionFloor      hard   it states a fact and gives no orders (injection.py)
     F7_Humility    CalibrationFloor    soft   it is no more certain than its sources
     F8_Novelty     NoveltyFloor        hard   it is short enough and was not rejected before
-    F9_Authority   AuthorityFloor      hard   it does not claim to be law (claimed_authority.py)
+    F9_Authority   AuthorityFloor      hard   it does not claim to be law (text_floors.py)
 
 All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
 """
 
 import re
-import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -29,13 +28,9 @@ from standfast.govern.judge.claim import (
     Claim,
     Finding,
     JudgingContext,
-    NeedsReview,
     sites_of,
     sources_of,
 )
-from standfast.govern.judge.folding import plain
-from standfast.govern.judge.personal_data import personal_data_in
-from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import KnownText, says_nothing_new
 from standfast.govern.judge.text_reading import (
     AMBIGUOUS_MONTHS,
@@ -300,76 +295,6 @@ def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
 
 def _day_before(day: str, days: int) -> str:
     return (date.fromisoformat(day) - timedelta(days=days)).isoformat()
-
-
-# F5_Secrecy.
-
-# Characters separated by spaces, which hides a key from a scanner.
-_SPACED_OUT: Final = re.compile(r"(?<!\S)\S(?: \S){15,400}(?!\S)")
-_SINGLE_CHARS: Final = frozenset(string.ascii_lowercase + string.digits)
-_MIN_SINGLE_CHARS: Final = 8
-
-
-_TREATMENTS: Final = ("allow", "review", "refuse")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecrecyFloor:
-    """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
-
-    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The reason names the
-    kind and never the value. Placeholders from documentation pass. It does not recognise secrets without a known form that no
-    word announces, secrets that are encoded, and personal data without a form: names, addresses, health. Each kind of personal
-    data is ``"allow"``, ``"review"`` (a human decides) or ``"refuse"``.
-    """
-
-    name: str = "F5_Secrecy"
-    threshold: float = 0.5
-    hard: bool = True
-    cards: str = "refuse"
-    accounts: str = "refuse"
-    national_ids: str = "refuse"
-    emails: str = "allow"
-    phones: str = "allow"
-
-    def __post_init__(self) -> None:
-        for group in ("cards", "accounts", "national_ids", "emails", "phones"):
-            if (given := getattr(self, group)) not in _TREATMENTS:
-                problem = f"option {group} must be one of {', '.join(_TREATMENTS)}, not {given!r:.80}"
-                raise InvalidValue(what="SecrecyFloor", problem=problem)
-
-    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """0 for a secret, 0.2 for personal data, 1 for neither."""
-        if claim.is_overlong:
-            return OVERLONG
-        whole = claim.whole
-        found = self._find_in(whole, claim.secret_kind)
-        if found is CLEAN and (plain_text := plain(whole.text)) != whole.text:
-            found = self._find_in_text(plain_text)
-        if (
-            found is CLEAN
-            and len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS
-            and _SPACED_OUT.search(whole.text)
-        ):
-            joined = _SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), whole.text)
-            found = self._find_in_text(joined)
-        return found
-
-    def _find_in_text(self, text: str) -> Finding:
-        reading = TextReading(text)
-        return self._find_in(reading, find_secret(reading.text, reading.longest_run_chars))
-
-    def _find_in(self, reading: TextReading, kind: str | None) -> Finding:
-        if kind is not None:
-            return Finding(0.0, f"contains a secret ({kind}). Remove it")
-        to_review = None
-        for found in personal_data_in(reading):
-            match getattr(self, found.group):
-                case "refuse":
-                    return Finding(0.2, f"contains personal data ({found.kind}). Remove it")
-                case "review":
-                    to_review = to_review or NeedsReview(0.2, f"contains personal data ({found.kind})")
-        return to_review or CLEAN
 
 
 # F7_Humility.

@@ -42,18 +42,16 @@ from standfast.govern.judge.claim import (
     NeedsReview,
     source_key,
 )
-from standfast.govern.judge.claimed_authority import AuthorityFloor
-from standfast.govern.judge.clarity import ClarityFloor
 from standfast.govern.judge.floors import (
     CalibrationFloor,
     CorroborationFloor,
     NoveltyFloor,
     ProvenanceFloor,
-    SecrecyFloor,
     TruthFloor,
 )
-from standfast.govern.judge.folding import as_of_unicode_14
 from standfast.govern.judge.injection import InjectionFloor
+from standfast.govern.judge.text_floors import AuthorityFloor, ClarityFloor, SecrecyFloor
+from standfast.govern.judge.text_reading import as_of_unicode_14
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
 from standfast.scopes import checked_scope, is_within
 from standfast.vocabulary import FloorCheck, Value, Verdict

@@ -1,6 +1,6 @@
 """Personal data: finds card numbers, bank accounts, national ids, e-mail addresses and phone numbers, by their form.
 
-``find_personal_data`` returns the kind and never the value, because the answer is stored. Published test numbers pass, and so does a
+Reasons name the kind and never the value, because they are stored. Published test numbers pass, and so does a
 number that its own text calls an order, a part or a tracking number. Names, postal addresses, health data and
 birth dates are not recognised.
 
@@ -233,12 +233,6 @@ class FoundData(NamedTuple):
     group: str
     kind: str
     part: str
-
-
-def find_personal_data(reading: TextReading) -> str | None:
-    """The kind of the first personal data found, in a fixed order of kinds, or None. Contact data is left out."""
-    found = (one.kind for one in personal_data_in(reading) if one.group not in CONTACT_GROUPS)
-    return next(found, None)
 
 
 def personal_data_in(reading: TextReading) -> Iterator[FoundData]:

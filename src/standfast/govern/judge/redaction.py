@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from standfast.govern.judge.claim import NOTHING_KNOWN, Claim
-from standfast.govern.judge.floors import SecrecyFloor
 from standfast.govern.judge.personal_data import CONTACT_GROUPS, personal_data_in
 from standfast.govern.judge.secrets import secrets_in
+from standfast.govern.judge.text_floors import SecrecyFloor
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.limits import MAX_NAME_CHARS
 from standfast.remember_request import RememberRequest
