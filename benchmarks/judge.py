@@ -120,7 +120,7 @@ def _hostile(judge: Judge) -> Ratio:
         context = JudgingContext(
             related=(known("k", short),), vault=(known("v", short, band="VAULT"),), recalled=(short,)
         )
-        ways = {
+        ways: dict[str, Callable[[], object]] = {
             "short": _judging(judge, Record(memory_id="m", text=short), context),
             "long": _judging(judge, Record(memory_id="m", text=long), context),
         }
