@@ -21,7 +21,7 @@ from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line, locate_episodes, read_episode, write_jsonl
 from standfast.bench.grid import PRIMARY_BUDGETS, plan_grid, run_unit
-from standfast.bench.oracle import oracle_curve
+from standfast.bench.metrics import oracle_curve
 from standfast.bench.runner import PricedEpisode, run_policy
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
 from standfast.policies.byte_model import ByteModel

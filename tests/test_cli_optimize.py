@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.memory import Memory
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from tests.servers.s3 import REGION
 
 PROMPT = """

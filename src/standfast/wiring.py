@@ -20,7 +20,7 @@ from standfast.traces.folder import TraceFolder
 
 if TYPE_CHECKING:
     # Slow to import, and only the prompt commands need them.
-    from standfast.optimize.evals.cache import ResultCache
+    from standfast.optimize.evals.results import ResultCache
     from standfast.optimize.prompts.overrides import PromptOverridesStore
     from standfast.optimize.prompts.template import PromptTemplate
     from standfast.optimize.providers.adapter import ProviderAdapter
@@ -77,7 +77,7 @@ def floors_of(settings: Settings) -> FloorRegistry:
     registry = FloorRegistry.shipped().configured(settings.floors)
     if (chosen := settings.model_floor) is not None:
         from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor  # noqa: PLC0415  # Loaded only when used.
-        from standfast.optimize.providers.guard import ProviderGuard  # noqa: PLC0415  # As above.
+        from standfast.optimize.providers.adapter import ProviderGuard  # noqa: PLC0415  # As above.
 
         provider = open_provider(
             chosen.provider,
@@ -158,24 +158,24 @@ def _text(name: str, path: str) -> str:
 def open_overrides(url: str) -> "PromptOverridesStore":
     """Open the prompt overrides in a folder, at ``redis://…`` or at ``s3://bucket/prefix``."""
     if _is_redis(url):
-        from standfast.optimize.prompts.redis import RedisPromptOverridesStore  # noqa: PLC0415  # Loaded only when used.
+        from standfast.optimize.prompts.backends import RedisPromptOverridesStore  # noqa: PLC0415  # Loaded only when used.
 
         return RedisPromptOverridesStore(client=_redis_client(url))
     if url.startswith("s3://"):
-        from standfast.optimize.prompts.s3 import S3PromptOverridesStore  # noqa: PLC0415  # As above.
+        from standfast.optimize.prompts.backends import S3PromptOverridesStore  # noqa: PLC0415  # As above.
 
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         return S3PromptOverridesStore(
             client=_s3_client(), bucket=bucket, prefix=prefix or "standfast/overrides/"
         )
-    from standfast.optimize.prompts.local import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
+    from standfast.optimize.prompts.backends import LocalPromptOverridesStore  # noqa: PLC0415  # As above.
 
     return LocalPromptOverridesStore(url)
 
 
 def open_result_cache(url: str) -> "ResultCache":
     """Open the cache of eval results in a folder, at ``redis://…`` or in ``:memory:``."""
-    from standfast.optimize.evals.cache import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Loaded only when used.
+    from standfast.optimize.evals.results import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Loaded only when used.
 
     if url == ":memory:":
         return InMemoryResultCache()
@@ -197,10 +197,10 @@ def open_provider(
         problem = "the provider needs the name of a model; give --model"
         raise InvalidSettings(name="model", source="command line", problem=problem)
     if kind == "anthropic":
-        from standfast.optimize.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # As above.
+        from standfast.optimize.providers.vendors import AnthropicProvider  # noqa: PLC0415  # As above.
 
         return AnthropicProvider(model=model, base_url=base_url)
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
+    from standfast.optimize.providers.vendors import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
 
     return OpenAICompatibleProvider(model=model, base_url=base_url)
 

@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import Band, Memory, Settings
-from standfast.bench import engines
-from standfast.bench.deployment import deployment_settings, graded_budget
+from standfast.bench import grid as engines
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import ResultsFolder, plan_grid, run_grid
+from standfast.bench.leaderboard import deployment_settings, graded_budget
 from standfast.bench.runner import PricedEpisode
 from standfast.cli import main
 from standfast.errors import BadFile, InvalidSettings, InvalidValue, UnknownPolicy

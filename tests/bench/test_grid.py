@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import InvalidValue, ManualClock
-from standfast.bench import engines
+from standfast.bench import grid as engines
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import (
     Grid,

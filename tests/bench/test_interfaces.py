@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from standfast.bench import conversation_episode
 from standfast.bench.sources import git_history
 from standfast.bench.sources.conversations import SpokenMessage, kind_of_message
+from standfast.bench.sources.descriptions import read_asyncapi, read_json_schema
 from standfast.bench.sources.idl import read_graphql, read_protobuf
 from standfast.bench.sources.interfaces import ReadInterface, operation_changes
-from standfast.bench.sources.schemas import read_asyncapi, read_json_schema
 from standfast.cli import main
 from standfast.errors import BadFile
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from standfast.bench import engines
+from standfast.bench import grid as engines
 from standfast.bench.conditions import CONDITIONS, condition_named
 from standfast.bench.entrants import Entrant, foreign_code
 from standfast.bench.episodes import write_jsonl
@@ -15,7 +15,7 @@ from standfast.bench.grid import ResultsFolder, plan_grid, read_results, run_gri
 from standfast.bench.runner import PricedEpisode
 from standfast.errors import PolicyFailed, UnknownPolicy
 from standfast.policies import ByteModel, PolicySpec, Track, estimate_bytes
-from standfast.policies.frozen import frozen
+from standfast.policies.byte_model import frozen
 from tests.bench.episodes import small_episode
 
 CHEATS = '''

@@ -7,10 +7,18 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from standfast.bench import changelog_episode, label_quality, write_jsonl
-from standfast.bench.label_quality import agreement, hand_labels, label_report, rule_answers, step_id
+from standfast.bench import changelog_episode, write_jsonl
+from standfast.bench.sources import labelling
 from standfast.bench.sources.conversations import SpokenMessage, kind_of_message
-from standfast.bench.sources.labelling import CLASS_OF_KIND, DriftClass
+from standfast.bench.sources.labelling import (
+    CLASS_OF_KIND,
+    DriftClass,
+    agreement,
+    hand_labels,
+    label_report,
+    rule_answers,
+    step_id,
+)
 from standfast.bench.sources.markdown import ChangelogNote, kind_of_note, section_changes
 from standfast.cli import main
 
@@ -21,7 +29,7 @@ def test_the_sample_is_large_and_covers_every_format_and_half() -> None:
     sample = hand_labels()
 
     assert len({one.id for one in sample}) == len(sample) >= 600
-    assert {one.half for one in sample} == set(label_quality.HALVES)
+    assert {one.half for one in sample} == set(labelling.HALVES)
     assert {one.format for one in sample} == {
         "asyncapi",
         "changelog",
@@ -71,7 +79,7 @@ def test_answers_are_computed_anew_from_episodes(tmp_path: Path, monkeypatch: py
         msgspec.structs.replace(one, id=ids[1], label=B, second=A),
         one,
     ]
-    monkeypatch.setattr(label_quality, "hand_labels", lambda: sample)
+    monkeypatch.setattr(labelling, "hand_labels", lambda: sample)
     run = CliRunner().invoke(main, ["bench", "labels", str(file), "--json"])
 
     assert rule_answers([file]) == {ids[0]: A, ids[1]: B}

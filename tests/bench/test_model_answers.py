@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.bench import Entrant, PricedEpisode, ask_model, write_jsonl
-from standfast.bench.model_answers import parse_answer
+from standfast.bench.kept_memory import parse_answer
 from standfast.cli import main
 from tests.bench.episodes import episode_of
 

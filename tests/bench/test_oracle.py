@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ortools.algorithms.python import knapsack_solver
 from ortools.linear_solver import pywraplp
 
-from standfast.bench import oracle
+from standfast.bench import metrics as oracle
 from standfast.bench.episodes import locate_episodes, read_episode
-from standfast.bench.oracle import oracle_curve, oracle_worth
+from standfast.bench.metrics import oracle_curve, oracle_worth
 from standfast.bench.runner import PricedEpisode
 from standfast.clock import seeded
 from standfast.policies.byte_model import ByteModel

@@ -13,7 +13,7 @@ from standfast import InvalidValue
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line
 from standfast.bench.runner import PricedEpisode
-from standfast.bench.sources.adversarial import generate_against
+from standfast.bench.sources.descriptions import operations, parse_description, read_openapi
 from standfast.bench.sources.git_history import file_version, git_versions
 from standfast.bench.sources.interfaces import (
     InterfaceVersion,
@@ -31,8 +31,7 @@ from standfast.bench.sources.markdown import (
     read_notes,
     section_changes,
 )
-from standfast.bench.sources.openapi import operations, parse_description, read_openapi
-from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.bench.sources.synthetic import DriftSettings, Regime, generate, generate_against
 from standfast.cli import main
 from standfast.errors import BadFile
 from standfast.policies.byte_model import ByteModel

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.bench import generate_against, verify_submission
-from standfast.bench.sources import adversarial
+from standfast.bench.sources import synthetic as adversarial
 from standfast.bench.sources.synthetic import DriftSettings, Regime
 from standfast.bench.submission import read_submission, submission_hash
 from standfast.cli import main

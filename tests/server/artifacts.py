@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from standfast.bench.engines import in_process
 from standfast.bench.episodes import write_jsonl
-from standfast.bench.grid import ResultsFolder, plan_grid, run_grid
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.bench.grid import ResultsFolder, in_process, plan_grid, run_grid
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.bench.episodes import small_episode

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from standfast import Client
 from standfast.clock import RandomIds
 from standfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.app import build_app
 from standfast.traces.artifact import Trace

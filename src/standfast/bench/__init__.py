@@ -8,8 +8,6 @@ Example:
             print(name, episode.run(Entrant.parse(name), 1_024).metrics.recall)
 """
 
-from standfast.bench.deployment import deployment_settings, graded_budget
-from standfast.bench.engines import dask_cluster, in_process, process_pool, usable_cores
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode, load_jsonl, write_jsonl
 from standfast.bench.grid import (
@@ -17,18 +15,21 @@ from standfast.bench.grid import (
     GridEstimate,
     GridSummary,
     ResultsFolder,
+    dask_cluster,
     estimate_grid,
+    in_process,
     plan_grid,
+    process_pool,
     read_results,
     run_grid,
     summarise_grid,
+    usable_cores,
 )
-from standfast.bench.leaderboard import LeaderboardRow, rank_policies
+from standfast.bench.kept_memory import ModelAnswers, ask_model
+from standfast.bench.leaderboard import LeaderboardRow, deployment_settings, graded_budget, rank_policies
 from standfast.bench.metrics import EpisodeMetrics
-from standfast.bench.model_answers import ModelAnswers, ask_model
 from standfast.bench.report import write_report
 from standfast.bench.runner import EpisodeRun, PricedEpisode, run_policy
-from standfast.bench.sources.adversarial import generate_against
 from standfast.bench.sources.conversations import conversation_episode
 from standfast.bench.sources.git_history import SourceVersion, file_version, git_versions
 from standfast.bench.sources.interfaces import (
@@ -38,7 +39,7 @@ from standfast.bench.sources.interfaces import (
     interface_versions,
 )
 from standfast.bench.sources.markdown import changelog_episode, docs_episode
-from standfast.bench.sources.synthetic import DriftSettings, Regime, generate
+from standfast.bench.sources.synthetic import DriftSettings, Regime, generate, generate_against
 from standfast.bench.statistics import Mean, PolicyComparison, compare
 from standfast.bench.submission import PolicySubmission, SubmissionCheck, verify_submission
 

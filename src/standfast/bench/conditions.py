@@ -14,7 +14,12 @@ import msgspec
 
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
-from standfast.bench.kept_memory import QUESTION_KINDS, KeptMemory, questions_about, read_answer
+from standfast.bench.kept_memory import (
+    QUESTION_KINDS,
+    KeptMemory,
+    questions_about,
+    read_answer,
+)
 from standfast.bench.metrics import ratio
 from standfast.bench.runner import PricedEpisode, curve_points, result_row, run_policy
 from standfast.errors import InvalidValue
@@ -28,8 +33,6 @@ WINDOW_STEPS: Final = 50
 BYTES_PER_STEP: Final = 256
 DEADLINE_STEPS: Final = 10
 RETRIEVAL_DEPTHS: Final = (1, 5)
-RECALL_TOKENS: Final = 800
-RECALL_ITEMS: Final = 10
 DOCUMENTATION: Final = frozenset((ObservationKind.DOCUMENTATION, ObservationKind.MIGRATION_GUIDE))
 
 
@@ -261,7 +264,7 @@ class RetrievalCondition(_SeparateCondition):
         memory = KeptMemory(store)
         ranks = []
         for api, wanted in self._wanted.items():
-            found = [t for t, _ in memory.recall(api, tokens=RECALL_TOKENS, max_items=max(RETRIEVAL_DEPTHS))]
+            found = [t for t, _ in memory.recall(api, max_items=max(RETRIEVAL_DEPTHS))]
             ranks += [found.index(wanted) + 1] if wanted in found else []
         queries = len(self._wanted)
         return {
@@ -293,11 +296,7 @@ class AnswersCondition(_SeparateCondition):
         """Run the policy and question its memory."""
         store, _ = self.priced.fill_store(entrant, max_bytes)
         memory, retained = KeptMemory(store), store.retained()
-        right = [
-            question
-            for question in self._questions
-            if read_answer(question, memory, tokens=RECALL_TOKENS, max_items=RECALL_ITEMS) == question.answer
-        ]
+        right = [question for question in self._questions if read_answer(question, memory) == question.answer]
         worth = self.episode.labels.worth
         return {
             "questions": len(self._questions),

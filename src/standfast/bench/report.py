@@ -11,8 +11,7 @@ from typing import Final
 
 from standfast.bench import plots
 from standfast.bench.conditions import condition_named
-from standfast.bench.deployment import read_plan
-from standfast.bench.grid import CURVES, Grid, read_results
+from standfast.bench.grid import CURVES, Grid, read_plan, read_results
 from standfast.bench.leaderboard import (
     GROUPINGS,
     POOLED,

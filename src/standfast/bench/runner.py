@@ -15,8 +15,14 @@ import msgspec
 
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import Episode
-from standfast.bench.metrics import ActionCounts, EpisodeMetrics, WorthCurve, evaluate
-from standfast.bench.oracle import oracle_curve, oracle_worth
+from standfast.bench.metrics import (
+    ActionCounts,
+    EpisodeMetrics,
+    WorthCurve,
+    evaluate,
+    oracle_curve,
+    oracle_worth,
+)
 from standfast.canon import fingerprint
 from standfast.errors import PolicyFailed, StandfastError
 from standfast.policies import (
@@ -33,8 +39,7 @@ from standfast.policies import (
     WritePolicy,
     apply_policy,
 )
-from standfast.policies.byte_model import compressed_bytes, json_bytes
-from standfast.policies.frozen import frozen
+from standfast.policies.byte_model import compressed_bytes, frozen, json_bytes
 from standfast.policies.write_policy import HINTS, visible_metadata
 from standfast.vocabulary import ActionType, MemoryAction, Step
 

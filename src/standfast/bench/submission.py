@@ -28,11 +28,9 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
-from standfast.bench.deployment import read_plan
-from standfast.bench.engines import Engine, in_process
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import file_hash
-from standfast.bench.grid import Grid, GridUnit, plan_grid, read_results
+from standfast.bench.grid import Engine, Grid, GridUnit, in_process, plan_grid, read_plan, read_results
 from standfast.errors import BadFile
 from standfast.policies.write_policy import BUILT_IN, ENTRY_POINT_GROUP
 

@@ -277,7 +277,7 @@ def leaderboard(  # noqa: PLR0917  # One argument for each option.
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded: with its settings,
     its budget, the grid's byte model and the grid's seed. Policies that need labels are refused.
     """
-    from standfast.bench.deployment import deployment_settings  # noqa: PLC0415  # As above.
+    from standfast.bench.leaderboard import deployment_settings  # noqa: PLC0415  # As above.
 
     if deploy is not None:
         lines = deployment_settings(results, deploy, band=band, max_bytes=budget)
@@ -405,16 +405,16 @@ def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
     """
     import msgspec  # noqa: PLC0415  # As above.
 
-    from standfast.bench import label_quality  # noqa: PLC0415  # As above.
+    from standfast.bench.sources import labelling  # noqa: PLC0415  # As above.
     from standfast.errors import BadFile  # noqa: PLC0415  # As above.
 
     if episodes and before:
         raise click.UsageError("--before is for the recorded answers; leave EPISODES out")
-    sample = label_quality.hand_labels()
-    answers = label_quality.rule_answers(episodes) if episodes else None
+    sample = labelling.hand_labels()
+    answers = labelling.rule_answers(episodes) if episodes else None
     if answers is not None and not any(one.id in answers for one in sample):
         raise BadFile(file=episodes[0], problem="no step of the sample is in these episodes")
-    report = label_quality.label_report(sample, answers, before=before)
+    report = labelling.label_report(sample, answers, before=before)
     if as_json:
         print_json({name: msgspec.to_builtins(one) for name, one in report.items()})
         return

@@ -129,17 +129,17 @@ def _import_interface(  # noqa: PLR0917  # As the commands.
     with_host: bool = False,
     as_json: bool,
 ) -> None:
-    from standfast.bench.sources import idl, interfaces, openapi, schemas  # noqa: PLC0415  # As above.
+    from standfast.bench.sources import descriptions, idl, interfaces  # noqa: PLC0415  # As above.
 
     read, suffixes = {
-        "openapi": (openapi.read_openapi, (".json", ".yaml", ".yml")),
-        "asyncapi": (schemas.read_asyncapi, (".json", ".yaml", ".yml")),
-        "json-schema": (schemas.read_json_schema, (".json",)),
+        "openapi": (descriptions.read_openapi, (".json", ".yaml", ".yml")),
+        "asyncapi": (descriptions.read_asyncapi, (".json", ".yaml", ".yml")),
+        "json-schema": (descriptions.read_json_schema, (".json",)),
         "graphql": (idl.read_graphql, (".graphql", ".graphqls", ".gql")),
         "protobuf": (idl.read_protobuf, (".proto",)),
     }[form]
     if with_host:
-        read = openapi.read_openapi_with_host
+        read = descriptions.read_openapi_with_host
     _check_origin(versions, repository, path, "two or more VERSIONS")
     skipped = _Skipped()
     with progress_bar("reading versions", quiet=as_json) as progress:

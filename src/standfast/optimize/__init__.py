@@ -14,13 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from standfast.optimize.evals.cache import (
-        InMemoryResultCache,
-        LocalResultCache,
-        RedisResultCache,
-        ResultCache,
-    )
-    from standfast.optimize.evals.dataset_files import is_graded_by_assertions, read_dataset
     from standfast.optimize.evals.evaluators import (
         AllOf,
         AnyOf,
@@ -34,8 +27,17 @@ if TYPE_CHECKING:
         Score,
         named_evaluator,
     )
-    from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
-    from standfast.optimize.evals.samples import Dataset, Sample
+    from standfast.optimize.evals.results import (
+        EvalReport,
+        EvalRequest,
+        EvalResult,
+        InMemoryResultCache,
+        LocalResultCache,
+        Outcome,
+        RedisResultCache,
+        ResultCache,
+    )
+    from standfast.optimize.evals.samples import Dataset, Sample, is_graded_by_assertions, read_dataset
     from standfast.optimize.loops.agent import (
         AgentMemory,
         AgentSession,
@@ -54,11 +56,8 @@ if TYPE_CHECKING:
         rollback,
         set_overrides,
     )
-    from standfast.optimize.loops.eval import EvalLoop
     from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason
-    from standfast.optimize.loops.group import LoopGroup
-    from standfast.optimize.loops.improving import FewShot, Reflection
-    from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
+    from standfast.optimize.loops.main import EvalLoop, MainLoop, MainLoopRequest, MainLoopResult
     from standfast.optimize.loops.optimize import (
         OptimizeLoop,
         OptimizeRequest,
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
         optimize,
         optimize_in_process,
     )
-    from standfast.optimize.loops.progress import CandidateProgress, OptimizationProgress, live_table
     from standfast.optimize.loops.proposals import (
         CompressStrategy,
         SampleOutcome,
@@ -85,15 +83,24 @@ if TYPE_CHECKING:
         html_report,
     )
     from standfast.optimize.loops.rewriting import Rewriting, rewriting_strategies
-    from standfast.optimize.loops.spending import ModelSpending, SpendingEstimate, SpendingLimits
+    from standfast.optimize.loops.spending import (
+        CandidateProgress,
+        ModelSpending,
+        OptimizationProgress,
+        SpendingEstimate,
+        SpendingLimits,
+        live_table,
+    )
     from standfast.optimize.loops.strategies import (
         Ablation,
         DuplicateRemoval,
+        FewShot,
         LLMCompressStrategy,
         RecallBudget,
+        Reflection,
         named_strategies,
     )
-    from standfast.optimize.loops.worker import WorkerLoop
+    from standfast.optimize.loops.worker import LoopGroup, WorkerLoop
     from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
     from standfast.optimize.mailboxes.mailbox import (
         DeadLetter,
@@ -106,7 +113,11 @@ if TYPE_CHECKING:
     )
     from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
     from standfast.optimize.mailboxes.wire import Codec, WireCodec, message_kind
-    from standfast.optimize.prompts.local import LocalPromptOverridesStore
+    from standfast.optimize.prompts.backends import (
+        LocalPromptOverridesStore,
+        RedisPromptOverridesStore,
+        S3PromptOverridesStore,
+    )
     from standfast.optimize.prompts.overrides import (
         OverridesBackend,
         PromptOverride,
@@ -123,8 +134,6 @@ if TYPE_CHECKING:
         ResolvedPrompt,
         descriptor_for_prompt,
     )
-    from standfast.optimize.prompts.redis import RedisPromptOverridesStore
-    from standfast.optimize.prompts.s3 import S3PromptOverridesStore
     from standfast.optimize.prompts.template import (
         InMemoryPromptRegistry,
         PromptDescriptor,
@@ -142,13 +151,12 @@ if TYPE_CHECKING:
         ModelToolCall,
         ProviderAdapter,
         ProviderConfig,
+        ProviderGuard,
         TokenUsage,
         ToolSpec,
     )
-    from standfast.optimize.providers.anthropic import AnthropicProvider
-    from standfast.optimize.providers.guard import ProviderGuard
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
     from standfast.optimize.providers.scripted import ScriptedProvider, scripted_by
+    from standfast.optimize.providers.vendors import AnthropicProvider, OpenAICompatibleProvider
 
 __all__ = [
     "Ablation",
@@ -282,41 +290,31 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
-    "evals.cache": "InMemoryResultCache LocalResultCache RedisResultCache ResultCache",
-    "evals.dataset_files": "is_graded_by_assertions read_dataset",
     "evals.evaluators": "AllOf AnyOf Assertions Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
-    "evals.results": "EvalReport EvalRequest EvalResult Outcome",
-    "evals.samples": "Dataset Sample",
-    "loops.agent": "AgentMemory AgentSession Resources AgentTool ToolContext ToRemember",
+    "evals.results": "EvalReport EvalRequest EvalResult InMemoryResultCache LocalResultCache Outcome RedisResultCache ResultCache",
+    "evals.samples": "Dataset Sample is_graded_by_assertions read_dataset",
+    "loops.agent": "AgentMemory AgentSession AgentTool Resources ToolContext ToRemember",
     "loops.apply": "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides",
-    "loops.eval": "EvalLoop",
     "loops.gate": "GateSettings PowerStatement RejectReason",
-    "loops.group": "LoopGroup",
-    "loops.improving": "FewShot Reflection",
-    "loops.main": "MainLoop MainLoopRequest MainLoopResult",
+    "loops.main": "EvalLoop MainLoop MainLoopRequest MainLoopResult",
     "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
-    "loops.progress": "CandidateProgress OptimizationProgress live_table",
     "loops.proposals": "CompressStrategy SampleOutcome SectionEdit Strategies StrategySession",
     "loops.report": "Modification OptimizationReport ParetoPoint RejectedModification UnchangedSection UntestedText html_report",
     "loops.rewriting": "Rewriting rewriting_strategies",
-    "loops.spending": "ModelSpending SpendingEstimate SpendingLimits",
-    "loops.strategies": "Ablation DuplicateRemoval LLMCompressStrategy RecallBudget named_strategies",
-    "loops.worker": "WorkerLoop",
+    "loops.spending": "CandidateProgress ModelSpending OptimizationProgress SpendingEstimate SpendingLimits live_table",
+    "loops.strategies": "Ablation DuplicateRemoval FewShot LLMCompressStrategy RecallBudget Reflection named_strategies",
+    "loops.worker": "LoopGroup WorkerLoop",
     "mailboxes.in_memory": "InMemoryMailbox",
     "mailboxes.mailbox": "DeadLetter DeadReason InMemoryMailboxResolver Mailbox MailboxCounts MailboxResolver Message",
     "mailboxes.redis": "RedisMailbox RedisMailboxResolver",
     "mailboxes.wire": "Codec WireCodec message_kind",
-    "prompts.local": "LocalPromptOverridesStore",
+    "prompts.backends": "LocalPromptOverridesStore RedisPromptOverridesStore S3PromptOverridesStore",
     "prompts.overrides": "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride",
     "prompts.prompt": "Experiment Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
-    "prompts.redis": "RedisPromptOverridesStore",
-    "prompts.s3": "S3PromptOverridesStore",
     "prompts.template": "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor memory_section",
-    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig TokenUsage ToolSpec",
-    "providers.anthropic": "AnthropicProvider",
-    "providers.openai_compatible": "OpenAICompatibleProvider",
-    "providers.guard": "ProviderGuard",
+    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig ProviderGuard TokenUsage ToolSpec",
     "providers.scripted": "ScriptedProvider scripted_by",
+    "providers.vendors": "AnthropicProvider OpenAICompatibleProvider",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
 

@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
-from standfast.policies.byte_model import ByteModel, MemoryItem, PriceList
+from standfast.policies.byte_model import ByteModel, MemoryItem, PriceList, frozen
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
-from standfast.policies.frozen import frozen
 from standfast.policies.write_policy import (
     PolicySpec,
     Track,

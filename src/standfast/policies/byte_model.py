@@ -8,20 +8,61 @@ Where items are stored compressed, observation and delta count with their compre
 or for those that a policy chooses, by ``Compression``.
 
 ``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document, so that a price
-can be checked with one line. None of these bytes are hashed; hashed bytes come from ``canon``.
+can be checked with one line. Priced observations are frozen: a stream's steps are shared by the policies that are graded on it and by the
+store that prices them, so a policy that modified one would change what others see and what its own items cost. None of these bytes are hashed; hashed bytes come from ``canon``.
 """
 
 import json
 import zlib
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PRICED_STEPS
-from standfast.policies.frozen import frozen
 from standfast.vocabulary import ActionType, MemoryAction, Step
+
+_REFUSAL: Final = "steps are frozen; work on a copy, for example copy.deepcopy(step.observation)"
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise TypeError(_REFUSAL)
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict whose methods can't modify it."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as an ordinary dict."""
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list whose methods can't modify it."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as an ordinary list."""
+        return list, (list(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Return an equal JSON value in which every dict and list is frozen. What is frozen already is returned as it is."""
+    kind = type(value)
+    if kind is dict:
+        return FrozenDict({key: frozen(inner) for key, inner in value.items()})
+    if kind is list:
+        return FrozenList([frozen(inner) for inner in value])
+    return value
+
 
 HEADER_BYTES: Final = 32
 INDEX_BYTES: Final = 16

@@ -21,9 +21,8 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from standfast.errors import StandfastError
-from standfast.policies.byte_model import ByteModel, Compression, PriceList
+from standfast.policies.byte_model import ByteModel, Compression, PriceList, frozen
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
-from standfast.policies.frozen import frozen
 from standfast.policies.write_policy import BanditPolicy, PolicySpec, WritePolicy, apply_policy
 from standfast.vocabulary import MemoryAction, Step
 

@@ -25,8 +25,8 @@ import msgspec
 
 from standfast.errors import EndlessPolicy, StandfastError, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
+from standfast.policies.byte_model import frozen
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.policies.frozen import frozen
 from standfast.vocabulary import ActionType, MemoryAction, Step
 
 

@@ -9,20 +9,20 @@ import msgspec
 import pytest
 
 from standfast.errors import CacheUnavailable
-from standfast.optimize.evals.cache import (
+from standfast.optimize.evals.evaluators import Score
+from standfast.optimize.evals.results import (
     CachedGrade,
     CacheKey,
+    EvalRequest,
     InMemoryResultCache,
     LocalResultCache,
+    Outcome,
     RedisResultCache,
     ResultCache,
 )
-from standfast.optimize.evals.evaluators import Score
-from standfast.optimize.evals.results import EvalRequest, Outcome
 from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.agent import AgentTool
-from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.providers.adapter import TokenUsage, ToolSpec
 from tests.optimize.loops.harness import TEMPLATE, agent, dataset

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidDataset, InvalidEvaluator, InvalidValue, ProviderGarbled
-from standfast.optimize.evals.dataset_files import is_graded_by_assertions, read_dataset
 from standfast.optimize.evals.evaluators import (
     AllOf,
     AnyOf,
@@ -24,7 +23,7 @@ from standfast.optimize.evals.evaluators import (
     Score,
 )
 from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, Outcome
-from standfast.optimize.evals.samples import Dataset, Sample
+from standfast.optimize.evals.samples import Dataset, Sample, is_graded_by_assertions, read_dataset
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.providers.scripted import ScriptedProvider

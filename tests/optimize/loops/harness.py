@@ -16,19 +16,17 @@ from typing import Any
 from standfast.canon import fingerprint
 from standfast.clock import UUID, SystemClock
 from standfast.errors import StandfastError
-from standfast.optimize.evals.cache import InMemoryResultCache, ResultCache
-from standfast.optimize.evals.results import EvalRequest, EvalResult
+from standfast.optimize.evals.results import EvalRequest, EvalResult, InMemoryResultCache, ResultCache
 from standfast.optimize.evals.samples import Dataset, Sample
-from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings
-from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest, OptimizeResult
 from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, edit_of
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.loops.spending import SpendingLimits
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.template import (
     InMemoryPromptRegistry,
     PromptDescriptor,

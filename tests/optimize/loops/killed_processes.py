@@ -8,16 +8,15 @@ from typing import Any
 
 import redis
 
-from standfast.optimize.evals.cache import RedisResultCache
-from standfast.optimize.loops.eval import EvalLoop
+from standfast.optimize.evals.results import RedisResultCache
 from standfast.optimize.loops.gate import GateSettings
-from standfast.optimize.loops.group import LoopGroup
-from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop
 from standfast.optimize.loops.proposals import CompressStrategy, Strategies
 from standfast.optimize.loops.strategies import Ablation
+from standfast.optimize.loops.worker import LoopGroup
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 from standfast.optimize.prompts.template import InMemoryPromptRegistry
 from tests.optimize.loops.harness import COUNTER, TEMPLATE, Planted, agent
 

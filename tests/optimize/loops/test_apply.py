@@ -15,7 +15,7 @@ from standfast.errors import (
 )
 from standfast.optimize.loops.apply import PromptChange, apply_modifications, apply_report, rollback
 from standfast.optimize.loops.report import Modification, OptimizationReport
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride, apply_overrides
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import PromptTemplate, Section

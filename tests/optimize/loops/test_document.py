@@ -11,13 +11,12 @@ from redis import Redis
 
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.apply import apply_modifications
-from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.group import LoopGroup
-from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimize import OptimizeLoop, OptimizeRequest
 from standfast.optimize.loops.strategies import LLMCompressStrategy
+from standfast.optimize.loops.worker import LoopGroup
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
-from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptTemplate, Section
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider

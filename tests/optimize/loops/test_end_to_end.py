@@ -19,7 +19,7 @@ from standfast.optimize.loops.main import MainLoopRequest
 from standfast.optimize.loops.optimize import OptimizeRequest, OptimizeResult
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.mailboxes.mailbox import MailboxCounts
-from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 from tests.figures import Figures
 from tests.optimize.loops.harness import START, Harness, dataset, id_of
 from tests.optimize.loops.killed_processes import GATE, PROVIDER, ROLES, mailbox, strategy

@@ -30,7 +30,7 @@ from standfast.optimize.loops.gate import (
     samples_needed,
     survives,
 )
-from standfast.optimize.loops.protected_text import protected, static_objection
+from standfast.optimize.loops.meaning import protected, static_objection
 from tests.figures import Figures
 from tests.optimize.loops.harness import COUNTER, TEMPLATE
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from standfast.errors import LoopCrashed, LoopStalled
-from standfast.optimize.loops.group import LoopGroup
+from standfast.optimize.loops.worker import LoopGroup
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from tests.optimize.loops.test_worker import Echo
 

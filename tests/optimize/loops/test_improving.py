@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from standfast.optimize.evals.cache import InMemoryResultCache
+from standfast.optimize.evals.results import InMemoryResultCache
 from standfast.optimize.loops.gate import GateSettings, MoreRuns, RejectReason, decide
-from standfast.optimize.loops.improving import FewShot, Reflection
 from standfast.optimize.loops.proposals import SectionEdit, StrategySession, edit_of
 from standfast.optimize.loops.report import summary_lines
+from standfast.optimize.loops.strategies import FewShot, Reflection
 from standfast.optimize.prompts.template import PromptDescriptor
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider

@@ -15,7 +15,7 @@ from standfast.memory import Memory
 from standfast.optimize.loops.agent import AgentTool, Resources, ToolContext, ToRemember
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section

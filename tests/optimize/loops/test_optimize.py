@@ -17,8 +17,8 @@ from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.apply import apply_report
-from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings, RejectReason
+from standfast.optimize.loops.main import EvalLoop
 from standfast.optimize.loops.optimize import OptimizeRequest
 from standfast.optimize.loops.proposals import Strategies
 from standfast.optimize.loops.report import OptimizationReport, html_report, summary_lines

@@ -16,7 +16,7 @@ from standfast.optimize import (
     live_table,
     optimize,
 )
-from standfast.optimize.loops.progress import progress_table
+from standfast.optimize.loops.spending import progress_table
 from tests.optimize.loops.harness import TEMPLATE, agent, dataset
 
 

@@ -12,7 +12,7 @@ from standfast.optimize.loops.optimize import estimate_optimization, optimize_in
 from standfast.optimize.loops.report import summary_lines
 from standfast.optimize.loops.spending import SpendingLimits
 from standfast.optimize.loops.strategies import LLMCompressStrategy
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.optimize.providers.scripted import ScriptedProvider
 from tests.optimize.loops.harness import RIGHT, TEMPLATE, Harness, Planted, agent, dataset

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import ProviderRefused
-from standfast.optimize.evals.cache import InMemoryResultCache
+from standfast.optimize.evals.results import InMemoryResultCache
 from standfast.optimize.loops import strategies
+from standfast.optimize.loops.meaning import protected
 from standfast.optimize.loops.proposals import SectionEdit, Strategies, StrategySession, units_of
-from standfast.optimize.loops.protected_text import protected
 from standfast.optimize.loops.rewriting import (
     compact_markdown,
     compact_whitespace,

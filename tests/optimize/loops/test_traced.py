@@ -14,14 +14,12 @@ from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
-from standfast.optimize.evals.cache import InMemoryResultCache
-from standfast.optimize.evals.results import EvalRequest
+from standfast.optimize.evals.results import EvalRequest, InMemoryResultCache
 from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.agent import AgentTool, ToolContext, ToRemember, model_identity
-from standfast.optimize.loops.eval import EvalLoop
-from standfast.optimize.loops.main import MainLoop, MainLoopRequest
+from standfast.optimize.loops.main import EvalLoop, MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.adapter import (
@@ -31,8 +29,8 @@ from standfast.optimize.providers.adapter import (
     ProviderConfig,
     ToolSpec,
 )
-from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
 from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.equivalence import ReasonCode, shortfalls
 from standfast.traces.folder import TraceFolder

@@ -11,7 +11,7 @@ from standfast.memory import Memory
 from standfast.optimize.loops.agent import ToRemember
 from standfast.optimize.loops.apply import LedgerSealer, PromptChange, apply_modifications
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.vocabulary import Band

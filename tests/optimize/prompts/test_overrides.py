@@ -13,7 +13,7 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
 from standfast.limits import MAX_PROMPT_HISTORY
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, RollbackRecord, StoredBytes
 from standfast.optimize.prompts.prompt import Prompt
 from standfast.optimize.prompts.template import PromptTemplate
@@ -47,12 +47,12 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
         if request.param == "redis":
             import redis
 
-            from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+            from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 
             url = redis_url
             clients.append(redis.Redis.from_url(url))
             return RedisPromptOverridesStore(client=clients[-1], clock=clock)
-        from standfast.optimize.prompts.s3 import S3PromptOverridesStore
+        from standfast.optimize.prompts.backends import S3PromptOverridesStore
 
         return S3PromptOverridesStore(client=server.client(), bucket=bucket, clock=clock)
 
@@ -245,7 +245,7 @@ def test_a_server_that_is_away_is_told_in_our_words() -> None:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    from standfast.optimize.prompts.redis import RedisPromptOverridesStore
+    from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 
     retry = Retry(NoBackoff(), 0)
     client = redis.Redis(host="127.0.0.1", port=1, retry=retry)

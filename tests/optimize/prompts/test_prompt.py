@@ -18,7 +18,7 @@ from standfast.errors import (
     UnknownPrompt,
     UnknownSection,
 )
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride, apply_overrides, full_overrides
 from standfast.optimize.prompts.prompt import (
     Fallback,

@@ -30,8 +30,7 @@ from tests.optimize.providers.protocol_server import CUT, HANG, Answer, Protocol
 from tests.servers.model import MODEL_NAME, ModelServer
 
 if TYPE_CHECKING:  # Together their libraries take seconds to load.
-    from standfast.optimize.providers.anthropic import AnthropicProvider
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.vendors import AnthropicProvider, OpenAICompatibleProvider
 
 Provider: TypeAlias = "OpenAICompatibleProvider | AnthropicProvider"
 Opener = Callable[..., tuple[Provider, ProtocolServer]]
@@ -41,8 +40,7 @@ LOOK_UP = ToolSpec(name="look_up", description="Looks a word up.", parameters={"
 @pytest.fixture(params=["openai", "anthropic"])
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens an adapter of each kind, with a server that follows a plan."""
-    from standfast.optimize.providers.anthropic import AnthropicProvider
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.vendors import AnthropicProvider, OpenAICompatibleProvider
 
     opened: list[tuple[Provider, ProtocolServer]] = []
 
@@ -162,7 +160,7 @@ def test_a_server_that_refuses_a_parameter_is_asked_without_it(opener: Opener) -
 
 
 def test_an_older_server_gets_the_older_name_of_the_output_limit() -> None:
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 
     refusal = {"error": {"message": "Unrecognized request argument supplied: max_completion_tokens"}}
     with ProtocolServer((400, refusal)) as server:
@@ -206,7 +204,7 @@ def test_revision_and_parameters_are_part_of_the_configuration_and_parameters_ar
 
 
 def test_an_address_has_no_credentials() -> None:
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 
     url = "https://me:secret@Example.org:8443/v1/?key=1"
     provider = OpenAICompatibleProvider(model="m", base_url=url, api_key="k")
@@ -280,7 +278,7 @@ def test_latency_passes_on_the_clock_that_is_handed_in() -> None:
 
 @pytest.mark.slow
 def test_a_real_model_answers_the_same_at_temperature_zero(model_server: ModelServer) -> None:
-    from standfast.optimize.providers.openai_compatible import OpenAICompatibleProvider
+    from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 
     provider = OpenAICompatibleProvider(
         model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=16, seed=1

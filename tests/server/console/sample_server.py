@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from standfast.bench.engines import in_process
 from standfast.bench.episodes import write_jsonl
-from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, plan_grid, run_grid
+from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, in_process, plan_grid, run_grid
 from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
@@ -23,7 +22,7 @@ from standfast.optimize.loops.report import (
     ParetoPoint,
     RejectedModification,
 )
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.policies import BandBudget

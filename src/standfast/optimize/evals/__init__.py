@@ -1,7 +1,6 @@
 """Evaluations: samples, evaluators that grade outputs, results, and a cache so that nothing is evaluated twice.
 
-samples.py     Sample, Dataset and its split into a choosing part and a held-out part
+samples.py     Sample, Dataset, its split into a choosing part and a held-out part, and reading one from a file
 evaluators.py  Evaluator and Score; exact, contains, numeric, JSON schema, combinations, a model as judge
-results.py     EvalRequest, EvalResult (pass, fail or error), EvalReport
-cache.py       results by content: in memory, in a folder, on Redis
+results.py     EvalRequest, EvalResult (pass, fail or error), and the cache: in memory, in a folder, on Redis
 """

@@ -1,17 +1,28 @@
-"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither."""
+"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither; and a cache of them.
 
+The cache is there so that nothing is paid for twice and a killed optimization continues where it was. A key covers the rendered prompt,
+the prompt's digest, the sample, the model with its server's address, revision and parameters, the tools it is offered, the evaluator and
+the repeat. Errors are never cached.
+"""
+
+import os
+import threading
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol
 
 import msgspec
 
-from standfast.clock import UUID, SystemClock, fresh_uuid
+from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
+from standfast.clock import UUID, IdSource, RandomIds, SystemClock, fresh_uuid
+from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.samples import ExpectedT, InputT, Sample
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.prompt import Experiment
-from standfast.optimize.providers.adapter import TokenUsage
+from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage, tools_digest
 from standfast.vocabulary import Value
 
 
@@ -104,3 +115,209 @@ class EvalReport(Value, frozen=True, kw_only=True):
     def as_json(self) -> dict[str, Any]:
         """Return the results with the pass rate."""
         return {"pass_rate": self.pass_rate, "results": [msgspec.to_builtins(one) for one in self.results]}
+
+
+PREFIX: Final = "standfast:eval:"
+
+
+class CacheKey(Value, frozen=True, kw_only=True):
+    """Everything that determines a result."""
+
+    prompt_digest: str
+    rendered_digest: str
+    sample_digest: str
+    model_config_id: str
+    tools_digest: str
+    evaluator_id: str
+    repeat: int
+
+    @property
+    def digest(self) -> str:
+        """The hash of the key."""
+        return fingerprint(["eval-key/v2", self.as_json()])
+
+
+class CachedGrade(Value, frozen=True, kw_only=True):
+    """An output with its score and the tokens it took."""
+
+    key: CacheKey
+    output: str
+    score: Score
+    usage: TokenUsage
+
+    def result(self, *, request_id: UUID, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
+        """Return the grade as the result of a request that took this many calls of a model; none if it was cached."""
+        return EvalResult(
+            request_id=request_id,
+            sample_id=sample.id,
+            repeat=self.key.repeat,
+            outcome=Outcome.PASS if self.score.passed else Outcome.FAIL,
+            score=self.score,
+            prompt_digest=self.key.prompt_digest,
+            rendered_digest=self.key.rendered_digest,
+            output=self.output,
+            usage=self.usage,
+            calls=calls,
+        )
+
+
+class ResultCache(Protocol):
+    """Stores grades. If a key is put twice, the first grade stays."""
+
+    def get(self, key: CacheKey) -> CachedGrade | None:
+        """Return the grade, or None if it is unknown or damaged."""
+        ...
+
+    def put(self, grade: CachedGrade) -> CachedGrade:
+        """Store a grade and return the stored one, which may be an earlier one."""
+        ...
+
+
+class InMemoryResultCache:
+    """Grades in memory, for one process."""
+
+    def __init__(self) -> None:
+        self._grades: dict[str, CachedGrade] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: CacheKey) -> CachedGrade | None:
+        """Return the grade, or None."""
+        with self._lock:
+            return self._grades.get(key.digest)
+
+    def put(self, grade: CachedGrade) -> CachedGrade:
+        """Store a grade; an earlier one stays."""
+        with self._lock:
+            return self._grades.setdefault(grade.key.digest, grade)
+
+
+class LocalResultCache:
+    """Grades in a folder, for the processes of one machine: one file each, written atomically."""
+
+    def __init__(self, root: str | os.PathLike[str], *, ids: IdSource | None = None) -> None:
+        self._root, self._ids = Path(root), ids or RandomIds()
+
+    def get(self, key: CacheKey) -> CachedGrade | None:
+        """Return the grade, or None if it is unknown or its file is damaged."""
+        try:
+            return _read(self._file(key).read_bytes(), key)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CacheUnavailable(problem=str(error)) from None
+
+    def put(self, grade: CachedGrade) -> CachedGrade:
+        """Store a grade; an earlier one stays. Not synced to disk: a power cut costs one evaluation."""
+        file = self._file(grade.key)
+        unfinished = file.with_name(f".unfinished-{self._ids.new_id()}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(_content(grade))
+            try:
+                os.link(unfinished, file)
+            except FileExistsError:
+                stored = self.get(grade.key)
+                if stored is not None:
+                    return stored
+                unfinished.replace(file)
+            finally:
+                unfinished.unlink(missing_ok=True)
+        except OSError as error:
+            raise CacheUnavailable(problem=str(error)) from None
+        return grade
+
+    def _file(self, key: CacheKey) -> Path:
+        digest = key.digest
+        return self._root / digest[:2] / f"{digest}.json"
+
+
+class RedisResultCache:
+    """Grades on a Redis server, for many machines. Needs the extra ``redis``.
+
+    Args:
+        lifetime_seconds: When a grade expires; never, if left out.
+    """
+
+    def __init__(self, *, client: Any, lifetime_seconds: float | None = None) -> None:
+        try:
+            from redis import RedisError  # noqa: PLC0415  # Only its users need it.
+        except ImportError:
+            raise MissingExtra(feature="The Redis result cache", extra="redis") from None
+        self._client, self._redis_error = client, RedisError
+        self._lifetime_ms = None if lifetime_seconds is None else int(lifetime_seconds * 1000)
+
+    def get(self, key: CacheKey) -> CachedGrade | None:
+        """Return the grade, or None."""
+        content = self._call(lambda: self._client.get(PREFIX + key.digest))
+        return None if content is None else _read(content, key)
+
+    def put(self, grade: CachedGrade) -> CachedGrade:
+        """Store a grade; an earlier one stays."""
+        name, content = PREFIX + grade.key.digest, _content(grade)
+        if self._call(lambda: self._client.set(name, content, nx=True, px=self._lifetime_ms)):
+            return grade
+        return self.get(grade.key) or grade
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except self._redis_error as error:
+            raise CacheUnavailable(problem=str(error)) from None
+
+
+def store_grade(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
+    """Store a grade and return the stored one; without a cache, or if it is unavailable, return the grade itself."""
+    if cache is None:
+        return grade
+    try:
+        return cache.put(grade)
+    except CacheUnavailable:
+        return grade
+
+
+def _content(grade: CachedGrade) -> bytes:
+    encoded = canonical_bytes(grade.as_json())
+    return fingerprint_of_bytes(encoded).encode() + b"\n" + encoded + b"\n"
+
+
+def _read(content: bytes, key: CacheKey) -> CachedGrade | None:
+    digest, _, encoded = content.partition(b"\n")
+    encoded = encoded.removesuffix(b"\n")
+    if fingerprint_of_bytes(encoded).encode() != digest:
+        return None
+    try:
+        grade = CachedGrade.from_json(msgspec.json.decode(encoded))
+    except (StandfastError, msgspec.MsgspecError):
+        return None
+    return grade if grade.key == key else None
+
+
+_NOT_GRADED: Final = "proposal/v1"
+
+
+def cached_answer(
+    cache: ResultCache | None,
+    provider: ProviderAdapter,
+    request: ModelRequest,
+    *,
+    kind: str,
+    spent: Callable[[TokenUsage], None] | None = None,
+) -> str:
+    """Return a model's answer to a request that is not graded, cached or new. ``spent`` gets the tokens of a new one."""
+    key = CacheKey(
+        prompt_digest=fingerprint(["not-graded/v1", kind]),
+        rendered_digest=fingerprint(["rendered-prompt/v1", request.prompt]),
+        sample_digest=fingerprint(["not-graded/v1", request.as_json()]),
+        model_config_id=provider.config.config_id,
+        tools_digest=tools_digest(request.tools),
+        evaluator_id=_NOT_GRADED,
+        repeat=request.repeat,
+    )
+    cached = None if cache is None else cache.get(key)
+    if cached is None:
+        reply = provider.complete(request)
+        if spent is not None:
+            spent(reply.usage)
+        grade = CachedGrade(key=key, output=reply.text, score=Score.of(True, "not graded"), usage=reply.usage)
+        cached = store_grade(cache, grade)
+    return cached.output

@@ -1,9 +1,15 @@
-"""Samples and datasets that prompts are evaluated on."""
+"""Samples and datasets that prompts are evaluated on, and reading them from files of our own form, promptfoo's and DSPy's."""
 
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-from standfast.canon import fingerprint
+from standfast.canon import fingerprint, parse
+from standfast.errors import InvalidDataset, MissingExtra, StandfastError
+from standfast.optimize.evals.evaluators import Assertions
 from standfast.vocabulary import Value
 
 InputT = TypeVar("InputT")
@@ -66,3 +72,161 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
             Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
             Dataset(samples=tuple(sample for sample in self.samples if sample.id in held_out)),
         )
+
+
+_EXPECTED_COLUMN: Final = "__expected"
+
+
+def read_dataset(file: str | os.PathLike[str], *, inputs: Sequence[str] = ()) -> Dataset[Any, Any]:
+    """Read a dataset from a file; its form is recognised by its content.
+
+    - Lines with ``id``, ``input`` and ``expected``: our own form.
+    - promptfoo: a YAML or JSON file with ``tests``, or a CSV file with an ``__expected`` column. What is expected becomes a list of
+      assertions, so grade with ``Assertions()``. ``defaultTest`` is added to each test.
+    - Examples as DSPy uses them: rows of named fields. ``inputs`` names those that the prompt gets; the rest is expected.
+
+    Raises:
+        InvalidDataset: The file can't be read, or something in it has no counterpart here. The message says where.
+    """
+    path = Path(file)
+    try:
+        if path.suffix in (".yaml", ".yml"):
+            return _promptfoo(_yaml(path))
+        if path.suffix == ".csv":
+            return _table(path, inputs)
+        content = path.read_bytes()
+        whole = _json(content)
+        if isinstance(whole, dict) and "tests" in whole:
+            return _promptfoo(whole)
+        rows = _numbered(whole) if isinstance(whole, list) else list(_lines(content))
+        return _rows(rows, inputs)
+    except MissingExtra:
+        raise
+    except (OSError, UnicodeDecodeError, StandfastError, _Unreadable) as error:
+        raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None
+
+
+def is_graded_by_assertions(dataset: Dataset[Any, Any]) -> bool:
+    """Whether the samples expect assertions, as those of promptfoo do."""
+    return len(dataset) > 0 and all(Assertions.understands(sample.expected) for sample in dataset)
+
+
+class _Unreadable(Exception):
+    """Something in the file that has no counterpart here."""
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None  # Several lines, each an object, are no single JSON value.
+
+
+def _lines(content: bytes) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            try:
+                yield f"line {number}", parse(line)
+            except StandfastError as error:
+                raise _Unreadable(f"line {number}: {error}") from None
+
+
+def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
+    return [(f"row {number}", row) for number, row in enumerate(rows, 1)]
+
+
+def _yaml(path: Path) -> Any:
+    try:
+        import yaml  # noqa: PLC0415  # Part of an extra.
+    except ImportError:
+        raise MissingExtra(feature="Reading YAML", extra="bench") from None
+    try:
+        return yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise _Unreadable(str(error)) from None
+
+
+def _promptfoo(config: Any) -> Dataset[Any, Any]:
+    tests = config.get("tests") if isinstance(config, dict) else config
+    if not isinstance(tests, list):
+        raise _Unreadable("tests must be a list in the same file; a path to another file is not followed")
+    defaults = config.get("defaultTest") or {} if isinstance(config, dict) else {}
+    samples = []
+    for number, test in enumerate(tests, 1):
+        if not isinstance(test, dict) or not isinstance(defaults, dict):
+            raise _Unreadable(f"test {number} and defaultTest must be objects with vars and assert")
+        checks = [*(defaults.get("assert") or ()), *(test.get("assert") or ())]
+        samples.append(
+            Sample(
+                id=f"test-{number}",
+                input={**(defaults.get("vars") or {}), **(test.get("vars") or {})},
+                expected=[_assertion(check, f"test {number}") for check in checks],
+            )
+        )
+    return Dataset(samples=tuple(samples))
+
+
+def _assertion(check: Any, where: str) -> dict[str, Any]:
+    kind = check.get("type") if isinstance(check, dict) else None
+    assertion = {"type": kind, "value": check.get("value")} if isinstance(check, dict) else {}
+    if not Assertions.understands([assertion]):
+        known = ", ".join(Assertions.KINDS)
+        raise _Unreadable(
+            f"{where} has the assertion {kind!r:.60}, which can't be graded here; known are {known}"
+        )
+    return assertion
+
+
+def _table(path: Path, inputs: Sequence[str]) -> Dataset[Any, Any]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or not any(name.startswith(_EXPECTED_COLUMN) for name in rows[0]):
+        return _rows(_numbered(rows), inputs)
+    samples = []
+    for number, row in enumerate(rows, 1):
+        expected = [value for name, value in row.items() if name.startswith(_EXPECTED_COLUMN) and value]
+        fields = {name: value for name, value in row.items() if not name.startswith("__")}
+        checks = [_assertion(_from_column(text), f"row {number}") for text in expected]
+        samples.append(Sample(id=f"test-{number}", input=fields, expected=checks))
+    return Dataset(samples=tuple(samples))
+
+
+def _from_column(text: str) -> dict[str, Any]:
+    """Return the assertion that a CSV column writes as ``type: value``; a plain text must be equal."""
+    kind, colon, value = text.partition(":")
+    if not colon or not Assertions.understands([{"type": kind, "value": ""}]):
+        return {"type": "equals", "value": text}
+    value = value.strip()
+    listed = kind.removeprefix("not-").endswith(("-all", "-any"))
+    return {"type": kind, "value": [part.strip() for part in value.split(",")] if listed else value}
+
+
+def _rows(rows: Sequence[tuple[str, Any]], inputs: Sequence[str]) -> Dataset[Any, Any]:
+    samples: list[Sample[Any, Any]] = []
+    for number, (where, row) in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise _Unreadable(f"{where} must be an object, not {row!r:.60}")
+        try:
+            samples.append(_example(row, inputs, where, number) if inputs else _own(row, where))
+        except StandfastError as error:
+            raise _Unreadable(f"{where}: {error}") from None
+    return Dataset(samples=tuple(samples))
+
+
+def _example(row: dict[str, Any], inputs: Sequence[str], where: str, number: int) -> Sample[Any, Any]:
+    missing = [name for name in inputs if name not in row]
+    if missing:
+        raise _Unreadable(f"{where} has no field {', '.join(missing)}; it has {', '.join(row)}")
+    rest = {name: value for name, value in row.items() if name not in inputs and name != "id"}
+    if not rest:
+        raise _Unreadable(f"{where} has no field besides the inputs, so nothing is expected")
+    expected = next(iter(rest.values())) if len(rest) == 1 else rest
+    sample_id = str(row.get("id", f"row-{number}"))
+    return Sample(id=sample_id, input={name: row[name] for name in inputs}, expected=expected)
+
+
+def _own(row: dict[str, Any], where: str) -> Sample[Any, Any]:
+    if row.keys() != {"id", "input", "expected"}:
+        problem = f"{where} has the fields {', '.join(row)}; it needs id, input and expected, or say which fields are inputs"
+        raise _Unreadable(problem)
+    return Sample.from_json(row)

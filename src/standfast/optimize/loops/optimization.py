@@ -24,14 +24,14 @@ from standfast.optimize.loops.gate import (
     passing,
     power_statement,
 )
-from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
-from standfast.optimize.loops.protected_text import (
+from standfast.optimize.loops.meaning import (
     addition_objection,
     dropped_sentences,
     prompt_tokens,
     section_cost,
     static_objection,
 )
+from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
 from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,

@@ -17,20 +17,18 @@ from standfast.canon import fingerprint
 from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
 from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
 from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
-from standfast.optimize.evals.cache import ResultCache
 from standfast.optimize.evals.evaluators import Evaluator
-from standfast.optimize.evals.results import EvalRequest, EvalResult
+from standfast.optimize.evals.results import EvalRequest, EvalResult, ResultCache
 from standfast.optimize.evals.samples import Dataset, ExpectedT, InputT
 from standfast.optimize.loops.agent import AgentMemory
-from standfast.optimize.loops.eval import EvalLoop
 from standfast.optimize.loops.gate import GateSettings
-from standfast.optimize.loops.main import MainLoop
+from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimization import Optimization, Subject
-from standfast.optimize.loops.progress import Progress
 from standfast.optimize.loops.proposals import CompressStrategy
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.loops.spending import (
     ModelSpending,
+    Progress,
     SpendingEstimate,
     SpendingLimits,
     estimate_spending,
@@ -41,7 +39,7 @@ from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, Mailbox
 from standfast.optimize.mailboxes.wire import message_kind
-from standfast.optimize.prompts.local import LocalPromptOverridesStore
+from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import (

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.loops.protected_text import section_tokens
+from standfast.optimize.loops.meaning import section_tokens
 from standfast.optimize.prompts.template import (
     HexDigest,
     Path,

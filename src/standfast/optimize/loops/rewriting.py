@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from standfast.optimize.loops.meaning import FENCED, compact_json, protected_spans
 from standfast.optimize.loops.proposals import SectionEdit, StrategySession, edit_of
-from standfast.optimize.loops.protected_text import FENCED, compact_json, protected_spans
 from standfast.optimize.prompts.template import PromptDescriptor, placeholders
 from standfast.optimize.providers.adapter import ProviderAdapter
 

@@ -28,9 +28,15 @@ from standfast.optimize.loops.gate import (
     decide,
     survives,
 )
-from standfast.optimize.loops.progress import RUNNING, CandidateProgress, OptimizationProgress, Progress
 from standfast.optimize.loops.proposals import SampleOutcome
-from standfast.optimize.loops.spending import ModelSpending, SpendingLimits
+from standfast.optimize.loops.spending import (
+    RUNNING,
+    CandidateProgress,
+    ModelSpending,
+    OptimizationProgress,
+    Progress,
+    SpendingLimits,
+)
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.prompt import Experiment

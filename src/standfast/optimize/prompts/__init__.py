@@ -3,5 +3,5 @@
 template.py   Section, PromptTemplate, PromptDescriptor, the registry       <- START HERE
 overrides.py  SectionOverride, PromptOverridesStore: versions, compare-and-set, temporary tags
 prompt.py     Prompt: resolves a tag, binds values, renders
-local.py redis.py s3.py    where a store keeps its bytes
+backends.py   where a store keeps its bytes: a folder, Redis, S3
 """

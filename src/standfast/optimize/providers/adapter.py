@@ -1,24 +1,12 @@
-"""ProviderAdapter, the protocol between Standfast and a model, and the base of providers that use a vendor's library."""
+"""ProviderAdapter, the protocol between Standfast and a model, with what is sent and received; and a model as the judge's guard."""
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from types import ModuleType
-from typing import Any, ClassVar, Final, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from standfast.canon import fingerprint
-from standfast.errors import (
-    ProviderError,
-    ProviderGarbled,
-    ProviderRefused,
-    ProviderTimeout,
-    ProviderUnavailable,
-)
-from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
 from standfast.vocabulary import Value
 
 
@@ -195,163 +183,18 @@ class ProviderAdapter(Protocol):
         ...
 
 
-_SERVER_ERROR: Final = 500
-_MAX_REFUSED: Final = 4
-"""How many parameters of one request a server may refuse, one after the other."""
-_QUOTED_PARAMETER: Final = re.compile(r"[\w.]+")
+class ProviderGuard:
+    """Asks a provider. Its id covers the model, its server and its parameters."""
 
-
-def _address(url: str) -> str:
-    """Return a URL without credentials, query and trailing slash."""
-    parts = urlsplit(url)
-    host = (parts.netloc.rpartition("@")[2]).lower()
-    return f"{parts.scheme.lower()}://{host}{parts.path.rstrip('/')}"
-
-
-class VendorProvider(ABC):
-    """A model behind its vendor's library. OpenAI's and Anthropic's have the same options and the same errors.
-
-    The library retries on overload and lost connections. Servers differ in the parameters they know: one that a server refuses
-    by its name is left out (or sent under its older name) from then on, and ``refused_parameters`` lists it. A
-    subclass builds a request and reads the library's answer.
-    """
-
-    optional: ClassVar[dict[str, str | None]] = {}
-    """The parameters that can be left out, each with the name to try instead."""
-
-    def __init__(
-        self,
-        config: ProviderConfig,
-        *,
-        library: ModuleType,
-        client: str,
-        base_url: str | None,
-        api_key: str | None,
-        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
-        max_retries: int = PROVIDER_RETRIES,
-    ) -> None:
-        self._library = library
-        self._timeout_seconds = timeout_seconds
-        self._vendor_error: type[Exception] = getattr(library, f"{client}Error")
-        options: dict[str, Any] = {
-            "base_url": base_url,
-            "api_key": api_key,
-            "timeout": timeout_seconds,
-            "max_retries": max_retries,
-        }
-        try:
-            self._client: Any = getattr(library, client)(**options)
-        except self._vendor_error as error:
-            raise ProviderRefused(provider=config.provider, problem=str(error)) from None
-        self._open_async: Callable[[], Any] = lambda: getattr(library, f"Async{client}")(**options)
-        self._replacements: dict[str, str | None] = {}
-        # The library may take the address from the environment, so it is asked.
-        self._config = msgspec.structs.replace(config, address=_address(str(self._client.base_url)))
+    def __init__(self, provider: ProviderAdapter) -> None:
+        self._provider = provider
 
     @property
-    def config(self) -> ProviderConfig:
-        """The model's configuration."""
-        return self._config
+    def guard_id(self) -> str:
+        """The provider, the model and a hash of the configuration."""
+        config = self._provider.config
+        return f"{config.provider}:{config.model}@{config.config_id[:12]}"
 
-    @property
-    def refused_parameters(self) -> tuple[str, ...]:
-        """The parameters that this server refused and that are no longer sent under these names."""
-        return tuple(sorted(self._replacements))
-
-    def complete(self, request: ModelRequest) -> ModelReply:
-        """Send a request and return the reply."""
-        for _ in range(_MAX_REFUSED):
-            try:
-                return self._read(self._create(self._client, **self._call(request)), request)
-            except Exception as error:  # noqa: BLE001  # Everything is translated or raised again.
-                self._adapt_or_raise(error, request)
-        raise ProviderRefused(provider=self._config.provider, problem=self._refused_too_many())
-
-    async def complete_async(self, request: ModelRequest) -> ModelReply:
-        """Send a request without blocking the event loop, and return the reply."""
-        # A client belongs to one event loop, so each call has its own.
-        async with self._open_async() as client:
-            for _ in range(_MAX_REFUSED):
-                try:
-                    return self._read(await self._create(client, **self._call(request)), request)
-                except Exception as error:  # noqa: BLE001  # Everything is translated or raised again.
-                    self._adapt_or_raise(error, request)
-        raise ProviderRefused(provider=self._config.provider, problem=self._refused_too_many())
-
-    def stream(self, request: ModelRequest, on_text: Callable[[str], object]) -> ModelReply:
-        """Send a request, hand over the answer's text piece by piece as it arrives, and return the whole reply."""
-        for _ in range(_MAX_REFUSED):
-            try:
-                return self._read(self._stream(self._call(request), on_text), request)
-            except Exception as error:  # noqa: BLE001  # Everything is translated or raised again.
-                self._adapt_or_raise(error, request)
-        raise ProviderRefused(provider=self._config.provider, problem=self._refused_too_many())
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def _call(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the arguments of the library's call, without what the server refused before."""
-        call = self._arguments(request)
-        for refused, replacement in sorted(self._replacements.items()):
-            for members in (call, call.get("extra_body", {})):
-                if refused in members:
-                    value = members.pop(refused)
-                    if replacement is not None:
-                        members[replacement] = value
-        return call
-
-    def _adapt_or_raise(self, error: Exception, request: ModelRequest) -> None:
-        """Note which parameter the server refused, so that the request can be sent again; raise any other error."""
-        if isinstance(error, self._vendor_error):
-            refused = self._refused_parameter(error, request)
-            if refused is None:
-                raise self._translate(error) from None
-            self._replacements[refused] = self.optional[refused]
-        elif isinstance(error, AttributeError | IndexError | KeyError | TypeError | ValueError):
-            problem = f"{type(error).__name__}: {error}"
-            raise ProviderGarbled(provider=self._config.provider, problem=problem) from None
-        else:
-            raise error
-
-    def _refused_parameter(self, error: Exception, request: ModelRequest) -> str | None:
-        """Return the optional parameter that a 400 or 422 answer names, if it was sent."""
-        if getattr(error, "status_code", None) not in (400, 422):
-            return None
-        call = self._call(request)
-        sent = {**call, **call.get("extra_body", {})}
-        named = set(_QUOTED_PARAMETER.findall(str(error)))
-        return next((name for name in self.optional if name in sent and name in named), None)
-
-    def _refused_too_many(self) -> str:
-        return f"it refuses the parameters {', '.join(self.refused_parameters)}; see its documentation"
-
-    @abstractmethod
-    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the arguments of the library's call."""
-
-    @abstractmethod
-    def _create(self, client: Any, **call: Any) -> Any:
-        """Call the library, blocking or not as its client does."""
-
-    @abstractmethod
-    def _stream(self, call: dict[str, Any], on_text: Callable[[str], object]) -> Any:
-        """Call the library, hand over the text as it arrives, and return an answer like that of ``_create``."""
-
-    @abstractmethod
-    def _read(self, answer: Any, request: ModelRequest) -> ModelReply:
-        """Convert the library's answer."""
-
-    def _translate(self, error: Exception) -> ProviderError:
-        library: Any = self._library
-        provider, problem = self._config.provider, str(error)
-        # The library's timeout is a subclass of its connection error, so it is checked first.
-        if isinstance(error, library.APITimeoutError):
-            return ProviderTimeout(provider=provider, timeout_seconds=self._timeout_seconds)
-        if isinstance(error, library.APIConnectionError | library.RateLimitError):
-            return ProviderUnavailable(provider=provider, problem=problem)
-        if isinstance(error, library.APIStatusError):
-            kind = ProviderUnavailable if error.status_code >= _SERVER_ERROR else ProviderRefused
-            return kind(provider=provider, problem=problem)
-        return ProviderGarbled(provider=provider, problem=problem)
+    def ask(self, system: str, text: str) -> str:
+        """Return the model's answer to one message."""
+        return self._provider.complete(ModelRequest.of(text, system=system)).text
