@@ -23,7 +23,7 @@ from tests.bench.episodes import episode_of, small_episode
 
 def _rows(condition: str, episode: Episode, policies: list[str], *budgets: int) -> list[dict[str, Any]]:
     run = condition_named(condition)(episode, name="e", seed=0, model=ByteModel.SPEC)
-    return list(run.records([Entrant.parse(policy) for policy in policies], budgets, curves=False))
+    return list(run.records([Entrant.parse(policy) for policy in policies], budgets))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

@@ -257,7 +257,7 @@ def test_the_price_list_of_a_shipped_policys_run_knows_no_later_step() -> None:
     seen: list[int] = []
 
     class Watch:
-        def after(self, step: Any, applied: Any, store: Any) -> None:  # noqa: ARG002  # An observer's signature.
+        def after(self, step: Any, _: Any, store: Any) -> None:
             seen.append(max(store.prices._shown) - step.t)
 
     for _ in range(2):
@@ -278,12 +278,8 @@ def test_files_sockets_and_programs_are_refused(tmp_path: Path) -> None:
 def test_an_isolated_policy_does_what_the_same_policy_does_here(condition: str) -> None:
     episode = small_episode(40)
     run = condition_named(condition)(episode, name="e", seed=0, model=ByteModel.SPEC)
-    rows = list(
-        run.records([Entrant.parse("cheats:Keeper"), Entrant.parse("NeverWrite")], (1_500,), curves=False)
-    )
-    other = list(
-        run.records([Entrant.parse("RecencyBias"), Entrant.parse("NeverWrite")], (1_500,), curves=False)
-    )
+    rows = list(run.records([Entrant.parse("cheats:Keeper"), Entrant.parse("NeverWrite")], (1_500,)))
+    other = list(run.records([Entrant.parse("RecencyBias"), Entrant.parse("NeverWrite")], (1_500,)))
     skipped = {"policy", "skip_emitted", "write_emitted", "write_refused", "expire_rate"}
 
     assert [_without(row, skipped) for row in rows] == [_without(row, skipped) for row in other]

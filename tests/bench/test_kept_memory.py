@@ -105,7 +105,7 @@ def test_no_states_give_no_answer() -> None:
 def test_the_condition_reports_answers_beside_the_metrics_of_the_budget() -> None:
     episode = episode_of(OLD, OTHER, NEW, critical=(0,))
     run = condition_named("answers")(episode, name="e", seed=0, model=ByteModel.SPEC)
-    (row,) = run.records([Entrant.parse("RecencyBias")], (200,), curves=False)
+    (row,) = run.records([Entrant.parse("RecencyBias")], (200,))
 
     assert (row["questions"], row["answered_state"], row["answered_lost"]) == (3, 1.0, 0.0)
     assert row["answered"] == pytest.approx(2 / 3)

@@ -201,7 +201,7 @@ class Stored:
     def __init__(self) -> None:
         self.at: list[int] = []
 
-    def after(self, step: Step, applied: Any, store: ByteMemoryStore) -> None:  # noqa: ARG002  # An observer's signature.
+    def after(self, step: Step, _: Any, store: ByteMemoryStore) -> None:
         """Record the step if it was stored."""
         if step.t in store:
             self.at.append(step.t)

@@ -15,7 +15,7 @@ from standfast.bench.metrics import oracle_curve, oracle_worth
 from standfast.bench.runner import PricedEpisode
 from standfast.clock import seeded
 from standfast.policies.byte_model import ByteModel
-from standfast.policies.knapsack import best_of_ranking, best_subset, rank_items
+from standfast.policies.knapsack import best_subset
 from standfast.policies.write_policy import Track
 from tests.bench.episodes import REAL, episode_of, small_episode
 
@@ -62,9 +62,8 @@ def test_no_subset_is_better_and_the_choice_has_the_value(
 @given(ITEMS, st.lists(st.integers(1, 150), min_size=1, max_size=4))
 def test_one_ranking_is_good_for_every_budget(items: list[tuple[int, int]], budgets: list[int]) -> None:
     sizes, values = [size for size, _ in items], [value for _, value in items]
-    ranking = rank_items(sizes, values)
     for max_bytes in budgets:
-        best, _ = best_of_ranking(ranking, max_bytes)
+        best, _ = best_subset(sizes, values, max_bytes)
 
         assert best == oracle_curve(sizes, values, max_bytes)[-1] if items else best == 0
 

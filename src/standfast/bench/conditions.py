@@ -46,15 +46,26 @@ class Condition(ABC):
     together: ClassVar = False
     """Whether policies affect each other."""
 
-    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
-        self.episode = episode
-        self.priced = PricedEpisode(episode, model, seed=seed, name=name)
+    def __init__(
+        self, episode: Episode, *, name: str, seed: int, model: ByteModel, curves: bool = False
+    ) -> None:
+        self.episode, self.name_of_episode, self.seed, self.model = episode, name, seed, model
+        self.curves = curves
+        self.priced = self.variant(episode)
         self.critical = episode.labels.critical_steps
+        self.prepare()
+
+    def prepare(self) -> None:  # noqa: B027  # Most conditions need nothing.
+        """Compute what all policies need."""
+
+    def variant(self, episode: Episode, compression: Compression = Compression.NEVER) -> PricedEpisode:
+        """Return an episode priced as this condition's."""
+        return PricedEpisode(
+            episode, self.model, seed=self.seed, name=self.name_of_episode, compression=compression
+        )
 
     @abstractmethod
-    def records(
-        self, entrants: Sequence[Entrant], budgets: Sequence[int], *, curves: bool
-    ) -> Iterator[dict[str, Any]]:
+    def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield a row for each budget and policy, in that order; a record with ``curve`` holds the curves of a budget."""
 
     def recall(self, retained: set[int]) -> float:
@@ -65,13 +76,7 @@ class Condition(ABC):
 class _SeparateCondition(Condition):
     """A condition in which policies run separately. A subclass measures one policy under one budget."""
 
-    def records(
-        self,
-        entrants: Sequence[Entrant],
-        budgets: Sequence[int],
-        *,
-        curves: bool,  # noqa: ARG002  # A condition's signature.
-    ) -> Iterator[dict[str, Any]]:
+    def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield a row for each budget and policy."""
         for max_bytes in sorted(budgets):
             for entrant in entrants:
@@ -100,14 +105,12 @@ class PlainCondition(Condition):
     metric = "recall"
     has_curves = True
 
-    def records(
-        self, entrants: Sequence[Entrant], budgets: Sequence[int], *, curves: bool
-    ) -> Iterator[dict[str, Any]]:
+    def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the rows of each budget and, after them, its curves."""
         for max_bytes in sorted(budgets):
             drawn, optimum = {}, {}
             for entrant in entrants:
-                run = self.priced.run(entrant, max_bytes, curves=curves)
+                run = self.priced.run(entrant, max_bytes, curves=self.curves)
                 yield {**_row_start(entrant, max_bytes), **result_row(run)}
                 if run.curve:
                     drawn[str(entrant)] = run.curve
@@ -158,12 +161,7 @@ class WriteQueue:
         self._free_at = 0
         self.delay: dict[int, int] = {}
 
-    def after(
-        self,
-        step: Step,
-        applied: Sequence[tuple[MemoryAction, bool]],  # noqa: ARG002  # An observer's signature.
-        store: ByteMemoryStore,
-    ) -> None:
+    def after(self, step: Step, _: Sequence[tuple[MemoryAction, bool]], store: ByteMemoryStore) -> None:
         """Queue what was stored at this step."""
         item = store.item_at(step.t)
         if item is not None:
@@ -211,11 +209,11 @@ class CompressionCondition(_SeparateCondition):
     metric = "recall_gain"
     compression: ClassVar = Compression.ALWAYS
 
-    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
-        super().__init__(episode, name=name, seed=seed, model=model)
-        self._compressed = PricedEpisode(episode, model, seed=seed, name=name, compression=self.compression)
-        plain_bytes = sum(json_bytes(step.observation) for step in episode.steps)
-        self._ratio = plain_bytes / sum(compressed_bytes(step.observation) for step in episode.steps)
+    def prepare(self) -> None:
+        """Price the steps as they are stored compressed."""
+        self._compressed = self.variant(self.episode, self.compression)
+        plain_bytes = sum(json_bytes(step.observation) for step in self.episode.steps)
+        self._ratio = plain_bytes / sum(compressed_bytes(step.observation) for step in self.episode.steps)
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
         """Run the policy with plain and with compressed observations."""
@@ -253,9 +251,9 @@ class RetrievalCondition(_SeparateCondition):
     name = "retrieval"
     metric = "retrieval_at_5"
 
-    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
-        super().__init__(episode, name=name, seed=seed, model=model)
-        api_of = {step.t: endpoint_of(step.observation) for step in episode.steps}
+    def prepare(self) -> None:
+        """Find the last critical step of each endpoint."""
+        api_of = {step.t: endpoint_of(step.observation) for step in self.episode.steps}
         self._wanted = {api: t for t in sorted(self.critical) if (api := api_of[t]) is not None}
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
@@ -288,9 +286,9 @@ class AnswersCondition(_SeparateCondition):
     name = "answers"
     metric = "answered"
 
-    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
-        super().__init__(episode, name=name, seed=seed, model=model)
-        self._questions = questions_about(episode.steps)
+    def prepare(self) -> None:
+        """Derive the questions."""
+        self._questions = questions_about(self.episode.steps)
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
         """Run the policy and question its memory."""
@@ -328,13 +326,7 @@ class SharedCondition(Condition):
     metric = "recall_in_company"
     together = True
 
-    def records(
-        self,
-        entrants: Sequence[Entrant],
-        budgets: Sequence[int],
-        *,
-        curves: bool,  # noqa: ARG002  # A condition's signature.
-    ) -> Iterator[dict[str, Any]]:
+    def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Run all policies together under each budget."""
         for max_bytes in sorted(budgets):
             budget = ByteBudget(max_bytes)
@@ -425,12 +417,9 @@ class AdversarialCondition(_SeparateCondition):
     name = "adversarial"
     metric = "worst_recall"
 
-    def __init__(self, episode: Episode, *, name: str, seed: int, model: ByteModel) -> None:
-        super().__init__(episode, name=name, seed=seed, model=model)
-        self._variants = {
-            pattern: PricedEpisode(reordered(episode, pattern), model, seed=seed, name=name)
-            for pattern in PATTERNS
-        }
+    def prepare(self) -> None:
+        """Reorder the steps by each pattern."""
+        self._variants = {pattern: self.variant(reordered(self.episode, pattern)) for pattern in PATTERNS}
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
         """Run the policy on every order."""

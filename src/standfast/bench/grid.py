@@ -160,8 +160,10 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
     start = encoder.encode(head)[:-1] + b","
     lines: list[bytes] = []
     for seed, entrants in _by_seed(grid):
-        condition = condition_named(grid.condition)(episode, name=name, seed=seed, model=grid.byte_model)
-        for record in condition.records(entrants, unit.budgets, curves=grid.curves):
+        condition = condition_named(grid.condition)(
+            episode, name=name, seed=seed, model=grid.byte_model, curves=grid.curves
+        )
+        for record in condition.records(entrants, unit.budgets):
             assert head.keys().isdisjoint(record), "a row has each key once"
             lines += (start, encoder.encode({"seed": seed, **record})[1:], b"\n")
     return b"".join(lines)

@@ -111,12 +111,7 @@ class WorthCurve:
         self._children: dict[int, set[int]] = {}
         self.points: list[int] = []
 
-    def after(
-        self,
-        step: Step,
-        applied: Sequence[tuple[MemoryAction, bool]],
-        store: ByteMemoryStore,  # noqa: ARG002  # An observer's signature.
-    ) -> None:
+    def after(self, step: Step, applied: Sequence[tuple[MemoryAction, bool]], _: ByteMemoryStore) -> None:
         """Add the point of one step."""
         for action, accepted in applied:
             if accepted and action.action is ActionType.EXPIRE:

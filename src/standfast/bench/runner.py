@@ -64,7 +64,9 @@ def track_view(steps: Sequence[Step], track: Track, hints: frozenset[str] = HINT
 class StepObserver(Protocol):
     """Sees each step of a run after its actions were applied."""
 
-    def after(self, step: Step, applied: Sequence[tuple[MemoryAction, bool]], store: ByteMemoryStore) -> None:
+    def after(
+        self, step: Step, applied: Sequence[tuple[MemoryAction, bool]], store: ByteMemoryStore, /
+    ) -> None:
         """Receive a step, its actions with whether each was accepted, and the store after them."""
         ...
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     )
     from standfast.optimize.evals.samples import Dataset, Sample, is_graded_by_assertions, read_dataset
     from standfast.optimize.loops.agent import (
-        AgentMemory,
         AgentSession,
         AgentTool,
         Resources,
@@ -160,7 +159,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ablation",
-    "AgentMemory",
     "AgentSession",
     "AgentTool",
     "AllOf",
@@ -293,7 +291,7 @@ _NAMES_OF_MODULE = {
     "evals.evaluators": "AllOf AnyOf Assertions Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
     "evals.results": "EvalReport EvalRequest EvalResult InMemoryResultCache LocalResultCache Outcome RedisResultCache ResultCache",
     "evals.samples": "Dataset Sample is_graded_by_assertions read_dataset",
-    "loops.agent": "AgentMemory AgentSession AgentTool Resources ToolContext ToRemember",
+    "loops.agent": "AgentSession AgentTool Resources ToolContext ToRemember",
     "loops.apply": "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides",
     "loops.gate": "GateSettings PowerStatement RejectReason",
     "loops.main": "EvalLoop MainLoop MainLoopRequest MainLoopResult",

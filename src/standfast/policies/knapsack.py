@@ -23,31 +23,20 @@ MAX_ITEM_BYTES: Final = 1 << 31
 
 # (rank, bytes, value, index). The rank is the negative ratio, so that the best come first.
 _RankedItem = tuple[int, int, int, int]
-Ranking = list[_RankedItem]
 # (bytes, -value, node). Sorted, so that among equal bytes the most valuable comes first.
 _State = tuple[int, int, int]
 
 
 def best_subset(sizes: Sequence[int], values: Sequence[int], capacity: int) -> tuple[int, list[int]]:
     """Return the greatest total value that fits, and the indexes of a choice that has it."""
-    return best_of_ranking(rank_items(sizes, values), capacity)
-
-
-def rank_items(sizes: Sequence[int], values: Sequence[int]) -> Ranking:
-    """Return all items with a value, the most value per byte first. The ranking serves every capacity."""
     assert not sizes or 0 < min(sizes) <= max(sizes) < MAX_ITEM_BYTES, (
         "items have a header and less than 2 GB"
     )
-    return sorted(
+    items = sorted(
         (-((value << _SCALE_BITS) // size), size, value, index)
         for index, (size, value) in enumerate(zip(sizes, values, strict=True))
-        if value > 0
+        if value > 0 and size <= capacity
     )
-
-
-def best_of_ranking(ranking: Ranking, capacity: int) -> tuple[int, list[int]]:
-    """Return what ``best_subset`` returns, for items that are ranked already."""
-    items = [item for item in ranking if item[1] <= capacity]
     grain = gcd(*(value for _, _, value, _ in items)) or 1
     best, chosen = _Core(items, capacity, grain).search()
     return best, sorted(items[place][3] for place in chosen)

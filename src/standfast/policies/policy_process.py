@@ -75,44 +75,23 @@ Message = StartPolicy | ShowStep | TellUtility
 _DESCRIPTORS: Final = (0, 1, 2)
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED_EVENTS: Final = frozenset(
-    [
-        "ctypes.dlsym",
-        "ctypes.dlsym/handle",
-        "ftplib.connect",
-        "http.client.connect",
-        "imaplib.open",
-        "os.chmod",
-        "os.chown",
-        "os.exec",
-        "os.fork",
-        "os.forkpty",
-        "os.kill",
-        "os.link",
-        "os.mkdir",
-        "os.posix_spawn",
-        "os.putenv",
-        "os.remove",
-        "os.rename",
-        "os.rmdir",
-        "os.spawn",
-        "os.startfile",
-        "os.symlink",
-        "os.system",
-        "os.truncate",
-        "pty.spawn",
-        "shutil.copyfile",
-        "shutil.move",
-        "shutil.rmtree",
-        "smtplib.connect",
-        "socket.__new__",
-        "socket.bind",
-        "socket.connect",
-        "sqlite3.connect",
-        "subprocess.Popen",
-        "sys.settrace",
-        "sys.setprofile",
-        "urllib.Request",
-    ]
+    f"{module}.{name}"
+    for module, names in {
+        "os": "chmod chown exec fork forkpty kill link mkdir posix_spawn putenv remove rename rmdir spawn startfile symlink system truncate",
+        "ctypes": "dlsym dlsym/handle",
+        "ftplib": "connect",
+        "http.client": "connect",
+        "imaplib": "open",
+        "pty": "spawn",
+        "shutil": "copyfile move rmtree",
+        "smtplib": "connect",
+        "socket": "__new__ bind connect",
+        "sqlite3": "connect",
+        "subprocess": "Popen",
+        "sys": "settrace setprofile",
+        "urllib": "Request",
+    }.items()
+    for name in names.split()
 )
 
 

@@ -164,50 +164,46 @@ def _unfenced(output: str) -> str:
 class AllOf:
     """Passes if all of several evaluators pass; the value is their lowest."""
 
+    name: ClassVar = "all-of"
+
     def __init__(self, *evaluators: Evaluator) -> None:
         self._evaluators = evaluators
 
     @cached_property
     def evaluator_id(self) -> str:
         """A hash of the evaluators' ids."""
-        return _id("all-of", *(one.evaluator_id for one in self._evaluators))
+        return _id(self.name, *(one.evaluator_id for one in self._evaluators))
 
     def __call__(self, output: str, expected: Any) -> Score:
         """Grade with all evaluators."""
         scores = [evaluator(output, expected) for evaluator in self._evaluators]
-        failed = [score.reason for score in scores if not score.passed]
-        value = min((score.value for score in scores), default=1.0)
-        return _combined(scores, passed=not failed, value=value, reason="; ".join(filter(None, failed)))
+        passed = self._passed([score.passed for score in scores])
+        reasons = [score.reason for score in scores if not score.passed and score.reason]
+        return Score(
+            passed=passed,
+            value=self._value([score.value for score in scores]),
+            reason="" if passed else "; ".join(reasons),
+            calls=sum(score.calls for score in scores),
+            usage=sum((score.usage for score in scores), TokenUsage()),
+        )
+
+    def _passed(self, passed: Sequence[bool]) -> bool:
+        return all(passed)
+
+    def _value(self, values: Sequence[float]) -> float:
+        return min(values, default=1.0)
 
 
-class AnyOf:
+class AnyOf(AllOf):
     """Passes if at least one of several evaluators passes; the value is their highest."""
 
-    def __init__(self, *evaluators: Evaluator) -> None:
-        self._evaluators = evaluators
+    name = "any-of"
 
-    @cached_property
-    def evaluator_id(self) -> str:
-        """A hash of the evaluators' ids."""
-        return _id("any-of", *(one.evaluator_id for one in self._evaluators))
+    def _passed(self, passed: Sequence[bool]) -> bool:
+        return any(passed)
 
-    def __call__(self, output: str, expected: Any) -> Score:
-        """Grade with all evaluators."""
-        scores = [evaluator(output, expected) for evaluator in self._evaluators]
-        passed = any(score.passed for score in scores)
-        value = max((score.value for score in scores), default=0.0)
-        reason = "" if passed else "; ".join(filter(None, (score.reason for score in scores)))
-        return _combined(scores, passed=passed, value=value, reason=reason)
-
-
-def _combined(scores: Sequence[Score], *, passed: bool, value: float, reason: str) -> Score:
-    return Score(
-        passed=passed,
-        value=value,
-        reason=reason,
-        calls=sum(score.calls for score in scores),
-        usage=sum((score.usage for score in scores), TokenUsage()),
-    )
+    def _value(self, values: Sequence[float]) -> float:
+        return max(values, default=0.0)
 
 
 class Assertions:

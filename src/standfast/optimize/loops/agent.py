@@ -12,20 +12,16 @@ Ids and times of a request are not recorded, so that a repeated request leaves a
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from standfast.canon import parse
 from standfast.errors import InvalidValue, NotCanonical, StandfastError
-from standfast.optimize.prompts.prompt import ContextText, Experiment, RenderedPrompt
+from standfast.optimize.prompts.prompt import Experiment, RenderedPrompt
 from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec, tools_digest
-from standfast.store.commit import Write
-from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.recorder import REMEMBER, Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape
-from standfast.vocabulary import Receipt
 
 _T = TypeVar("_T")
 
@@ -47,45 +43,6 @@ NO_SUCH_TOOL: Final = ToolProfile(tool_name="tool.unknown", tool_profile_version
 Event = dict[str, Any]
 Bus = Callable[[Event], None]
 """Receives every event of every request."""
-
-
-class MemoryRun(Protocol):
-    """The part of ``standfast.Run`` that an agent uses."""
-
-    @property
-    def recorder(self) -> Recorder:
-        """Records what the run does."""
-        ...
-
-    def recall(self, query: str, *, tokens: int) -> ContextText:
-        """Return the best excerpts for a query, of at most ``tokens`` tokens."""
-        ...
-
-    def remember(self, text: str, *, tags: Sequence[str], subject: str | None, source: dict[str, Any]) -> Any:
-        """Judge a text and buffer it for the commit."""
-        ...
-
-    def commit(self, *, extra_writes: Sequence[Write]) -> Receipt | None:
-        """Commit the buffer together with these rows; return None if there is nothing to commit."""
-        ...
-
-
-class AgentMemory(Protocol):
-    """The part of ``standfast.Memory`` that an agent uses."""
-
-    @property
-    def namespace(self) -> str:
-        """The memory's namespace."""
-        ...
-
-    @property
-    def store(self) -> Store:
-        """The store, which knows which requests took effect before."""
-        ...
-
-    def run(self, *, workflow: str, mode: str, model: ModelConfig) -> AbstractContextManager[MemoryRun]:
-        """Open a run. Leaving its block commits; an exception discards."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

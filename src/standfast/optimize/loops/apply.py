@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-import msgspec
-
 from standfast.errors import BaselineMoved, NoRollback, ReportNotApplicable, StandfastError, VersionConflict
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
@@ -129,18 +127,8 @@ def _require_proved(
     before = _resolved(store, prompt, tag).descriptor
     if before.digest != report.baseline_digest:
         return  # Applying raises ``BaselineMoved``.
-    by_path = {one.section_path: one for one in report.modifications}
-    sections = tuple(
-        msgspec.structs.replace(
-            section,
-            body=by_path[section.path].proposed_body,
-            recall_tokens=by_path[section.path].recall_tokens,
-        )
-        if section.path in by_path
-        else section
-        for section in before.sections
-    )
-    if msgspec.structs.replace(before, sections=sections).digest != report.candidate_digest:
+    bodies = {one.section_path: (one.proposed_body, one.recall_tokens) for one in report.modifications}
+    if before.with_bodies(bodies).digest != report.candidate_digest:
         problem = "its modifications do not make the prompt that was proved; it was edited"
         raise ReportNotApplicable(experiment_id=report.experiment_id, problem=problem)
 

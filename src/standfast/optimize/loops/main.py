@@ -20,6 +20,8 @@ from standfast.clock import UUID, Clock, IdSource, RandomIds, SystemClock, fresh
 from standfast.errors import CommitAborted, DeadlinePassed, InvalidValue, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory.memory import Memory
+from standfast.memory.run import Run
 from standfast.optimize.evals.evaluators import Evaluator, Exact
 from standfast.optimize.evals.results import (
     CachedGrade,
@@ -37,12 +39,10 @@ from standfast.optimize.loops.agent import (
     EVAL_CACHE,
     MAIN_LOOP,
     PROVIDER,
-    AgentMemory,
     AgentSession,
     AgentTool,
     Bus,
     Event,
-    MemoryRun,
     Resources,
     Toolbox,
     ToolContext,
@@ -148,7 +148,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         template: PromptTemplate | None = None,
         overrides_store: PromptOverridesStore | None = None,
         requests: Mailbox[MainLoopRequest[UserRequestT], MainLoopResult] | None = None,
-        memory: AgentMemory | None = None,
+        memory: Memory | None = None,
         workflow: str = "main",
         tools: Sequence[AgentTool] = (),
         bus: Bus | None = None,
@@ -234,9 +234,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         stored = idempotency.stored_answer(self._memory.store)
         return None if stored is None else int(stored.answer["remembered"])
 
-    def _remember(
-        self, request: MainLoopRequest[UserRequestT], result: MainLoopResult, run: MemoryRun
-    ) -> int:
+    def _remember(self, request: MainLoopRequest[UserRequestT], result: MainLoopResult, run: Run) -> int:
         wanted = self.to_remember(request.request, result.output)
         # An answer's source is the text that the model read.
         source = {"kind": "model", "id": result.rendered_digest}
@@ -296,7 +294,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     @contextmanager
     def _opened(
         self, request: MainLoopRequest[UserRequestT], *, reading: bool
-    ) -> Iterator[tuple[MemoryRun | None, Recorder]]:
+    ) -> Iterator[tuple[Run | None, Recorder]]:
         if self._memory is None:
             identity = RunIdentity(
                 run_id=str(request.request_id),
@@ -314,7 +312,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             yield run, run.recorder
 
     def _rendered(
-        self, request: MainLoopRequest[UserRequestT], run: MemoryRun | None, recorder: Recorder
+        self, request: MainLoopRequest[UserRequestT], run: Run | None, recorder: Recorder
     ) -> Rendering:
         self._tools.register(recorder)
         prompt, session = self.prepare(request.request, request.experiment)

@@ -17,10 +17,10 @@ from standfast.canon import fingerprint
 from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
 from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
 from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
+from standfast.memory.memory import Memory
 from standfast.optimize.evals.evaluators import Evaluator
 from standfast.optimize.evals.results import EvalRequest, EvalResult, ResultCache
 from standfast.optimize.evals.samples import Dataset, ExpectedT, InputT
-from standfast.optimize.loops.agent import AgentMemory
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimization import Optimization, Subject
@@ -197,7 +197,7 @@ def optimize_in_process(
     provider: ProviderAdapter,
     strategy: CompressStrategy,
     overrides_store: PromptOverridesStore,
-    memory: AgentMemory | None = None,
+    memory: Memory | None = None,
     evaluator: Evaluator | None = None,
     cache: ResultCache | None = None,
     gate: GateSettings | None = None,

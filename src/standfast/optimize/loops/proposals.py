@@ -117,19 +117,9 @@ def edit_of(
 
 def apply_edits(prompt: PromptDescriptor, edits: Sequence[SectionEdit]) -> PromptDescriptor:
     """Return a prompt with edits applied, at most one per section."""
-    by_path = {edit.path: edit for edit in edits}
-    assert len(by_path) == len(edits), "two edits of one section can't both be applied"
-    sections = tuple(
-        msgspec.structs.replace(
-            section,
-            body=by_path[section.path].proposed_body,
-            recall_tokens=by_path[section.path].recall_tokens,
-        )
-        if section.path in by_path
-        else section
-        for section in prompt.sections
-    )
-    return msgspec.structs.replace(prompt, sections=sections)
+    bodies = {edit.path: (edit.proposed_body, edit.recall_tokens) for edit in edits}
+    assert len(bodies) == len(edits), "two edits of one section can't both be applied"
+    return prompt.with_bodies(bodies)
 
 
 _CODE: Final = re.compile(r"(```|~~~).*?(?:\n\1|\Z)", re.DOTALL)

@@ -115,10 +115,6 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return "\n".join(summary_lines(self))
 
-    def cost(self, *, input_price: float, output_price: float) -> float:
-        """Return the cost of the evaluations, at prices per million tokens."""
-        return (self.usage.input_tokens * input_price + self.usage.output_tokens * output_price) / 1e6
-
     @classmethod
     def failed(cls, *, ns: str, prompt_key: str) -> "OptimizationReport":
         """Return the empty report of an optimization that failed."""

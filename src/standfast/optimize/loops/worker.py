@@ -8,11 +8,10 @@ import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import (
@@ -115,7 +114,8 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         """
         self._idle.clear()
         try:
-            with _LeaseKeeper(visibility_timeout) as keeper:
+            keeper = _LeaseKeeper(visibility_timeout)
+            with keeper.running():
                 self._take_requests(keeper, max_iterations, visibility_timeout, wait_time_seconds)
         finally:
             self._idle.set()
@@ -231,15 +231,15 @@ class _LeaseKeeper:
         finally:
             self._current = None
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Extend leases while the block lasts."""
         self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._finished.set()
-        self._thread.join()
+        try:
+            yield
+        finally:
+            self._finished.set()
+            self._thread.join()
 
     def _extend_leases(self) -> None:
         seen: Message[Any, Any] | None = None
@@ -260,7 +260,7 @@ def error_text(error: Exception) -> str:
 
 
 class HealthServer:
-    """Serves ``/live`` and ``/ready`` with 200 or 503 while its block lasts."""
+    """Serves ``/live`` and ``/ready`` with 200 or 503."""
 
     def __init__(self, *, host: str, port: int, live: Callable[[], bool], ready: Callable[[], bool]) -> None:
         checks = {"/live": live, "/ready": ready}
@@ -292,46 +292,16 @@ class HealthServer:
         """The server's address."""
         return f"http://{self._host}:{self._server.server_address[1]}"
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve while the block lasts."""
         self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-class Loop(Protocol):
-    """What a group needs of a loop."""
-
-    name: str
-
-    @property
-    def running(self) -> bool:
-        """Whether ``run`` is executing."""
-        ...
-
-    @property
-    def quiet_seconds(self) -> float:
-        """Seconds since the last heartbeat."""
-        ...
-
-    def run(
-        self,
-        *,
-        max_iterations: int | None = None,
-        visibility_timeout: float = 300,
-        wait_time_seconds: float = 20,
-    ) -> None:
-        """Work until shutdown."""
-        ...
-
-    def shutdown(self, *, timeout: float = 30.0) -> bool:
-        """Request shutdown; return whether the loop stopped in time."""
-        ...
+        try:
+            yield
+        finally:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
 
 
 class LoopGroup:
@@ -346,7 +316,7 @@ class LoopGroup:
     def __init__(
         self,
         *,
-        loops: Sequence[Loop],
+        loops: Sequence[WorkerLoop[Any, Any]],
         stall_seconds: float = LOOP_STALL_SECONDS,
         stop_seconds: float = 30.0,
         health_port: int | None = None,
@@ -389,7 +359,7 @@ class LoopGroup:
     ) -> None:
         """Run all loops until they have ended; then raise ``LoopCrashed`` or ``LoopStalled`` if one did."""
 
-        def run_loop(loop: Loop) -> None:
+        def run_loop(loop: WorkerLoop[Any, Any]) -> None:
             loop.run(
                 max_iterations=max_iterations,
                 visibility_timeout=visibility_timeout,
@@ -400,7 +370,8 @@ class LoopGroup:
             threading.Thread(target=self._run_watched, args=(loop, run_loop), name=loop.name, daemon=True)
             for loop in self._loops
         ]
-        with self._signals(), self._served():
+        serving = nullcontext() if self._health is None else self._health.serving()
+        with self._signals(), serving:
             for thread in threads:
                 thread.start()
             self._started = True
@@ -416,7 +387,9 @@ class LoopGroup:
         self._stop.set()
         return self._stop_all(timeout)
 
-    def _run_watched(self, loop: Loop, run_loop: Callable[[Loop], None]) -> None:
+    def _run_watched(
+        self, loop: WorkerLoop[Any, Any], run_loop: Callable[[WorkerLoop[Any, Any]], None]
+    ) -> None:
         try:
             run_loop(loop)
         except BaseException as error:  # noqa: BLE001  # Any crash ends the group, which reports it.
@@ -433,7 +406,7 @@ class LoopGroup:
                 loop = stalled[0]
                 self._fail(LoopStalled(loop=loop.name, stalled_seconds=round(loop.quiet_seconds)))
 
-    def _stalled(self) -> list[Loop]:
+    def _stalled(self) -> list[WorkerLoop[Any, Any]]:
         return [loop for loop in self._loops if loop.running and loop.quiet_seconds > self._stall_seconds]
 
     def _fail(self, failure: LoopCrashed | LoopStalled) -> None:
@@ -453,14 +426,6 @@ class LoopGroup:
         for stopper in stoppers:
             stopper.join(wait_seconds + 1)
         return not any(loop.running for loop in self._loops)
-
-    @contextmanager
-    def _served(self) -> Iterator[None]:
-        if self._health is None:
-            yield
-            return
-        with self._health:
-            yield
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

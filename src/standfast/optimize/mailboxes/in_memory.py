@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from standfast.canon import utc_text
-from standfast.clock import Clock, IdSource
 from standfast.errors import ReplyMailboxClosed, UndecodableBody
-from standfast.limits import MAX_BLOCK_SECONDS, MAX_DELIVERIES
+from standfast.limits import MAX_BLOCK_SECONDS
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,
     DeadLetter,
@@ -26,7 +25,6 @@ from standfast.optimize.mailboxes.mailbox import (
     Message,
     ReplyT,
 )
-from standfast.optimize.mailboxes.wire import Codec
 
 
 @dataclass(slots=True)
@@ -39,29 +37,9 @@ class _StoredMessage:
 class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
     """A mailbox whose messages live as long as this object. Pass a ``ManualClock`` to end leases in tests."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        reply_resolver: MailboxResolver | None = None,
-        max_deliveries: int = MAX_DELIVERIES,
-        max_size: int | None = None,
-        codec: Codec | None = None,
-        clock: Clock | None = None,
-        ids: IdSource | None = None,
-    ) -> None:
-        self._registry: MailboxResolver = (
-            InMemoryMailboxResolver() if reply_resolver is None else reply_resolver
-        )
-        super().__init__(
-            name=name,
-            reply_resolver=self._registry,
-            max_deliveries=max_deliveries,
-            max_size=max_size,
-            codec=codec,
-            clock=clock,
-            ids=ids,
-        )
+    def _open(self) -> None:
+        self._registry: MailboxResolver = self._resolver or InMemoryMailboxResolver()
+        self._resolver = self._registry
         self._changed = threading.Condition()
         self._messages: dict[str, _StoredMessage] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()

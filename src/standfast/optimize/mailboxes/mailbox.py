@@ -164,6 +164,10 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
         self._clock, self._ids = clock or SystemClock(), ids or RandomIds()
         self._closed = False
         self._temporary = False
+        self._open()
+
+    def _open(self) -> None:
+        """Prepare the backend's own state."""
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ receives it must register it. Nothing else is accepted, so a message can't make 
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from math import isfinite
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -19,19 +19,6 @@ from standfast.errors import StandfastError, UndecodableBody, UnsendableBody
 from standfast.limits import MAX_MESSAGE_BYTES
 
 PLAIN: Final = "json"
-
-
-class WireValue(Protocol):
-    """What a class needs to be sent: a conversion to plain JSON and back."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the value as plain JSON."""
-        ...
-
-    @classmethod
-    def from_json(cls, plain: object) -> Self:
-        """Return the value that ``as_json`` converted."""
-        ...
 
 
 _W = TypeVar("_W", bound=type)

@@ -136,6 +136,18 @@ class PromptDescriptor(Value, frozen=True, kw_only=True):
         """Return the section at a path, or None."""
         return next((section for section in self.sections if section.path == path), None)
 
+    def with_bodies(self, bodies: "Mapping[Path, tuple[str, int | None]]") -> "PromptDescriptor":
+        """Return the prompt with other bodies and recall budgets in the sections of these paths."""
+        sections = (
+            (section, *bodies.get(section.path, (section.body, section.recall_tokens)))
+            for section in self.sections
+        )
+        changed = (
+            msgspec.structs.replace(section, body=body, recall_tokens=recall)
+            for section, body, recall in sections
+        )
+        return msgspec.structs.replace(self, sections=tuple(changed))
+
 
 class PromptTemplate(Value, frozen=True, kw_only=True):
     """A prompt's source: its sections in order. Overrides change what it says in production."""
