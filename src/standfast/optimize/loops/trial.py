@@ -39,7 +39,7 @@ from standfast.optimize.loops.spending import (
 )
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
-from standfast.optimize.prompts.prompt import Experiment
+from standfast.optimize.prompts.prompt import Experiment, ResolvedPrompt
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
 
@@ -68,12 +68,14 @@ class _Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSetting:
-    """What a trial needs to know about its optimization."""
+class Subject:
+    """What is optimized: a prompt, the baseline that its tag resolves to, and the samples; with the rules of its trial."""
 
     experiment_id: str
     template: PromptTemplate
-    parent_tag: str
+    baseline: ResolvedPrompt
+    baseline_tag: str
+    dataset: Dataset[Any, Any]
     flags: dict[str, bool]
     created_at: datetime
     gate: GateSettings
@@ -86,7 +88,7 @@ class Trial:
 
     def __init__(
         self,
-        setting: TrialSetting,
+        subject: Subject,
         *,
         store: PromptOverridesStore,
         eval_requests: Mailbox[EvalRequest[Any, Any], EvalResult],
@@ -94,9 +96,9 @@ class Trial:
         beat: Callable[[], None],
         progress: Progress | None = None,
     ) -> None:
-        self._setting, self._store, self._eval_requests = setting, store, eval_requests
+        self._subject, self._store, self._eval_requests = subject, store, eval_requests
         self._clock, self._beat, self._progress = clock, beat, progress
-        self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{setting.experiment_id}")
+        self._replies: Mailbox[Any, None] = eval_requests.reply_mailbox(f"opt-eval-{subject.experiment_id}")
         self._arms: dict[str, Arm] = {}
         self._results: dict[EvalKey, EvalResult] = {}
         self._labels: dict[str, str] = {}
@@ -121,17 +123,17 @@ class Trial:
         digest = descriptor.digest
         self._labels[digest] = label or self._labels.get(digest, "screened")
         if digest not in self._arms:
-            setting = self._setting
+            subject = self._subject
             tag = f"{self._tag_prefix}{digest[:16]}"
-            full = full_overrides(setting.template.descriptor, descriptor)
-            self._store.replace(setting.template, full, tag=tag)
+            full = full_overrides(subject.template.descriptor, descriptor)
+            self._store.replace(subject.template, full, tag=tag)
             experiment = Experiment(
-                id=f"{setting.experiment_id}-{digest[:16]}",
+                id=f"{subject.experiment_id}-{digest[:16]}",
                 name=f"candidate-{digest[:16]}",
                 overrides_tag=tag,
-                parent_tag=setting.parent_tag,
-                flags=setting.flags,
-                created_at=setting.created_at,
+                parent_tag=subject.baseline_tag,
+                flags=subject.flags,
+                created_at=subject.created_at,
             )
             self._arms[digest] = Arm(
                 digest=digest, experiment=experiment, tokens=tokens, must_improve=must_improve
@@ -175,7 +177,7 @@ class Trial:
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, looks: Looks
     ) -> list[Ruling]:
         """Return a ruling on each candidate. Baseline and candidates run interleaved, until each is decided."""
-        gate = self._setting.gate
+        gate = self._subject.gate
 
         def decided(arm: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
             return decide(base, own, samples=ids, settings=gate, looks=looks, better=arm.must_improve)
@@ -190,7 +192,7 @@ class Trial:
 
     def held_out_number(self, baseline: Arm, samples: Dataset[Any, Any]) -> int:
         """Return which use of these held-out samples a test would be, at the least."""
-        uses = self._store.held_out_uses(self._setting.template)
+        uses = self._store.held_out_uses(self._subject.template)
         return uses.lowest_number(baseline.digest, [sample.digest for sample in samples])
 
     def confirm(self, baseline: Arm, candidate: Arm, samples: Dataset[Any, Any]) -> tuple[Ruling, int]:
@@ -198,7 +200,7 @@ class Trial:
 
         A use in which the samples could prove nothing is not begun: its ruling has no repeats.
         """
-        template, gate = self._setting.template, self._setting.gate
+        template, gate = self._subject.template, self._subject.gate
         digests = [sample.digest for sample in samples]
         number = self._store.held_out_uses(template).number_of(baseline.digest, candidate.digest, digests)
         if (refused := self._too_few(candidate, samples, number)) is not None:
@@ -227,14 +229,14 @@ class Trial:
 
     def _too_few(self, candidate: Arm, samples: Dataset[Any, Any], use: int) -> Ruling | None:
         """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs say."""
-        problem = self._setting.gate.too_few(held_out=len(samples), use=use)
+        problem = self._subject.gate.too_few(held_out=len(samples), use=use)
         if problem is None or candidate.must_improve:
             return None
         return Ruling(reason=RejectReason.NOT_ENOUGH_SAMPLES, detail=problem)
 
     def screen(self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any]) -> list[bool]:
         """Return for each candidate whether it may be worth a comparison, from one run per sample."""
-        gate = self._setting.gate
+        gate = self._subject.gate
 
         def decided(_: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> bool | MoreRuns:
             return survives(base, own, samples=ids, settings=gate)
@@ -281,7 +283,7 @@ class Trial:
 
     def close(self) -> None:
         """Remove the temporary tags, those of an earlier life of this experiment included, and the replies' mailbox."""
-        template = self._setting.template
+        template = self._subject.template
         for override in self._store.list(ns=template.ns, prompt_key=template.key):
             if override.tag.startswith(self._tag_prefix):
                 self._store.delete(ns=template.ns, prompt_key=template.key, tag=override.tag)
@@ -289,7 +291,7 @@ class Trial:
 
     @property
     def _tag_prefix(self) -> str:
-        return f"{TEMPORARY_PREFIX}{self._setting.experiment_id}-"
+        return f"{TEMPORARY_PREFIX}{self._subject.experiment_id}-"
 
     def _graded(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
         problem = self._problem(baseline, samples)
@@ -343,7 +345,7 @@ class Trial:
 
     def _affordable(self, wanted: int) -> int:
         """Return how many evaluations may be sent at once, or raise ``SpendingLimitReached``."""
-        limits, spent = self._setting.limits, self.spending
+        limits, spent = self._subject.limits, self.spending
         if limits.max_calls is not None:
             wanted = min(wanted, limits.max_calls - spent.calls)
         if limits.max_cost is not None:
@@ -365,7 +367,7 @@ class Trial:
             self._tell_progress(len(pending))
             if self._collect(pending):
                 quiet_since = self._clock.monotonic()
-            elif self._clock.monotonic() - quiet_since > self._setting.patience_seconds:
+            elif self._clock.monotonic() - quiet_since > self._subject.patience_seconds:
                 self._retry(pending, list(pending.values()), "no result in time")
                 quiet_since = self._clock.monotonic()
         self._tell_progress(0)
@@ -464,11 +466,11 @@ class Trial:
             self._eval_requests.send_many([one.request for one in requests], reply_to=self._replies.name)
 
     def _request(self, arm: Arm, sample: Sample[Any, Any], repeat: int) -> EvalRequest[Any, Any]:
-        named = ["opt-eval/v1", self._setting.experiment_id, arm.digest, sample.id, repeat]
+        named = ["opt-eval/v1", self._subject.experiment_id, arm.digest, sample.id, repeat]
         return EvalRequest(
             sample=sample,
             experiment=arm.experiment,
             repeat=repeat,
             request_id=UUID(fingerprint(named)[:32]),
-            created_at=self._setting.created_at,
+            created_at=self._subject.created_at,
         )

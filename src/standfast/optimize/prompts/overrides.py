@@ -204,16 +204,6 @@ class OverridesBackend(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """How to compute a tag's new overrides from its current ones, and under which conditions."""
-
-    merge: Callable[[PromptOverride | None], dict[Path, SectionOverride]]
-    if_version: int | None = None
-    lifetime_seconds: float | None = None
-    seal_id: str | None = None
-
-
 class PromptOverridesStore:
     """Overrides by namespace, prompt and tag, shared by everyone who renders or optimizes prompts.
 
@@ -234,7 +224,7 @@ class PromptOverridesStore:
             overrides = {} if current is None else {one.path: one for one in current.overrides}
             return overrides | {override.path: override}
 
-        return self._change(template_of(prompt), tag, _Change(merge))
+        return self._change(template_of(prompt), tag, merge)
 
     def replace(
         self,
@@ -254,8 +244,14 @@ class PromptOverridesStore:
             seal_id: The ledger entry that announced this change.
         """
         wanted = {override.path: override for override in overrides}
-        change = _Change(lambda _: wanted, if_version, lifetime_seconds, seal_id)
-        return self._change(template_of(prompt), tag, change)
+        return self._change(
+            template_of(prompt),
+            tag,
+            lambda _: wanted,
+            if_version=if_version,
+            lifetime_seconds=lifetime_seconds,
+            seal_id=seal_id,
+        )
 
     def resolve(self, *, ns: str, prompt_key: str, tag: str) -> PromptOverride | None:
         """Return what a tag holds now; None if it holds nothing or has expired."""
@@ -337,18 +333,28 @@ class PromptOverridesStore:
             return HeldOutUses(), None
         return _decode_as(HeldOutUses, HELD_OUT, "/".join(name), stored.content), stored.etag
 
-    def _change(self, template: PromptTemplate, tag: str, change: _Change) -> PromptOverride:
+    def _change(
+        self,
+        template: PromptTemplate,
+        tag: str,
+        merge: Callable[[PromptOverride | None], dict[Path, SectionOverride]],
+        *,
+        if_version: int | None = None,
+        lifetime_seconds: float | None = None,
+        seal_id: str | None = None,
+    ) -> PromptOverride:
+        """Compute a tag's new overrides from its current ones, and write them under these conditions."""
         if tag == HELD_OUT:
             raise InvalidTag(tag=tag, problem="the name is reserved; choose another")
-        _check_lifetime(tag, change.lifetime_seconds)
+        _check_lifetime(tag, lifetime_seconds)
         name = (template.ns, template.key, tag)
         stored: PromptOverride | None = None
         for _ in range(MAX_ATTEMPTS):
             stored, etag = self._read(name)
             live = None if stored is None or self._is_over(stored) else stored
-            if change.if_version is not None and change.if_version != (live.version if live else 0):
-                raise _conflict(name, live, expected=str(change.if_version))
-            overrides = tuple(one for _, one in sorted(change.merge(live).items()))
+            if if_version is not None and if_version != (live.version if live else 0):
+                raise _conflict(name, live, expected=str(if_version))
+            overrides = tuple(one for _, one in sorted(merge(live).items()))
             apply_overrides(template.descriptor, overrides, tag=tag)
             wanted = PromptOverride(
                 ns=template.ns,
@@ -356,14 +362,14 @@ class PromptOverridesStore:
                 tag=tag,
                 version=(stored.version if stored else 0) + 1,
                 overrides=overrides,
-                expires_at=self._expiry(tag, change.lifetime_seconds),
+                expires_at=self._expiry(tag, lifetime_seconds),
                 write_id=self._ids.new_id(),
                 history=() if is_temporary(tag) else _history(live),
-                seal_id=change.seal_id,
+                seal_id=seal_id,
             )
             if self._write(name, wanted, etag):
                 return wanted
-        raise _conflict(name, stored, expected=str(change.if_version or "unchanged"))
+        raise _conflict(name, stored, expected=str(if_version or "unchanged"))
 
     def _write(self, name: Name, wanted: PromptOverride, etag: str | None) -> bool:
         """Compare and set. If the condition fails because our own write was repeated, the write id tells."""
