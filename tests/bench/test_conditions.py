@@ -18,6 +18,7 @@ from standfast.bench.episodes import Episode
 from standfast.policies.byte_model import ByteModel, compressed_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import policy_names, write
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from tests.bench.episodes import episode_of, small_episode
 
 
@@ -108,12 +109,14 @@ def test_an_isolated_policy_has_the_same_choice(tmp_path: Path, monkeypatch: pyt
     assert (offered["recall"], offered["recall_plain"], offered["compressed_share"]) == (1.0, 0.0, 1.0)
 
 
-def test_retrieval_ranks_the_newest_steps_of_an_endpoint_first() -> None:
-    steps = [{"api": "a", "v": n} for n in range(8)]
-    (row,) = _rows("retrieval", episode_of(*steps, critical=(6,)), ["AlwaysWrite"], 10_000)
+def test_retrieval_asks_the_default_controller_for_an_endpoints_last_critical_step() -> None:
+    steps = [{"api": f"endpoint_{n}", "fields": ["name"] * 8} for n in range(8)]
+    steps += [{"api": "endpoint_6", "fields": ["name"]}, {"api": "other", "fields": ["endpoint_6"] * 9}]
+    (row,) = _rows("retrieval", episode_of(*steps, critical=(6, 8)), ["AlwaysWrite"], 10_000)
 
     assert (row["queries"], row["retrieval_at_1"], row["retrieval_at_5"]) == (1, 0.0, 1.0)
     assert row["mean_reciprocal_rank"] == 0.5
+    assert row["controller"] == DEFAULT_CONTROLLER
 
 
 def test_the_shared_condition_shares_one_budget() -> None:

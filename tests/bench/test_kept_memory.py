@@ -86,12 +86,14 @@ def test_an_excerpt_that_is_cut_off_gives_no_answer() -> None:
     assert not _answers(_kept(OLD, long), stream, tokens=50)["state"]
 
 
-def test_recall_hands_out_the_newest_of_equals_first() -> None:
-    found = KeptMemory(_kept(*({"api": "a", "v": n} for n in range(4)))).recall("a", tokens=800, max_items=2)
+def test_recall_hands_out_what_matches_best_and_nothing_else() -> None:
+    charges = [{"api": "charges", "v": n, "note": "refund " * n} for n in range(3)]
+    kept = KeptMemory(_kept(*charges, {"api": "invoices", "v": 3}))
 
-    assert [t for t, _ in found] == [3, 2]
-    assert json.loads(found[0][1]) == {"api": "a", "v": 3}
-    assert KeptMemory(_kept("x")).recall(" ", tokens=800, max_items=2) == []
+    assert [t for t, _ in kept.recall("refund of charges", max_items=2)] == [2, 1]
+    assert json.loads(kept.recall("invoices")[0][1]) == {"api": "invoices", "v": 3}
+    assert kept.recall("nobody wrote this") == []
+    assert kept.recall(" ") == []
 
 
 def test_no_states_give_no_answer() -> None:

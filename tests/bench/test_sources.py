@@ -494,6 +494,24 @@ def test_warnings_and_rewrites_are_detected() -> None:
     assert section_changes({"a": text}, {"a": text}) == {}
 
 
+@pytest.mark.parametrize(
+    ("sections", "removed", "kind"),
+    [
+        (50, 21, "edited"),
+        (50, 20, "section_removed"),  # 60 % are left.
+        (33, 20, "edited"),
+        (20, 19, "section_removed"),  # A handful is no reorganisation, whatever its share.
+    ],
+)
+def test_what_disappears_with_most_of_the_pages_was_reorganised(
+    sections: int, removed: int, kind: str
+) -> None:
+    old = {f"page{n}": f"the number {n} has a section of its own" for n in range(sections)}
+    new = dict(list(old.items())[removed:])
+
+    assert set(section_changes(old, new).values()) == {(kind,)}
+
+
 def test_labels_follow_the_class_of_a_step() -> None:
     episode = generate(DriftSettings(steps=300), 0)
     kinds, labels = episode.labels.raw["event_kinds"], episode.labels

@@ -26,7 +26,7 @@ from standfast.errors import InvalidValue
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, Compression, WritePolicy
 from standfast.policies.byte_model import compressed_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
-from standfast.recall.request import CONTROLLER_VERSION
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
@@ -242,7 +242,7 @@ class CompressionChoiceCondition(CompressionCondition):
 
 
 class RetrievalCondition(_SeparateCondition):
-    """After the stream, memory is asked for each endpoint that had a critical step, through the contract's controller.
+    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default controller.
 
     The endpoint's last critical step must be among the first k records. Retaining it is not enough, because other records
     may rank before it or fill the token budget.
@@ -272,7 +272,7 @@ class RetrievalCondition(_SeparateCondition):
                 for depth in RETRIEVAL_DEPTHS
             },
             "mean_reciprocal_rank": ratio(sum(1 / rank for rank in ranks), queries),
-            "controller": CONTROLLER_VERSION,
+            "controller": DEFAULT_CONTROLLER,
         }
 
 
@@ -311,7 +311,7 @@ class AnswersCondition(_SeparateCondition):
             "utility_share": ratio(
                 sum(worth.get(t, 0) for t in retained), self.priced.oracle_worth(entrant.track, max_bytes)
             ),
-            "controller": CONTROLLER_VERSION,
+            "controller": DEFAULT_CONTROLLER,
         }
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from standfast.errors import EmptyQuery
 from standfast.policies import ByteMemoryStore
 from standfast.policies.byte_model import API, endpoint_of
 from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
-from standfast.recall.request import CONTROLLER_VERSION
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.vocabulary import Step
 
 MOST_QUESTIONED: Final = 30
@@ -33,6 +34,7 @@ RECALL_ITEMS: Final = 10
 DATED: Final = ("version", "last_updated")
 _BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 PATH: Final = "kept"
+ID_CHARS: Final = 16
 State = Mapping[str, Any]
 
 
@@ -53,6 +55,9 @@ class KeptMemory:
                     observation = {**base.step.observation, **observation}
                 self._records.append(_record(item.step.t, observation))
         self._controllers = ControllerRegistry.shipped()
+        # One index serves all questions.
+        self._view = RecordView((self,), lexical=cache(RecordView((self,)).lexical))
+        self._step_of = {_record_id(t): t for t in retained}
 
     def batches(self) -> Iterator[Sequence[Candidate]]:
         """Yield all records, as a recall source does."""
@@ -61,24 +66,29 @@ class KeptMemory:
     def recall(
         self, query: str, *, tokens: int = RECALL_TOKENS, max_items: int = RECALL_ITEMS
     ) -> list[tuple[int, str]]:
-        """Return the timesteps and excerpts that the contract's controller selects, best first."""
+        """Return the timesteps and excerpts that recall's default controller selects, best first."""
         if not self._records:
             return []
         try:
             request = RecallRequest(query=query, tokens=tokens, max_items=max_items)
         except EmptyQuery:
             return []
-        answer = self._controllers.answer(CONTROLLER_VERSION, request, RecordView((self,)))
-        return [(int(item.memory_id), item.excerpt) for item in answer.package.items]
+        answer = self._controllers.answer(DEFAULT_CONTROLLER, request, self._view)
+        return [(self._step_of[item.memory_id], item.excerpt) for item in answer.package.items]
 
 
 def _record(t: int, observation: Any) -> Candidate:
     text = observation if isinstance(observation, str) else json.dumps(observation, ensure_ascii=False)
     return Candidate(
-        memory_id=f"{t:09}",
+        memory_id=_record_id(t),
         text=text,
         written_ts_utc=(_BEGINNING + timedelta(minutes=t)).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+
+
+def _record_id(t: int) -> str:
+    """Return the id of a timestep's record: a hash, as in production, so that equal scores do not favour old or new steps."""
+    return fingerprint(["kept-step/v1", t])[:ID_CHARS]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

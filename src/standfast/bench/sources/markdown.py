@@ -26,7 +26,8 @@ In a documentation, a section is the text under a heading; its name is the page 
     warning_added      it has more warnings than before
     rewritten          fewer than 60 % of its words are the same, and it has twenty words or more
     edited_major       fewer than 90 %
-    edited             fewer than all; text that only moved to another heading; a section of less than five words was removed
+    edited             fewer than all; text that only moved to another heading; a section of less than five words was removed, or one
+                       of twenty or more in a version that keeps fewer than 60 % of all sections: the pages were reorganised
     formatted          all, but for links and punctuation
 """
 
@@ -111,6 +112,8 @@ SECTION_WORDS: Final = 5
 REWRITTEN_WORDS: Final = 20
 REWRITTEN: Final = 0.6
 MAJOR: Final = 0.9
+REORGANISED_SHARE: Final = 0.6
+REORGANISED_SECTIONS: Final = 20
 BASELINE_SHARE: Final = 0.2
 
 
@@ -337,8 +340,11 @@ def section_changes(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple
         kinds = _section_kinds(old.get(api), new[api], moved=api not in old and new[api] in old_texts)
         if kinds:
             found[api] = kinds
-    for api in sorted(set(old) - set(new)):
-        moved = old[api] in new_texts or len(_plain_words(old[api])) < SECTION_WORDS
+    removed = sorted(set(old) - set(new))
+    left = len(old) - len(removed)
+    reorganised = len(removed) >= REORGANISED_SECTIONS and left < REORGANISED_SHARE * len(old)
+    for api in removed:
+        moved = reorganised or old[api] in new_texts or len(_plain_words(old[api])) < SECTION_WORDS
         found[api] = ("edited",) if moved else ("section_removed",)
     return found
 
